@@ -1,0 +1,140 @@
+"""How long to wait before a retry: pure formulas, and a registry for a user's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import MappingProxyType
+
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter import RetryPolicy
+
+LONGEST = timedelta(days=7)
+CUSTOM = "custom:"
+
+
+@dataclass(frozen=True, slots=True)
+class Setback:
+    """What a custom backoff function is told: failed retries so far, and what went wrong last."""
+
+    retry_count: int
+    category: str | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A delay, and what had to be said about it: `warning` is set where the policy itself could not be followed."""
+
+    delay: timedelta | None  # None: no automatic retry
+    warning: str | None = None
+
+
+Backoff = Callable[[Setback], timedelta | float]  # a timedelta, or seconds
+
+
+def linear(setback: Setback) -> timedelta:
+    """5, 10, 15, … minutes."""
+    return timedelta(minutes=5 * (setback.retry_count + 1))
+
+
+def exponential(setback: Setback) -> timedelta:
+    """1, 2, 4, … up to 60 minutes."""
+    return timedelta(minutes=min(2 ** min(setback.retry_count, 6), 60))
+
+
+def immediate(setback: Setback) -> timedelta:
+    """No wait: the next cycle."""
+    return timedelta(0)
+
+
+def intervals(*seconds: float) -> Backoff:
+    """A table of delays; its last value repeats.
+
+    >>> intervals(30, 60)(Setback(retry_count=5))
+    datetime.timedelta(seconds=60)
+    """
+    if not seconds:
+        raise InvalidInput("a table of retry intervals needs at least one value")
+    return lambda setback: timedelta(seconds=seconds[min(setback.retry_count, len(seconds) - 1)])
+
+
+def multiplied(first: timedelta, factor: float) -> Backoff:
+    """`first`, then `factor` times as long each time.
+
+    >>> multiplied(timedelta(hours=1), 2.0)(Setback(retry_count=1))
+    datetime.timedelta(seconds=7200)
+    """
+    if factor < 1:
+        raise InvalidInput(f"a backoff factor must be at least 1, not {factor}")
+
+    def grow(setback: Setback) -> timedelta:
+        try:
+            return timedelta(seconds=first.total_seconds() * factor**setback.retry_count)
+        except OverflowError:
+            return LONGEST
+
+    return grow
+
+
+BUILT_IN: Mapping[str, Callable[[Setback], timedelta]] = MappingProxyType(
+    {RetryPolicy.LINEAR: linear, RetryPolicy.EXPONENTIAL: exponential, RetryPolicy.IMMEDIATE: immediate}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffRegistry:
+    """The functions that `custom:<name>` policies mean. Immutable: `with_custom` makes a bigger one.
+
+    >>> backoffs = BackoffRegistry().with_custom("steady", lambda setback: 90)
+    >>> backoffs.wait("custom:steady", Setback(retry_count=0)).delay
+    datetime.timedelta(seconds=90)
+    """
+
+    custom: Mapping[str, Backoff] = field(default_factory=dict)
+
+    def with_custom(self, name: str, function: Backoff) -> BackoffRegistry:
+        """This registry with one more function, or another one under an existing name."""
+        if not name or name != name.strip():
+            raise InvalidInput(f"a backoff needs a name without surrounding blanks, not {name!r}")
+        return BackoffRegistry(MappingProxyType({**self.custom, name: function}))
+
+    def names(self) -> Sequence[str]:
+        """Every policy that can be asked for."""
+        return [*RetryPolicy, *(CUSTOM + name for name in sorted(self.custom))]
+
+    def wait(self, policy: str, setback: Setback) -> Wait:
+        """How long to wait under `policy`. Never raises: where the policy cannot be followed, `warning` says so."""
+        if policy == RetryPolicy.NEVER:
+            return Wait(None)
+        if built_in := BUILT_IN.get(policy):
+            return Wait(built_in(setback))
+        name = policy.removeprefix(CUSTOM)
+        if policy == name or name not in self.custom:
+            return Wait(exponential(setback), f"no backoff {policy!r} is registered; exponential is used")
+        try:
+            return Wait(_bounded(self.custom[name](setback)))
+        except Exception as problem:  # a user's function may raise anything; the letter must get its date
+            return Wait(
+                exponential(setback), f"backoff {policy!r} gave no usable delay ({problem}); exponential is used"
+            )
+
+
+def _bounded(delay: timedelta | float) -> timedelta:
+    if isinstance(delay, bool) or not isinstance(delay, timedelta | int | float):
+        raise InvalidInput(f"a delay is a timedelta or seconds, not {delay!r}")
+    if not isinstance(delay, timedelta):
+        if math.isnan(delay):
+            raise InvalidInput("NaN is no delay")
+        delay = timedelta(seconds=min(max(delay, 0.0), LONGEST.total_seconds()))
+    return min(max(delay, timedelta(0)), LONGEST)
+
+
+def jittered(delay: timedelta, random: float) -> timedelta:
+    """Full jitter: a `random` (0 to 1) share of `delay`, never more than it. Off unless asked for."""
+    return timedelta(milliseconds=int(delay / timedelta(milliseconds=1) * min(max(random, 0.0), 1.0)))
+
+
+DEFAULT = BackoffRegistry()

@@ -1,0 +1,62 @@
+"""Time is passed in. The only module that reads a clock."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+from mahavishnu.model.errors import InvalidInput
+
+
+class Clock(Protocol):
+    """What anything that needs the time is given; tests give a `mahavishnu.testing.ManualClock`."""
+
+    def now(self) -> datetime:
+        """The wall clock: aware, UTC, whole milliseconds. It may jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back, for measuring intervals."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after `seconds` of this clock."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> datetime:
+        return instant(datetime.now(UTC))
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def instant(value: datetime) -> datetime:
+    """`value` as every store can keep it: UTC, cut to whole milliseconds (an OpenSearch date keeps no more).
+
+    Raises InvalidInput for a naive datetime, because guessing its zone would be a lie.
+
+    >>> instant(datetime(2026, 1, 1, 12, 0, 0, 123456, UTC)).microsecond
+    123000
+    """
+    if value.tzinfo is None:
+        raise InvalidInput(f"{value.isoformat()} has no time zone; give an aware datetime, such as datetime.now(UTC)")
+    value = value.astimezone(UTC)
+    return value.replace(microsecond=value.microsecond // 1000 * 1000)
+
+
+def instant_text(value: datetime) -> str:
+    """The one spelling of an instant in documents: fixed width, so that text order is time order.
+
+    >>> instant_text(datetime(2026, 1, 1, tzinfo=UTC))
+    '2026-01-01T00:00:00.000Z'
+    """
+    return value.isoformat(timespec="milliseconds")[:-6] + "Z"

@@ -1,0 +1,98 @@
+"""Every error this package raises on purpose.
+
+MahavishnuError
+├── InvalidInput (ValueError)   a value was refused at the boundary; nothing was changed
+│   ├── InvalidPayload          … because JSON cannot hold it; names the path
+│   └── InvalidQuery            … because the kind has no such field, or the cursor is not ours
+├── IllegalMove                 the state machine does not allow this move from this state
+│   ├── AlreadyResolved         … because the case is closed
+│   ├── NotDue                  … because nobody may take the letter yet
+│   └── LostLease               … because the attempt no longer owns the letter
+└── StoreError
+    ├── StoreUnavailable        the store cannot answer now; trying later makes sense
+    ├── StoreMisconfigured      wrong password, authority, permission or mapping; trying later does not help
+    ├── StoreCorrupt            the file is torn, foreign or from a newer version; it was left as it is
+    ├── ItemFailed              this one record was refused by the store
+    └── CorruptRecord           this one record cannot be read
+"""
+
+from __future__ import annotations
+
+
+class MahavishnuError(Exception):
+    """The root: catch this to catch everything that is raised here on purpose."""
+
+
+class InvalidInput(MahavishnuError, ValueError):
+    """A value was refused at the boundary; nothing was stored and nothing was changed."""
+
+
+class InvalidPayload(InvalidInput):
+    """JSON cannot hold the value at `path`."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path} {problem}")
+        self.path = path
+
+
+class InvalidQuery(InvalidInput):
+    """The query asks for something the kind of record does not have."""
+
+
+class IllegalMove(MahavishnuError):
+    """The state machine has no such move from this state."""
+
+    def __init__(self, key: str, move: str, state: str, why: str = "") -> None:
+        super().__init__(f"letter {key!r} is {state}: cannot {move} it" + (f", {why}" if why else ""))
+        self.key, self.move, self.state = key, move, state
+
+
+class AlreadyResolved(IllegalMove):
+    """The case is closed; redrive it to open it again."""
+
+
+class NotDue(IllegalMove):
+    """Nobody may take the letter before its `due_at`; a person may retry it by hand."""
+
+
+class LostLease(IllegalMove):
+    """The attempt no longer owns the letter: its lease ran out and somebody else took it, or it was settled."""
+
+
+class StoreError(MahavishnuError):
+    """Something went wrong in a store."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot answer now: away, overloaded or full.
+
+    `maybe_written` tells that the request had left and its answer was lost, so that the write may have landed.
+    """
+
+    def __init__(self, message: str, *, maybe_written: bool = False) -> None:
+        super().__init__(message)
+        self.maybe_written = maybe_written
+
+
+class StoreMisconfigured(StoreError):
+    """Somebody has to change the configuration; it is never treated as an outage."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is torn, foreign or written by a newer version; it was left as it is."""
+
+
+class ItemFailed(StoreError):
+    """The store refused this one record for its own sake."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"record {key!r} was refused: {reason}")
+        self.key, self.reason = key, reason
+
+
+class CorruptRecord(StoreError):
+    """This one stored record cannot be read; the others can."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"record {key!r} cannot be read: {reason}")
+        self.key, self.reason = key, reason

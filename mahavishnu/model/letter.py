@@ -1,0 +1,260 @@
+"""The letter: one captured failure with its payload, and the small values it is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Self
+
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
+from mahavishnu.model.payload import EMPTY, Json
+
+KEPT_FAILURES = 5
+Version = tuple[int, ...]  # a store's own mark of one state of one record: hand it back, never look inside
+
+
+class DeadLetterStatus(StrEnum):
+    """What the machine is doing with the letter."""
+
+    PENDING = "pending"  #: waits for its next run, or for a person if `due_at` is empty
+    RETRYING = "retrying"  #: somebody holds a lease on it
+    EXHAUSTED = "exhausted"  #: no automatic retry is left
+    COMPLETED = "completed"  #: a retry succeeded, or a person settled it
+    ARCHIVED = "archived"  #: put away
+
+
+class ResolutionStatus(StrEnum):
+    """How the case ended."""
+
+    PENDING = "pending"  #: it has not
+    REQUEUED = "requeued"  #: the work ran again, or went back to where it came from
+    PERMANENTLY_FAILED = "permanently_failed"
+    MANUALLY_RESOLVED = "manually_resolved"
+    CANCELLED = "cancelled"
+
+
+class RetryPolicy(StrEnum):
+    """How long to wait before the next retry; `custom:<name>` texts name a registered function."""
+
+    NEVER = "never"
+    LINEAR = "linear"
+    EXPONENTIAL = "exponential"
+    IMMEDIATE = "immediate"
+
+
+class ErrorCategory(StrEnum):
+    """What kind of failure it was."""
+
+    TRANSIENT = "transient"
+    NETWORK = "network"
+    RESOURCE = "resource"
+    PERMISSION = "permission"
+    VALIDATION = "validation"
+    PERMANENT = "permanent"
+
+
+class DlqReason(StrEnum):
+    """Why the letter was written."""
+
+    WORKFLOW_FAILED = "workflow_failed"
+    STALENESS_TIMEOUT = "staleness_timeout"
+    MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
+    MAX_ATTEMPTS_EXCEEDED = "max_attempts_exceeded"
+    WORKER_UNAVAILABLE = "worker_unavailable"
+    DEPENDENCY_CYCLE_DETECTED = "dependency_cycle_detected"
+    INVALID_STATE_TRANSITION = "invalid_state_transition"
+    QUEUE_ITEM_DEAD = "queue_item_dead"
+    EXPIRED = "expired"
+    MANUAL = "manual"
+
+
+class SourceKind(StrEnum):
+    """What kind of work failed."""
+
+    WORKFLOW = "workflow"
+    TASK = "task"
+    QUEUE_ITEM = "queue_item"
+    MANUAL = "manual"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One run that failed."""
+
+    at: datetime
+    message: str
+    type: str | None = None
+    category: str | None = None
+    traceback: str | None = None
+    processor: str | None = None
+    duration_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to run a letter until its `due_at`, and what to go back to if the run does not count."""
+
+    owner: str
+    token: str
+    prior: DeadLetterStatus = DeadLetterStatus.PENDING
+    prior_due: datetime | None = None
+    manual: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """How the case ended, when, by whom and why."""
+
+    status: ResolutionStatus = ResolutionStatus.PENDING
+    at: datetime | None = None
+    by: str | None = None
+    notes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the work came from."""
+
+    kind: SourceKind = SourceKind.WORKFLOW
+    queue: str | None = None
+    id: str | None = None
+    state: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why the letter has its category: the classifier's reason, and who spoke."""
+
+    reason: str | None = None
+    author: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tallies:
+    """What this letter adds to the lifetime statistics.
+
+    They change in the same write as the move that they count, so sums over all letters cannot drift. A letter is
+    closed by exactly one of success, requeue, permanent failure, manual resolution, cancellation and archiving, so
+    letters + reopened = open letters + the sum of those six.
+    """
+
+    retry_success: int = 0
+    requeued: int = 0
+    permanently_failed: int = 0
+    manually_resolved: int = 0
+    cancelled: int = 0
+    archived: int = 0
+    reopened: int = 0
+    retry_failed: int = 0
+    exhausted: int = 0
+    manually_retried: int = 0
+    claims_recovered: int = 0
+
+    def plus(self, *names: str) -> Tallies:
+        """These tallies with one more of each named one."""
+        counts = {tally.name: getattr(self, tally.name) for tally in fields(self)}
+        for name in names:
+            counts[name] += 1
+        return Tallies(**counts)
+
+    def joined(self, other: Tallies) -> Tallies:
+        """The sums of both."""
+        return Tallies(*(getattr(self, tally.name) + getattr(other, tally.name) for tally in fields(self)))
+
+
+# Shared by nearly every letter: a letter costs memory only for what is particular about it.
+_OPEN, _WORKFLOW, _UNSPOKEN, _NONE_YET = Resolution(), Source(), Verdict(), Tallies()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """One captured failure. Every change makes a new letter, in `mahavishnu.model.lifecycle` and nowhere else.
+
+    `due_at` always says when anyone may next pick it up: the next retry while pending, the lease's end while retrying.
+    """
+
+    task_id: str
+    entry_id: str
+    error: str
+    failed_at: datetime
+    created_at: datetime
+    updated_at: datetime
+    payload: Json = EMPTY
+    repos: tuple[str, ...] = ()
+    labels: Json = EMPTY
+    namespace: str = DEFAULT_NAMESPACE
+    queue: str = DEFAULT_QUEUE
+    status: DeadLetterStatus = DeadLetterStatus.PENDING
+    resolution: Resolution = _OPEN
+    retry_policy: str = RetryPolicy.EXPONENTIAL
+    retry_count: int = 0
+    max_retries: int = 3
+    total_attempts: int = 0
+    due_at: datetime | None = None
+    lease: Lease | None = None
+    recoveries: int = 0
+    last_error: str
+    last_retry_at: datetime | None = None
+    failures: tuple[Failure, ...] = ()
+    error_category: str | None = None
+    verdict: Verdict = _UNSPOKEN
+    fingerprint: str | None = None
+    reason: str = DlqReason.WORKFLOW_FAILED
+    source: Source = _WORKFLOW
+    priority: int = 0
+    depends_on: tuple[str, ...] = ()
+    generation: int = 1
+    previous_entry_id: str | None = None
+    dlq_retry_count: int = 0
+    occurrences: int = 1
+    tallies: Tallies = _NONE_YET
+    exhausted_at: datetime | None = None
+    completed_at: datetime | None = None
+    archived_at: datetime | None = None
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        """Under which the letter lives: at most one live letter per key."""
+        return document_key(self.task_id, self.namespace, self.queue)
+
+    @property
+    def task(self) -> Any:
+        """The job description, as a fresh copy."""
+        return self.payload.value
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the caller wrote on the letter, as a fresh copy."""
+        labels: dict[str, Any] = self.labels.value
+        return labels
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the case still waits for an end."""
+        return self.resolution.status is ResolutionStatus.PENDING
+
+    @property
+    def next_retry_at(self) -> datetime | None:
+        """The retry date that a person sees: empty unless the letter is pending and will be retried."""
+        return self.due_at if self.status is DeadLetterStatus.PENDING else None
+
+    @property
+    def resolution_status(self) -> ResolutionStatus:
+        return self.resolution.status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormerLetter(DeadLetter):
+    """A letter that another generation has replaced; history keeps it under its entry id."""
+
+    @classmethod
+    def of(cls, letter: DeadLetter) -> Self:
+        """`letter` as history keeps it, not stored there yet."""
+        values = {each.name: getattr(letter, each.name) for each in fields(DeadLetter)}
+        return cls(**{**values, "version": None})
+
+    @property
+    def key(self) -> str:
+        return self.entry_id

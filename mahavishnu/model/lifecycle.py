@@ -1,0 +1,406 @@
+"""The state machine: everything that changes a letter is here, as a table first and functions second.
+
+`TABLE` says which move is allowed from which status and where it can lead; `docs/lifecycle.md` is drawn from it. Each
+function below is one move: a letter and what happened in, the next letter out. None reads a clock or does I/O. Writing
+the result under the letter's `version` makes the move happen, and it may lose: then read again and decide again.
+
+Ownership is not the version: a person's edit or a merged failure moves the version in the middle of a run. So the moves
+that end or prolong a run demand the lease's token too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from mahavishnu.model import backoff
+from mahavishnu.model.clock import instant
+from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, LostLease, NotDue
+from mahavishnu.model.letter import (
+    KEPT_FAILURES,
+    DeadLetter,
+    DeadLetterStatus,
+    Failure,
+    FormerLetter,
+    Lease,
+    Resolution,
+    ResolutionStatus,
+    RetryPolicy,
+)
+
+PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
+MAX_RECOVERIES = 3  # leases in a row that may run out before it counts as a failed attempt
+
+
+class Move(StrEnum):
+    """What can happen to a letter that exists."""
+
+    CLAIM = "claim"
+    RENEW = "renew"
+    RELEASE = "release"
+    SUCCEED = "succeed"
+    FAIL = "fail"
+    EXHAUST = "exhaust"
+    REDRIVE = "redrive"
+    EDIT = "edit"
+    MERGE = "merge"
+    REQUEUE = "requeue"
+    RESOLVE = "resolve"
+    CANCEL = "cancel"
+    GIVE_UP = "give up"
+    ARCHIVE = "archive"
+    RESTORE = "restore"
+
+
+TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
+    PENDING: {
+        Move.CLAIM: (RETRYING,),
+        Move.REDRIVE: (PENDING,),
+        Move.EDIT: (PENDING,),
+        Move.MERGE: (PENDING,),
+        Move.REQUEUE: (COMPLETED,),
+        Move.RESOLVE: (COMPLETED,),
+        Move.CANCEL: (ARCHIVED,),
+        Move.GIVE_UP: (EXHAUSTED,),
+        Move.ARCHIVE: (ARCHIVED,),
+    },
+    RETRYING: {
+        Move.CLAIM: (RETRYING, PENDING, EXHAUSTED),  # the lease ran out; the third time it counts as a failure
+        Move.RENEW: (RETRYING,),
+        Move.RELEASE: (PENDING, EXHAUSTED),  # back to where it was, as if it had not been taken
+        Move.SUCCEED: (COMPLETED,),
+        Move.FAIL: (PENDING, EXHAUSTED),  # by the budget; a manual retry goes back to where it was
+        Move.EXHAUST: (EXHAUSTED,),
+        Move.MERGE: (RETRYING,),
+    },
+    EXHAUSTED: {
+        Move.CLAIM: (RETRYING,),  # by a person only
+        Move.REDRIVE: (PENDING,),
+        Move.EDIT: (EXHAUSTED,),
+        Move.MERGE: (EXHAUSTED,),
+        Move.REQUEUE: (COMPLETED,),
+        Move.RESOLVE: (COMPLETED,),
+        Move.CANCEL: (ARCHIVED,),
+        Move.GIVE_UP: (EXHAUSTED,),
+        Move.ARCHIVE: (ARCHIVED,),
+    },
+    COMPLETED: {Move.ARCHIVE: (ARCHIVED,)},
+    ARCHIVED: {Move.RESTORE: (PENDING,)},
+}
+# An exhausted letter may be closed (permanently failed): it is kept for analysis, and these still work on it.
+ON_CLOSED = frozenset({Move.REDRIVE, Move.ARCHIVE, Move.RESTORE})
+EDITABLE = frozenset({"payload", "repos", "labels", "retry_policy", "max_retries", "priority", "depends_on", "due_at"})
+
+
+def capture(letter: DeadLetter, retry_in: timedelta | None = None) -> DeadLetter:
+    """A new letter, ready to be created: pending with its first retry date, or exhausted where no retry is allowed.
+
+    `retry_in` overrules the policy's delay (a server that said Retry-After). Raises InvalidInput for a broken letter.
+    """
+    created = instant(letter.created_at)
+    letter = replace(letter, failed_at=instant(letter.failed_at), created_at=created, updated_at=created)
+    if letter.max_retries < 0:
+        raise InvalidInput(f"max_retries of task {letter.task_id!r} must not be negative, but is {letter.max_retries}")
+    if letter.retry_policy == RetryPolicy.NEVER:
+        letter = replace(letter, status=PENDING, due_at=None)
+    elif letter.max_retries == 0:
+        letter = _exhausted(letter, letter.created_at)
+    else:
+        letter = replace(letter, status=PENDING, due_at=_due(letter, letter.created_at, retry_in))
+    if broken := violations(letter):
+        raise InvalidInput(f"the letter for task {letter.task_id!r} is not sound: {'; '.join(broken)}")
+    return letter
+
+
+def merge(letter: DeadLetter, failure: Failure, now: datetime) -> DeadLetter:
+    """The same open task failed again: one letter, one more occurrence; its schedule and budget stay."""
+    _guard(letter, Move.MERGE)
+    failures = _with(letter.failures, failure)
+    return _changed(letter, now, occurrences=letter.occurrences + 1, last_error=failure.message, failures=failures)
+
+
+def next_generation(former: DeadLetter, fresh: DeadLetter) -> tuple[FormerLetter, DeadLetter]:
+    """The task of a closed letter failed again: what goes to history first, then what replaces it by CAS."""
+    if former.is_open:
+        raise IllegalMove(former.key, "replace", f"{former.status} and open", "merge the failure into it")
+    successor = replace(
+        fresh,
+        generation=former.generation + 1,
+        previous_entry_id=former.entry_id,
+        dlq_retry_count=former.dlq_retry_count,
+        version=former.version,
+    )
+    return FormerLetter.of(former), successor
+
+
+def claim(
+    letter: DeadLetter, *, owner: str, token: str, until: datetime, now: datetime, manual: bool = False
+) -> DeadLetter:
+    """Take the letter for one run. Count it before it starts: a run that kills its process has happened.
+
+    A lease that ran out makes the letter claimable again, but the third one in a row counts as a failed run, and a
+    manual run goes back to where it was; where that leaves nothing to take now, the result has no lease, and is to be
+    written all the same. Raises NotDue if the letter is not yet anyone's (`manual` may take a pending or exhausted one
+    at any time), IllegalMove if somebody is running it.
+    """
+    _guard(letter, Move.CLAIM)
+    now = instant(now)
+    if letter.status is RETRYING:
+        if letter.due_at is None or letter.due_at > now:
+            raise IllegalMove(letter.key, Move.CLAIM, "already being retried", f"until {letter.due_at}")
+        letter = _recovered(letter, now)
+        if not (manual or _is_due(letter, now)):
+            return letter
+    elif not (manual or _is_due(letter, now)):
+        raise NotDue(letter.key, Move.CLAIM, letter.status, f"its next run is {letter.due_at or 'up to a person'}")
+    return _changed(
+        letter,
+        now,
+        status=RETRYING,
+        lease=Lease(owner, token, prior=letter.status, prior_due=letter.due_at, manual=manual),
+        due_at=instant(until),
+        last_retry_at=now,
+        total_attempts=letter.total_attempts + 1,
+        tallies=letter.tallies.plus("manually_retried") if manual else letter.tallies,
+    )
+
+
+def renew(letter: DeadLetter, *, token: str, until: datetime, now: datetime) -> DeadLetter:
+    """The run goes on: its lease ends later."""
+    _owned(letter, Move.RENEW, token)
+    return _changed(letter, now, due_at=instant(until))
+
+
+def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime | None = None) -> DeadLetter:
+    """Give the letter back unrun: the attempt is refunded, nothing else changed. `due_at` may put it off."""
+    lease = _owned(letter, Move.RELEASE, token)
+    tallies = letter.tallies
+    if lease.manual:
+        tallies = replace(tallies, manually_retried=tallies.manually_retried - 1)
+    due = lease.prior_due if due_at is None or lease.prior is not PENDING else instant(due_at)
+    total = letter.total_attempts - 1
+    return _changed(letter, now, status=lease.prior, lease=None, due_at=due, total_attempts=total, tallies=tallies)
+
+
+def succeed(letter: DeadLetter, *, token: str, now: datetime) -> DeadLetter:
+    """The run succeeded: the letter is kept as completed until retention takes it."""
+    lease = _owned(letter, Move.SUCCEED, token)
+    letter = replace(letter, tallies=letter.tallies.plus("retry_success"))
+    return _closed(letter, COMPLETED, ResolutionStatus.REQUEUED, now, by=lease.owner)
+
+
+def fail(
+    letter: DeadLetter, *, token: str, failure: Failure, now: datetime, retry_in: timedelta | None = None
+) -> DeadLetter:
+    """The run failed: back to pending with a later date, or exhausted if that was the last automatic retry.
+
+    A manual retry costs nothing of the automatic budget: the letter goes back to where it was.
+    """
+    lease = _owned(letter, Move.FAIL, token)
+    letter = _with_failure(letter, failure)
+    if lease.manual:
+        return _changed(letter, now, status=lease.prior, lease=None, due_at=lease.prior_due)
+    return _spent(letter, instant(now), retry_in)
+
+
+def exhaust(letter: DeadLetter, *, token: str, failure: Failure, now: datetime) -> DeadLetter:
+    """The run failed and no automatic retry can help: a person has to look."""
+    _owned(letter, Move.EXHAUST, token)
+    letter = _with_failure(letter, failure)
+    count = min(letter.retry_count + 1, letter.max_retries)
+    return _exhausted(_changed(letter, now, lease=None, retry_count=count), instant(now))
+
+
+def redrive(letter: DeadLetter, *, now: datetime) -> DeadLetter:
+    """Fresh attempts, the first one due now. A closed exhausted letter is opened again."""
+    _guard(letter, Move.REDRIVE)
+    return _reopened(letter, now)
+
+
+def restore(letter: DeadLetter, *, now: datetime) -> DeadLetter:
+    """Take an archived letter out again, with fresh attempts."""
+    _guard(letter, Move.RESTORE)
+    return replace(_reopened(letter, now), archived_at=None, completed_at=None)
+
+
+def edit(letter: DeadLetter, *, now: datetime, **changes: Any) -> DeadLetter:
+    """Change what a person may change (`EDITABLE`). Raises InvalidInput for anything else."""
+    _guard(letter, Move.EDIT)
+    if changes.get("due_at"):
+        changes["due_at"] = instant(changes["due_at"])
+    if locked := changes.keys() - EDITABLE:
+        raise InvalidInput(
+            f"{', '.join(sorted(locked))} of letter {letter.key!r} cannot be edited; {sorted(EDITABLE)} can"
+        )
+    edited = _changed(letter, now, **changes)
+    if "retry_policy" in changes and "due_at" not in changes and letter.status is PENDING:
+        never = edited.retry_policy == RetryPolicy.NEVER
+        edited = replace(edited, due_at=None if never else letter.due_at or _due(edited, instant(now), None))
+    if broken := violations(edited):
+        raise InvalidInput(f"letter {letter.key!r} would not be sound: {'; '.join(broken)}")
+    return edited
+
+
+def requeue(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
+    """The work was handed back to where it came from: this case is closed."""
+    _guard(letter, Move.REQUEUE)
+    counted = replace(letter, dlq_retry_count=letter.dlq_retry_count + 1, tallies=letter.tallies.plus("requeued"))
+    return _closed(counted, COMPLETED, ResolutionStatus.REQUEUED, now, by, notes)
+
+
+def resolve(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
+    """A person settled it otherwise."""
+    _guard(letter, Move.RESOLVE)
+    counted = replace(letter, tallies=letter.tallies.plus("manually_resolved"))
+    return _closed(counted, COMPLETED, ResolutionStatus.MANUALLY_RESOLVED, now, by, notes)
+
+
+def cancel(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
+    """Nobody wants the work any more."""
+    _guard(letter, Move.CANCEL)
+    counted = replace(letter, tallies=letter.tallies.plus("cancelled"))
+    return _closed(counted, ARCHIVED, ResolutionStatus.CANCELLED, now, by, notes)
+
+
+def give_up(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
+    """It will never work: closed as permanently failed, kept for analysis."""
+    _guard(letter, Move.GIVE_UP)
+    counted = replace(letter, tallies=letter.tallies.plus("permanently_failed"))
+    return _closed(counted, EXHAUSTED, ResolutionStatus.PERMANENTLY_FAILED, now, by, notes)
+
+
+def archive(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
+    """Put it away. An open case ends as cancelled, or as permanently failed if it was exhausted."""
+    _guard(letter, Move.ARCHIVE)
+    if not letter.is_open:
+        return _changed(letter, now, status=ARCHIVED, archived_at=instant(now))
+    ended = ResolutionStatus.PERMANENTLY_FAILED if letter.status is EXHAUSTED else ResolutionStatus.CANCELLED
+    counted = replace(letter, tallies=letter.tallies.plus("archived"))
+    return _closed(counted, ARCHIVED, ended, now, by, notes)
+
+
+def violations(letter: DeadLetter) -> list[str]:
+    """Which of the promises that hold for every letter this one breaks, in words; empty for a sound letter."""
+    moments = (letter.failed_at, letter.created_at, letter.updated_at, letter.due_at, letter.last_retry_at)
+    promises = {
+        "a completed or archived letter must be resolved": letter.status not in (COMPLETED, ARCHIVED)
+        or not letter.is_open,
+        "a resolved letter neither waits nor runs": letter.is_open or letter.status not in (PENDING, RETRYING),
+        "only a pending or retrying letter has a due date": letter.due_at is None
+        or letter.status in (PENDING, RETRYING),
+        "a letter has a lease exactly while retrying": (letter.lease is not None) == (letter.status is RETRYING),
+        "a retrying letter's lease must end": letter.status is not RETRYING or letter.due_at is not None,
+        "retry_count lies from 0 to max_retries": 0 <= letter.retry_count <= letter.max_retries,
+        "total_attempts is at least retry_count": letter.total_attempts >= letter.retry_count,
+        "occurrences and generation count from 1": letter.occurrences >= 1 and letter.generation >= 1,
+        "instants are aware": all(moment is None or moment.tzinfo is not None for moment in moments),
+    }
+    return [promise for promise, kept in promises.items() if not kept]
+
+
+def _guard(letter: DeadLetter, move: Move) -> None:
+    allowed = move in TABLE[letter.status]
+    if not letter.is_open and not (allowed and move in ON_CLOSED):
+        raise AlreadyResolved(letter.key, move, f"{letter.status} and already resolved as {letter.resolution.status}")
+    if not allowed:
+        raise IllegalMove(letter.key, move, letter.status)
+
+
+def _is_due(letter: DeadLetter, now: datetime) -> bool:
+    return letter.status is PENDING and letter.due_at is not None and letter.due_at <= now
+
+
+def _owned(letter: DeadLetter, move: Move, token: str) -> Lease:
+    if letter.lease is None or letter.lease.token != token:
+        holder = f"{letter.lease.owner} holds it now" if letter.lease else "nobody holds it now"
+        raise LostLease(letter.key, move, letter.status, f"this run no longer owns it: {holder}")
+    _guard(letter, move)
+    return letter.lease
+
+
+def _changed(letter: DeadLetter, now: datetime, **changes: Any) -> DeadLetter:
+    # A machine whose clock is behind must not move the letter back in time.
+    return replace(letter, updated_at=max(instant(now), letter.updated_at + timedelta(milliseconds=1)), **changes)
+
+
+def _due(letter: DeadLetter, now: datetime, retry_in: timedelta | None) -> datetime:
+    setback = backoff.Setback(letter.retry_count, letter.error_category, letter.last_error)
+    delay = backoff.DEFAULT.wait(letter.retry_policy, setback).delay if retry_in is None else retry_in
+    return instant(now + (delay or timedelta(0)))
+
+
+def _with(failures: tuple[Failure, ...], failure: Failure) -> tuple[Failure, ...]:
+    """The first failure and the latest ones: how it began and how it stands."""
+    return (*failures[:1], *failures[max(1, len(failures) - KEPT_FAILURES + 2) :], failure)
+
+
+def _with_failure(letter: DeadLetter, failure: Failure) -> DeadLetter:
+    return replace(
+        letter,
+        last_error=failure.message,
+        error_category=failure.category or letter.error_category,
+        failures=_with(letter.failures, failure),
+        tallies=letter.tallies.plus("retry_failed"),
+        recoveries=0,
+    )
+
+
+def _spent(letter: DeadLetter, now: datetime, retry_in: timedelta | None) -> DeadLetter:
+    """One automatic retry is used up."""
+    count = min(letter.retry_count + 1, letter.max_retries)
+    spent = _changed(letter, now, lease=None, retry_count=count)
+    if count >= letter.max_retries or letter.retry_policy == RetryPolicy.NEVER:
+        return _exhausted(spent, now)
+    return replace(spent, status=PENDING, due_at=_due(spent, now, retry_in))
+
+
+def _recovered(letter: DeadLetter, now: datetime) -> DeadLetter:
+    """The owner of the lease is gone: pending again, or, the third time in a row, a failed run."""
+    lease = letter.lease
+    assert lease is not None  # a retrying letter always has one
+    letter = replace(letter, tallies=letter.tallies.plus("claims_recovered"), recoveries=letter.recoveries + 1)
+    if letter.recoveries < MAX_RECOVERIES:
+        return _changed(letter, now, status=lease.prior, lease=None, due_at=lease.prior_due)
+    message = (
+        f"the run's lease ran out {MAX_RECOVERIES} times in a row (last owner: {lease.owner}): it may kill its process"
+    )
+    letter = _with_failure(letter, Failure(at=now, message=message, type="LeaseRanOut", processor=lease.owner))
+    if lease.manual:
+        return _changed(letter, now, status=lease.prior, lease=None, due_at=lease.prior_due)
+    return _spent(letter, now, None)
+
+
+def _exhausted(letter: DeadLetter, now: datetime) -> DeadLetter:
+    tallies = letter.tallies.plus("exhausted")
+    return replace(letter, status=EXHAUSTED, due_at=None, exhausted_at=now, tallies=tallies)
+
+
+def _reopened(letter: DeadLetter, now: datetime) -> DeadLetter:
+    tallies = letter.tallies if letter.is_open else letter.tallies.plus("reopened")
+    fresh = {"status": PENDING, "resolution": Resolution(), "retry_count": 0, "recoveries": 0, "exhausted_at": None}
+    return _changed(letter, now, **fresh, due_at=instant(now), tallies=tallies)
+
+
+def _closed(
+    letter: DeadLetter,
+    status: DeadLetterStatus,
+    how: ResolutionStatus,
+    now: datetime,
+    by: str | None = None,
+    notes: str | None = None,
+) -> DeadLetter:
+    now = instant(now)
+    moment = {COMPLETED: "completed_at", ARCHIVED: "archived_at", EXHAUSTED: "exhausted_at"}[status]
+    resolution = Resolution(how, now, by, notes)
+    changes: dict[str, Any] = {
+        "status": status,
+        "resolution": resolution,
+        "due_at": None,
+        "lease": None,
+        "recoveries": 0,
+    }
+    if getattr(letter, moment) is None or status is not EXHAUSTED:
+        changes[moment] = now
+    return _changed(letter, now, **changes)

@@ -1,0 +1,159 @@
+"""Json: an immutable JSON value, for what users give us and want back unchanged."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+from mahavishnu.model.errors import InvalidPayload
+
+MAX_DEPTH = 200  # far below every parser's own limit, so that what is accepted here is accepted everywhere
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=lambda value: _coerce(value)).encode
+
+
+class Json:
+    """A JSON value that nobody can change: every look at `value` makes a fresh copy.
+
+    The text is written once and shared by every version of a letter. Two are equal if their values are.
+
+    >>> payload = Json.of({"type": "code_sweep"})
+    >>> payload.value["type"] = "changed"
+    >>> payload.value
+    {'type': 'code_sweep'}
+    """
+
+    __slots__ = ("_text", "_value")
+
+    def __init__(self, text: str) -> None:
+        self._text: str | None = text
+        self._value: Any = None
+
+    @classmethod
+    def of(cls, value: Any, name: str = "task") -> Json:
+        """`value` as JSON: dates, paths, UUIDs, decimals, enums, durations, sets and bytes become text or numbers.
+
+        Raises InvalidPayload naming the path of what JSON cannot hold: NaN, unknown types, keys that are not text
+        or would collide, circles, nesting deeper than 200.
+        """
+        try:
+            text = _encode(value)
+        except (TypeError, ValueError, RecursionError) as problem:
+            _refuse(value, name)
+            raise InvalidPayload(name, f"cannot be written as JSON: {problem}") from problem
+        if depth(text) > MAX_DEPTH:
+            raise InvalidPayload(name, f"is nested deeper than {MAX_DEPTH}")
+        if json.loads(text) != value:  # something was coerced: two keys may have become one
+            _refuse(value, name)
+        return cls(text)
+
+    @classmethod
+    def parsed(cls, value: Any) -> Json:
+        """`value` that just came out of a JSON parser and is handed over; its text is written when it is needed."""
+        self = cls.__new__(cls)
+        self._text, self._value = None, value
+        return self
+
+    @property
+    def text(self) -> str:
+        """The JSON text: ASCII, no white space."""
+        if self._text is None:
+            self._text, self._value = _encode(self._value), None
+        return self._text
+
+    @property
+    def value(self) -> Any:
+        """A fresh copy of the value."""
+        return json.loads(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Json) and (self.text == other.text or self.value == other.value)
+
+    def __hash__(self) -> int:
+        return hash(type(self))  # equal values may be spelled differently; these are values, not keys
+
+    def __repr__(self) -> str:
+        text = self.text
+        return f"Json({text if len(text) <= 60 else text[:60] + '…'})"
+
+
+EMPTY = Json("{}")
+
+
+def depth(text: str) -> int:
+    """How deep the JSON `text` is nested, exactly if that is more than 20, else some bound up to 20.
+
+    Counting brackets settles nearly every case without looking closer.
+    """
+    bound = text.count("[") + text.count("{")
+    if bound <= 20:
+        return bound
+    deepest = here = 0
+    for char in _STRING.sub("", text):
+        if char in "[{":
+            here += 1
+            deepest = max(deepest, here)
+        elif char in "]}":
+            here -= 1
+    return deepest
+
+
+def _coerce(value: Any) -> Any:
+    """The one list of types that JSON does not know and that travel as something it knows."""
+    match value:
+        case datetime() | date() | time():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case UUID() | PurePath() | Decimal():
+            return str(value)
+        case Enum():
+            return value.value
+        case bytes() | bytearray() | memoryview():
+            return base64.b64encode(value).decode()
+        case set() | frozenset():
+            return sorted(value, key=str)
+        case Mapping():
+            return dict(value)
+    raise TypeError(f"of type {type(value).__name__} has no JSON form")
+
+
+def _refuse(value: Any, path: str, inside: tuple[int, ...] = ()) -> None:
+    """Raise InvalidPayload for the first thing inside `value` that JSON cannot hold, if there is one."""
+    if id(value) in inside:
+        raise InvalidPayload(path, "contains itself")
+    if len(inside) > MAX_DEPTH:
+        raise InvalidPayload(path, f"is nested deeper than {MAX_DEPTH}")
+    inside = (*inside, id(value))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidPayload(path, f"is {value}, which JSON has no number for")
+    if isinstance(value, Mapping):
+        seen: set[str] = set()
+        for key, item in value.items():
+            if not (key is None or isinstance(key, str | int | float)):
+                raise InvalidPayload(path, f"has a key of type {type(key).__name__}: {key!r}; keys must be text")
+            if isinstance(key, float) and not math.isfinite(key):
+                raise InvalidPayload(path, f"has the key {key}, which JSON has no number for")
+            text = key if isinstance(key, str) else json.dumps(key)
+            if text in seen:
+                raise InvalidPayload(path, f"has two keys that both become {text!r}")
+            seen.add(text)
+            _refuse(item, f"{path}.{text}", inside)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _refuse(item, f"{path}[{index}]", inside)
+    elif not (value is None or isinstance(value, str | int | float)):
+        try:
+            coerced = _coerce(value)
+        except TypeError as problem:
+            raise InvalidPayload(path, str(problem)) from None
+        _refuse(coerced, path, inside)

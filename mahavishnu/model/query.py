@@ -1,0 +1,180 @@
+"""One value that says which records are meant: for lists, bulk verbs, statistics and claiming alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from mahavishnu.model.clock import instant
+from mahavishnu.model.errors import InvalidQuery
+
+Scalar: TypeAlias = "str | int | float | bool | datetime"
+LONGEST_WORD = 100
+MOST_WORDS = 2000
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    """The field has one of these values; for a field with many values, one of them is one of these."""
+
+    field: str
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The field is empty."""
+
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The field's value lies from `at_least` up to, not including, `below` (or up to and including `at_most`)."""
+
+    field: str
+    at_least: datetime | int | None = None
+    below: datetime | int | None = None
+    at_most: datetime | int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The JSON object in the field has this text, number or boolean at the dotted path, or in a list there."""
+
+    field: str
+    path: str
+    value: str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The condition does not hold."""
+
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of the conditions holds."""
+
+    conditions: tuple[Condition, ...]
+
+
+Condition: TypeAlias = "Is | Missing | Between | At | Not | AnyOf"
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """One sort key. Records without a value come last either way; the record's key breaks ties."""
+
+    field: str
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """All conditions hold, in this order, at most `limit` in one page (not in all)."""
+
+    where: tuple[Condition, ...] = ()
+    sort: tuple[Sort, ...] = ()
+    limit: int = 500
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= 10_000:
+            raise InvalidQuery(f"a page holds 1 to 10000 records, not {self.limit}; page on with the cursor")
+
+    def fields(self) -> Iterator[str]:
+        """Every field the query speaks of."""
+        waiting: list[Condition] = list(self.where)
+        while waiting:
+            match waiting.pop():
+                case Not(condition):
+                    waiting.append(condition)
+                case AnyOf(conditions):
+                    waiting.extend(conditions)
+                case leaf:
+                    yield leaf.field
+        yield from (sort.field for sort in self.sort)
+
+
+def words(*texts: str | None) -> tuple[str, ...]:
+    """The distinct words of the texts, lower case: what a text search compares in every store.
+
+    >>> words("Connection reset by api.example", "reset!")
+    ('connection', 'reset', 'by', 'api', 'example')
+    """
+    found: dict[str, None] = {}
+    for text in texts:
+        for match in _WORD.finditer(text or ""):
+            found[match.group().lower()[:LONGEST_WORD]] = None
+            if len(found) == MOST_WORDS:
+                return tuple(found)
+    return tuple(found)
+
+
+Many: TypeAlias = "str | Iterable[str]"
+NEWEST_FIRST = (Sort("created_at", descending=True),)
+SOONEST_FIRST = (Sort("priority", descending=True), Sort("due_at"))
+
+
+def letters(
+    *,
+    status: Many | None = None,
+    resolution: Many | None = None,
+    category: Many | None = None,
+    policy: Many | None = None,
+    reason: Many | None = None,
+    namespace: Many | None = None,
+    queue: Many | None = None,
+    fingerprint: Many | None = None,
+    task_id: Many | None = None,
+    repo: Many | None = None,
+    text: str | None = None,
+    metadata: Mapping[str, str | int | float | bool] | None = None,
+    failed: tuple[datetime | None, datetime | None] = (None, None),
+    created: tuple[datetime | None, datetime | None] = (None, None),
+    updated: tuple[datetime | None, datetime | None] = (None, None),
+    due: datetime | None = None,
+    partitions: range | None = None,
+    sort: tuple[Sort, ...] = NEWEST_FIRST,
+    limit: int = 500,
+) -> Query:
+    """A query over letters, in their own words.
+
+    Times are `(from, before)` pairs, either may be None. `due` means: anyone may pick it up at that instant.
+    `text` asks for all of its words in the errors. `metadata` maps dotted paths to values.
+
+    >>> letters(status="exhausted", text="connection reset", limit=50).limit
+    50
+    """
+    where: list[Condition] = []
+    named = {
+        "status": status,
+        "resolution_status": resolution,
+        "error_category": category,
+        "retry_policy": policy,
+        "reason": reason,
+        "namespace": namespace,
+        "queue": queue,
+        "fingerprint": fingerprint,
+        "task_id": task_id,
+        "repos": repo,
+    }
+    for field, wanted in named.items():
+        if wanted is not None:
+            where.append(Is(field, (wanted,) if isinstance(wanted, str) else tuple(wanted)))
+    where += [Is("words", (word,)) for word in words(text)]
+    where += [At("metadata", path, value) for path, value in (metadata or {}).items()]
+    for field, (start, end) in {"failed_at": failed, "created_at": created, "updated_at": updated}.items():
+        if start or end:
+            where.append(Between(field, at_least=start and instant(start), below=end and instant(end)))
+    if due is not None:
+        where.append(Between("due_at", at_most=instant(due)))
+    if partitions is not None:
+        where.append(Between("partition", at_least=partitions.start, below=partitions.stop))
+    return Query(tuple(where), sort, limit)

@@ -1,0 +1,267 @@
+"""What every store promises. `mahavishnu.testing.StoreContract` tests each sentence.
+
+A store is a map from keys to records in which every write is a compare-and-set. It knows no rules: those are pure
+functions in `mahavishnu.model`. It only knows *create if absent*, *replace if unchanged*, *remove if unchanged*, *get*,
+*find* and *tally*, for any `Kind` of record.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeAlias
+
+from mahavishnu.model.errors import InvalidQuery, StoreError
+from mahavishnu.model.letter import Version
+from mahavishnu.model.query import Query
+from mahavishnu.stores.schema import Kind, T
+
+__all__ = ["Cell", "Collection", "Cursor", "Health", "Kind", "Page", "Result", "Store", "T", "Tally", "Version"]
+
+Result: TypeAlias = "T | StoreError | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a page ended. `str(cursor)` travels through URLs; `Cursor.parse` takes it back."""
+
+    after: tuple[Any, ...]
+    snapshot: str | None = None
+
+    def __str__(self) -> str:
+        text = json.dumps([self.after, self.snapshot], separators=(",", ":"), default=_inner)
+        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+    @classmethod
+    def parse(cls, text: str) -> Cursor:
+        """Raises InvalidQuery for anything but what `str` of a cursor gave."""
+        try:
+            after, snapshot = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+            return cls(tuple(_outer(value) for value in after), snapshot)
+        except (ValueError, TypeError, binascii.Error):
+            raise InvalidQuery(
+                f"{text[:40]!r} is not a cursor of a list; leave it out to start at the beginning"
+            ) from None
+
+
+def _inner(value: Any) -> Any:
+    if isinstance(value, Cursor):
+        return {"cursor": [list(value.after), value.snapshot]}
+    if isinstance(value, datetime):
+        return {"at": value.isoformat()}
+    raise TypeError(f"a cursor cannot hold {value!r}")
+
+
+def _outer(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "at" in value:
+        return datetime.fromisoformat(value["at"])
+    after, snapshot = value["cursor"]
+    return Cursor(tuple(_outer(inner) for inner in after), snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some records in the order asked for.
+
+    `next` is None when there are no more. `corrupt` are stored records of this page that cannot be read.
+    `degraded` says, in words, why a part of the truth was out of reach; a page that has it is not the whole answer.
+    """
+
+    items: Sequence[T]
+    next: Cursor | None = None
+    positions: Sequence[tuple[Any, ...]] = ()  # one for each item; `Cursor(position)` goes on after it
+    corrupt: tuple[StoreError, ...] = ()
+    degraded: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Count, sums, and earliest and latest instants of one group of records."""
+
+    count: int = 0
+    sums: Mapping[str, int] = field(default_factory=dict)
+    earliest: Mapping[str, datetime] = field(default_factory=dict)
+    latest: Mapping[str, datetime] = field(default_factory=dict)
+
+    def joined(self, other: Cell) -> Cell:
+        """Both groups as one."""
+        return Cell(
+            self.count + other.count,
+            {name: self.sums.get(name, 0) + other.sums.get(name, 0) for name in {**self.sums, **other.sums}},
+            {
+                name: min(c.earliest[name] for c in (self, other) if name in c.earliest)
+                for name in {**self.earliest, **other.earliest}
+            },
+            {
+                name: max(c.latest[name] for c in (self, other) if name in c.latest)
+                for name in {**self.latest, **other.latest}
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Cells by the values of the fields asked for, in that order; None where a record has none."""
+
+    cells: Mapping[tuple[Any, ...], Cell]
+    degraded: str | None = None
+
+    @property
+    def total(self) -> Cell:
+        """All cells as one."""
+        whole = Cell()
+        for cell in self.cells.values():
+            whole = whole.joined(cell)
+        return whole
+
+    def by(self, place: int) -> dict[Any, Cell]:
+        """The cells by one of the fields alone: `tally.by(0)` for the first one asked for."""
+        groups: dict[Any, Cell] = {}
+        for values, cell in self.cells.items():
+            groups[values[place]] = groups.get(values[place], Cell()).joined(cell)
+        return groups
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a store is: `ok`, `degraded` (works, but not with everything) or `down`, and why, in words.
+
+    `waiting` records are kept locally until the primary store is back, the oldest since `oldest`.
+    """
+
+    status: str
+    detail: str = ""
+    waiting: int = 0
+    oldest: datetime | None = None
+
+
+class Collection(Protocol[T]):
+    """All records of one kind in a store.
+
+    Results come in the order of what was asked, one for each. Three things can become of a record that is written:
+    it is *stored* (the record comes back with its new version), somebody else *got there first* (None), or it *failed*
+    (a StoreError, for that record alone). The three are never mixed up: a refused record is never reported as existing.
+
+    If the store as a whole cannot answer, the call raises StoreUnavailable. If the answer is lost after the write
+    landed, the store reads again and says what happened; where it cannot, the error's `maybe_written` is true.
+    Cancelling a call never undoes nor half-does a write.
+    """
+
+    async def write(self, records: Sequence[T]) -> list[Result[T]]:
+        """Without a version: create if absent. With one: replace if unchanged since. Durable when it returns.
+
+        Keys may repeat in one call: the first one wins.
+        """
+        ...
+
+    async def remove(self, records: Sequence[T]) -> list[bool | StoreError]:
+        """Remove if unchanged; False if it was changed or is gone."""
+        ...
+
+    async def get(self, keys: Sequence[str]) -> list[Result[T]]:
+        """The current records; None where there is none, CorruptRecord where it cannot be read."""
+        ...
+
+    async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
+        """One page of what the query means, at most `query.limit` records.
+
+        It sees everything this process has written; writes of others may take a moment. Paging on with `page.next`
+        neither repeats nor omits a record whose sort fields did not change meanwhile.
+        """
+        ...
+
+    async def tally(
+        self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
+    ) -> Tally:
+        """Count what the query means, grouped by the values of `by`; add up `sums`, and note the range of `spans`.
+
+        Sort and limit of the query do not matter. A record that cannot be read is still counted.
+        """
+        ...
+
+
+class Store(Protocol):
+    """Collections of records, one for each kind. Use it as an async context manager, or open and close it."""
+
+    async def open(self) -> None:
+        """Make it ready. Raises StoreMisconfigured, StoreCorrupt or StoreUnavailable, and changes nothing then."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was asked for, then let go of everything. Closing twice is fine."""
+        ...
+
+    async def health(self) -> Health:
+        """How it is right now. Never raises."""
+        ...
+
+    def collection(self, kind: Kind[T]) -> Collection[T]:
+        """The records of one kind."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class OpenClose:
+    """The context manager half of a store, for those who have the other half."""
+
+    async def open(self) -> None:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+async def scan(collection: Collection[T], query: Query) -> AsyncIterator[T]:
+    """Every record the query means, page after page. Raises StoreError at a page that is not the whole truth.
+
+    A corrupt record raises too, after the readable ones of its page: use `find` to step over it.
+    """
+    after: Cursor | None = None
+    while True:
+        page = await collection.find(query, after)
+        for item in page.items:
+            yield item
+        if page.corrupt:
+            raise page.corrupt[0]
+        if page.degraded:
+            raise StoreError(f"the list is not complete: {page.degraded}")
+        if page.next is None:
+            return
+        after = page.next
+
+
+async def write_one(collection: Collection[T], record: T) -> T | None:
+    """Write a single record: the stored one, or None if somebody else got there first. Raises its StoreError."""
+    (result,) = await collection.write([record])
+    if isinstance(result, StoreError):
+        raise result
+    return result
+
+
+async def get_one(collection: Collection[T], key: str) -> T | None:
+    """The current record, or None. Raises CorruptRecord."""
+    (result,) = await collection.get([key])
+    if isinstance(result, StoreError):
+        raise result
+    return result

@@ -1,0 +1,177 @@
+"""Records in a dict: for tests, and where somebody asked for it. Nothing survives the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cmp_to_key
+from itertools import count
+from typing import Any, Generic
+
+from mahavishnu.model.letter import Version
+from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
+from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
+from mahavishnu.stores.schema import Field, Kind, T, scalar_text
+
+
+class MemoryStore(OpenClose):
+    """A store in this process's memory. It needs no lock: nothing in it awaits between reading and writing."""
+
+    def __init__(self) -> None:
+        self._collections: dict[str, MemoryCollection[Any]] = {}
+        self._versions = count(1)
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def health(self) -> Health:
+        return Health("ok", "in memory: lost when the process ends")
+
+    def collection(self, kind: Kind[T]) -> MemoryCollection[T]:
+        return self._collections.setdefault(kind.name, MemoryCollection(kind, lambda: (next(self._versions),)))
+
+    def __repr__(self) -> str:
+        return "MemoryStore()"
+
+
+class MemoryCollection(Generic[T]):
+    """One kind of record. Records are immutable, so they are handed out as they are."""
+
+    def __init__(self, kind: Kind[T], new_version: Callable[[], Version]) -> None:
+        self.kind = kind
+        self._new_version = new_version
+        self._records: dict[str, T] = {}
+
+    async def write(self, records: Sequence[T]) -> list[Result[T]]:
+        return [self._write(record) for record in records]
+
+    async def remove(self, records: Sequence[T]) -> list[Any]:
+        return [self._is_current(record) and self._records.pop(record.key, None) is not None for record in records]
+
+    async def get(self, keys: Sequence[str]) -> list[Result[T]]:
+        return [self._records.get(key) for key in keys]
+
+    async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
+        self.kind.check(query)
+        order = Order(self.kind, query)
+        found = order.sorted(matching(self.kind, query.where, self._records.values()))
+        if after is not None:
+            found = [record for record in found if order.compare(order.position(record), after.after) > 0]
+        items = found[: query.limit]
+        positions = [order.position(record) for record in items]
+        return Page(items, Cursor(positions[-1]) if len(found) > len(items) else None, positions)
+
+    async def tally(
+        self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
+    ) -> Tally:
+        self.kind.check(query, *by, *sums, *spans)
+        groups: dict[tuple[Any, ...], list[T]] = {}
+        fields = [self.kind.by_name[name] for name in by]
+        for record in matching(self.kind, query.where, self._records.values()):
+            groups.setdefault(tuple(field.term(record) for field in fields), []).append(record)
+        return Tally({values: self._cell(records, sums, spans) for values, records in groups.items()})
+
+    def _write(self, record: T) -> T | None:
+        if record.version is None:
+            if record.key in self._records:
+                return None
+        elif not self._is_current(record):
+            return None
+        stored = self.kind.versioned(record, self._new_version())
+        self._records[stored.key] = stored
+        return stored
+
+    def _is_current(self, record: T) -> bool:
+        current = self._records.get(record.key)
+        return current is not None and current.version == record.version
+
+    def _cell(self, records: Sequence[T], sums: Sequence[str], spans: Sequence[str]) -> Cell:
+        moments = {name: _present(self.kind.by_name[name], records) for name in spans}
+        return Cell(
+            len(records),
+            {name: sum(_present(self.kind.by_name[name], records)) for name in sums},
+            {name: min(values) for name, values in moments.items() if values},
+            {name: max(values) for name, values in moments.items() if values},
+        )
+
+
+def _present(field: Field[T], records: Iterable[T]) -> list[Any]:
+    return [value for record in records if (value := field.value(record)) is not None]
+
+
+def matching(kind: Kind[T], conditions: Iterable[Condition], records: Iterable[T]) -> Iterator[T]:
+    """The records for which all conditions hold: what every other store's translation has to agree with."""
+    tests = [_test(kind, condition) for condition in conditions]
+    return (record for record in records if all(test(record) for test in tests))
+
+
+def _test(kind: Kind[T], condition: Condition) -> Callable[[T], bool]:
+    match condition:
+        case Not(inner):
+            test = _test(kind, inner)
+            return lambda record: not test(record)
+        case AnyOf(conditions):
+            tests = [_test(kind, each) for each in conditions]
+            return lambda record: any(test(record) for test in tests)
+    term = kind.by_name[condition.field].term
+    match condition:
+        case Is(_, values):
+            wanted = frozenset(values)
+            return lambda record: not wanted.isdisjoint(_several(term(record)))
+        case Missing():
+            return lambda record: term(record) in (None, (), frozenset())
+        case At(_, path, value):
+            pair = (path, scalar_text(value))
+            return lambda record: pair in term(record)
+        case Between(_, at_least, below, at_most):
+            return lambda record: _lies(term(record), at_least, below, at_most)
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _lies(value: Any, at_least: Any, below: Any, at_most: Any) -> bool:
+    return (
+        value is not None
+        and (at_least is None or value >= at_least)
+        and (below is None or value < below)
+        and (at_most is None or value <= at_most)
+    )
+
+
+class Order(Generic[T]):
+    """The order of a query: its sort fields, empty values last, ties by key. A position is the values compared."""
+
+    def __init__(self, kind: Kind[T], query: Query) -> None:
+        self._terms = [kind.by_name[sort.field].term for sort in query.sort]
+        self._descending = [sort.descending for sort in query.sort]
+
+    def position(self, record: T) -> tuple[Any, ...]:
+        """Where the record stands."""
+        return (*(term(record) for term in self._terms), record.key)
+
+    def compare(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> int:
+        """Negative if `one` comes first."""
+        for mine, theirs, descending in zip(one, other, [*self._descending, False], strict=True):
+            if mine != theirs:
+                if mine is None or theirs is None:
+                    return 1 if mine is None else -1
+                return 1 if (mine > theirs) != descending else -1
+        return 0
+
+    def sorted(self, records: Iterable[T]) -> list[T]:
+        """The records in order."""
+        placed = [(self.position(record), record) for record in records]
+        placed.sort(key=lambda pair: pair[0][-1])
+        for index in reversed(range(len(self._terms))):  # stable sorts, the most important one last
+            present = [pair for pair in placed if pair[0][index] is not None]
+            absent = [pair for pair in placed if pair[0][index] is None]
+            present.sort(key=lambda pair: pair[0][index], reverse=self._descending[index])
+            placed = present + absent
+        return [record for _, record in placed]
+
+    @property
+    def key(self) -> Any:
+        """For `sorted` and `heapq.merge` over positions."""
+        return cmp_to_key(self.compare)
