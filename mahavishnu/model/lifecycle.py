@@ -28,6 +28,7 @@ from mahavishnu.model.letter import (
     Resolution,
     ResolutionStatus,
     RetryPolicy,
+    evolve,
 )
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
@@ -100,15 +101,15 @@ def capture(letter: DeadLetter, retry_in: timedelta | None = None) -> DeadLetter
     `retry_in` overrules the policy's delay (a server that said Retry-After). Raises InvalidInput for a broken letter.
     """
     created = instant(letter.created_at)
-    letter = replace(letter, failed_at=instant(letter.failed_at), created_at=created, updated_at=created)
+    letter = evolve(letter, failed_at=instant(letter.failed_at), created_at=created, updated_at=created)
     if letter.max_retries < 0:
         raise InvalidInput(f"max_retries of task {letter.task_id!r} must not be negative, but is {letter.max_retries}")
     if letter.retry_policy == RetryPolicy.NEVER:
-        letter = replace(letter, status=PENDING, due_at=None)
+        letter = evolve(letter, status=PENDING, due_at=None)
     elif letter.max_retries == 0:
         letter = _exhausted(letter, letter.created_at)
     else:
-        letter = replace(letter, status=PENDING, due_at=_due(letter, letter.created_at, retry_in))
+        letter = evolve(letter, status=PENDING, due_at=_due(letter, letter.created_at, retry_in))
     if broken := violations(letter):
         raise InvalidInput(f"the letter for task {letter.task_id!r} is not sound: {'; '.join(broken)}")
     return letter
@@ -125,7 +126,7 @@ def next_generation(former: DeadLetter, fresh: DeadLetter) -> tuple[FormerLetter
     """The task of a closed letter failed again: what goes to history first, then what replaces it by CAS."""
     if former.is_open:
         raise IllegalMove(former.key, "replace", f"{former.status} and open", "merge the failure into it")
-    successor = replace(
+    successor = evolve(
         fresh,
         generation=former.generation + 1,
         previous_entry_id=former.entry_id,
@@ -187,8 +188,7 @@ def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime |
 def succeed(letter: DeadLetter, *, token: str, now: datetime) -> DeadLetter:
     """The run succeeded: the letter is kept as completed until retention takes it."""
     lease = _owned(letter, Move.SUCCEED, token)
-    letter = replace(letter, tallies=letter.tallies.plus("retry_success"))
-    return _closed(letter, COMPLETED, ResolutionStatus.REQUEUED, now, by=lease.owner)
+    return _closed(letter, COMPLETED, ResolutionStatus.REQUEUED, "retry_success", now, by=lease.owner)
 
 
 def fail(
@@ -222,7 +222,7 @@ def redrive(letter: DeadLetter, *, now: datetime) -> DeadLetter:
 def restore(letter: DeadLetter, *, now: datetime) -> DeadLetter:
     """Take an archived letter out again, with fresh attempts."""
     _guard(letter, Move.RESTORE)
-    return replace(_reopened(letter, now), archived_at=None, completed_at=None)
+    return evolve(_reopened(letter, now), archived_at=None, completed_at=None)
 
 
 def edit(letter: DeadLetter, *, now: datetime, **changes: Any) -> DeadLetter:
@@ -237,7 +237,7 @@ def edit(letter: DeadLetter, *, now: datetime, **changes: Any) -> DeadLetter:
     edited = _changed(letter, now, **changes)
     if "retry_policy" in changes and "due_at" not in changes and letter.status is PENDING:
         never = edited.retry_policy == RetryPolicy.NEVER
-        edited = replace(edited, due_at=None if never else letter.due_at or _due(edited, instant(now), None))
+        edited = evolve(edited, due_at=None if never else letter.due_at or _due(edited, instant(now), None))
     if broken := violations(edited):
         raise InvalidInput(f"letter {letter.key!r} would not be sound: {'; '.join(broken)}")
     return edited
@@ -246,29 +246,26 @@ def edit(letter: DeadLetter, *, now: datetime, **changes: Any) -> DeadLetter:
 def requeue(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """The work was handed back to where it came from: this case is closed."""
     _guard(letter, Move.REQUEUE)
-    counted = replace(letter, dlq_retry_count=letter.dlq_retry_count + 1, tallies=letter.tallies.plus("requeued"))
-    return _closed(counted, COMPLETED, ResolutionStatus.REQUEUED, now, by, notes)
+    letter = evolve(letter, dlq_retry_count=letter.dlq_retry_count + 1)
+    return _closed(letter, COMPLETED, ResolutionStatus.REQUEUED, "requeued", now, by, notes)
 
 
 def resolve(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """A person settled it otherwise."""
     _guard(letter, Move.RESOLVE)
-    counted = replace(letter, tallies=letter.tallies.plus("manually_resolved"))
-    return _closed(counted, COMPLETED, ResolutionStatus.MANUALLY_RESOLVED, now, by, notes)
+    return _closed(letter, COMPLETED, ResolutionStatus.MANUALLY_RESOLVED, "manually_resolved", now, by, notes)
 
 
 def cancel(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """Nobody wants the work any more."""
     _guard(letter, Move.CANCEL)
-    counted = replace(letter, tallies=letter.tallies.plus("cancelled"))
-    return _closed(counted, ARCHIVED, ResolutionStatus.CANCELLED, now, by, notes)
+    return _closed(letter, ARCHIVED, ResolutionStatus.CANCELLED, "cancelled", now, by, notes)
 
 
 def give_up(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """It will never work: closed as permanently failed, kept for analysis."""
     _guard(letter, Move.GIVE_UP)
-    counted = replace(letter, tallies=letter.tallies.plus("permanently_failed"))
-    return _closed(counted, EXHAUSTED, ResolutionStatus.PERMANENTLY_FAILED, now, by, notes)
+    return _closed(letter, EXHAUSTED, ResolutionStatus.PERMANENTLY_FAILED, "permanently_failed", now, by, notes)
 
 
 def archive(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
@@ -277,8 +274,7 @@ def archive(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = N
     if not letter.is_open:
         return _changed(letter, now, status=ARCHIVED, archived_at=instant(now))
     ended = ResolutionStatus.PERMANENTLY_FAILED if letter.status is EXHAUSTED else ResolutionStatus.CANCELLED
-    counted = replace(letter, tallies=letter.tallies.plus("archived"))
-    return _closed(counted, ARCHIVED, ended, now, by, notes)
+    return _closed(letter, ARCHIVED, ended, "archived", now, by, notes)
 
 
 def violations(letter: DeadLetter) -> list[str]:
@@ -322,7 +318,7 @@ def _owned(letter: DeadLetter, move: Move, token: str) -> Lease:
 
 def _changed(letter: DeadLetter, now: datetime, **changes: Any) -> DeadLetter:
     # A machine whose clock is behind must not move the letter back in time.
-    return replace(letter, updated_at=max(instant(now), letter.updated_at + timedelta(milliseconds=1)), **changes)
+    return evolve(letter, updated_at=max(instant(now), letter.updated_at + timedelta(milliseconds=1)), **changes)
 
 
 def _due(letter: DeadLetter, now: datetime, retry_in: timedelta | None) -> datetime:
@@ -337,7 +333,7 @@ def _with(failures: tuple[Failure, ...], failure: Failure) -> tuple[Failure, ...
 
 
 def _with_failure(letter: DeadLetter, failure: Failure) -> DeadLetter:
-    return replace(
+    return evolve(
         letter,
         last_error=failure.message,
         error_category=failure.category or letter.error_category,
@@ -353,14 +349,14 @@ def _spent(letter: DeadLetter, now: datetime, retry_in: timedelta | None) -> Dea
     spent = _changed(letter, now, lease=None, retry_count=count)
     if count >= letter.max_retries or letter.retry_policy == RetryPolicy.NEVER:
         return _exhausted(spent, now)
-    return replace(spent, status=PENDING, due_at=_due(spent, now, retry_in))
+    return evolve(spent, status=PENDING, due_at=_due(spent, now, retry_in))
 
 
 def _recovered(letter: DeadLetter, now: datetime) -> DeadLetter:
     """The owner of the lease is gone: pending again, or, the third time in a row, a failed run."""
     lease = letter.lease
     assert lease is not None  # a retrying letter always has one
-    letter = replace(letter, tallies=letter.tallies.plus("claims_recovered"), recoveries=letter.recoveries + 1)
+    letter = evolve(letter, tallies=letter.tallies.plus("claims_recovered"), recoveries=letter.recoveries + 1)
     if letter.recoveries < MAX_RECOVERIES:
         return _changed(letter, now, status=lease.prior, lease=None, due_at=lease.prior_due)
     message = (
@@ -374,7 +370,7 @@ def _recovered(letter: DeadLetter, now: datetime) -> DeadLetter:
 
 def _exhausted(letter: DeadLetter, now: datetime) -> DeadLetter:
     tallies = letter.tallies.plus("exhausted")
-    return replace(letter, status=EXHAUSTED, due_at=None, exhausted_at=now, tallies=tallies)
+    return evolve(letter, status=EXHAUSTED, due_at=None, exhausted_at=now, tallies=tallies)
 
 
 def _reopened(letter: DeadLetter, now: datetime) -> DeadLetter:
@@ -387,6 +383,7 @@ def _closed(
     letter: DeadLetter,
     status: DeadLetterStatus,
     how: ResolutionStatus,
+    tally: str,
     now: datetime,
     by: str | None = None,
     notes: str | None = None,
@@ -397,6 +394,7 @@ def _closed(
     changes: dict[str, Any] = {
         "status": status,
         "resolution": resolution,
+        "tallies": letter.tallies.plus(tally),
         "due_at": None,
         "lease": None,
         "recoveries": 0,

@@ -33,6 +33,8 @@ def reunite(theirs: DeadLetter, ours: DeadLetter) -> Reunion:
         return Reunion(live, former)
     if not ours.is_open:
         return Reunion(former=FormerLetter.of(ours))
+    if ours.failures and set(ours.failures) <= set(theirs.failures):
+        return Reunion()  # joined before, and somebody died before saying so
     return Reunion(live=_joined(theirs, ours))
 
 

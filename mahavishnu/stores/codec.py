@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from mahavishnu.model.letter import (
     Tallies,
     Verdict,
     Version,
+    evolve,
 )
 from mahavishnu.model.payload import EMPTY, Json
 from mahavishnu.model.query import words
@@ -306,7 +307,7 @@ def _reunite(theirs: DeadLetter, ours: DeadLetter) -> Outcome[DeadLetter]:
 
 
 def _versioned(letter: L, version: Version | None) -> L:
-    return replace(letter, version=version)
+    return evolve(letter, version=version)
 
 
 HISTORY: Kind[FormerLetter] = Kind(

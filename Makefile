@@ -1,0 +1,47 @@
+# `make` alone lists the targets. PYTHON=… chooses the interpreter for .venv, ARGS=… goes to the program that is run.
+
+BIN   := .venv/bin
+READY := .venv/.ready
+ARGS  ?=
+
+# The first interpreter that runs and is new enough; a pyenv shim may exist without running.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test check fix bench diagram clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make .venv with the project and its tools; does nothing while it is up to date
+
+test: $(READY) ## Run all tests, with a real OpenSearch; ARGS="-k backoff" for some of them
+	$(BIN)/pytest $(ARGS)
+
+check: $(READY) ## Check format, lint, types and the direction of imports
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+fix: $(READY) ## Format, and repair what the linter can repair
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+bench: $(READY) ## Measure the stores against the bare clients
+	$(BIN)/python -m benchmarks.stores $(ARGS)
+
+diagram: $(READY) ## Redraw docs/lifecycle.md from the table of moves
+	$(BIN)/python -m docs.draw_lifecycle
+
+clean: ## Remove .venv and everything that tools have written
+	rm -rf .venv .coverage .coverage.* htmlcov build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found: install one, or say make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt install python3-venv (Debian, Ubuntu)" >&2; exit 1; }
+	@$(BIN)/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

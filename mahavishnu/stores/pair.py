@@ -1,0 +1,291 @@
+"""One kind of record over two stores: which of the two is asked, and what is made of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeVar
+
+from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.letter import Version
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import Collection, Cursor, Page, Result, Store, Tally
+from mahavishnu.stores.drain import Drained, drain
+from mahavishnu.stores.held import Held, held_kind
+from mahavishnu.stores.order import Order
+from mahavishnu.stores.schema import Kind, T
+
+R = TypeVar("R")
+_LOCAL = -1  # begins the version of a record that lives locally; no store's own version is negative
+
+
+class Pair(Protocol):
+    """What a collection has to know of its two stores."""
+
+    primary: Store
+    local: Store
+
+    @property
+    def away(self) -> StoreError | None: ...
+    def lost_primary(self, problem: StoreError) -> None: ...
+
+
+class PairCollection(Generic[T]):
+    """See `mahavishnu.stores.fallback`."""
+
+    def __init__(self, pair: Pair, kind: Kind[T]) -> None:
+        self.kind = kind
+        self.drained = False  # nothing is kept locally, as far as this process knows
+        self._kept = 0
+        self._pair = pair
+        self._home: Collection[T] = pair.primary.collection(kind)
+        self._here: Collection[Held[T]] = pair.local.collection(held_kind(kind))
+
+    async def write(self, records: Sequence[T]) -> list[Result[T]]:
+        results: list[Result[T]] = [None] * len(records)
+        new = [index for index, record in enumerate(records) if record.version is None]
+        local = [index for index, record in enumerate(records) if _is_local(record.version)]
+        theirs = sorted({*range(len(records))} - {*new} - {*local})
+        for indexes, write in ((local, self._replace_local), (theirs, self._replace_home), (new, self._create)):
+            if indexes:
+                for index, result in zip(indexes, await write([records[i] for i in indexes]), strict=True):
+                    results[index] = result
+        return _answered(results)
+
+    async def remove(self, records: Sequence[T]) -> list[bool | StoreError]:
+        results: list[bool | StoreError] = [False] * len(records)
+        local = [index for index, record in enumerate(records) if _is_local(record.version)]
+        theirs = sorted({*range(len(records))} - {*local})
+        if local:
+            certain = [index for index in local if not _is_uncertain(records[index])]
+            removed = await self._here.remove([self._held(records[index]) for index in certain])
+            answers = dict(zip(certain, removed, strict=True))
+            for index in local:
+                results[index] = answers.get(index, _uncertain(records[index].key))
+        if theirs:
+            for index, result in zip(theirs, await self._remove_home([records[i] for i in theirs]), strict=True):
+                results[index] = result
+        return _answered(results)
+
+    async def get(self, keys: Sequence[str]) -> list[Result[T]]:
+        here: list[Result[Held[T]]] = [None] * len(keys) if self.drained else await self._here.get(keys)
+        results: list[Result[T]] = [self._freed(held) if isinstance(held, Held) else held for held in here]
+        # An uncertain copy says what was written; its twin in the primary, if there is one, says what became of it.
+        asked = [i for i, held in enumerate(here) if held is None or (isinstance(held, Held) and held.uncertain)]
+        if asked:
+            twins: Sequence[Result[T]]
+            try:
+                twins = await self._ask(lambda: self._home.get([keys[index] for index in asked]))
+            except (StoreUnavailable, StoreMisconfigured) as problem:
+                twins = [None if results[index] is not None else problem for index in asked]
+            for index, twin in zip(asked, twins, strict=True):
+                results[index] = results[index] if twin is None else twin
+        return _answered(results)
+
+    async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
+        self.kind.check(query)
+        home_after, here_after = _parts(after)
+        # The local store first: a record that goes home meanwhile is then seen twice, never not at all.
+        held = await self._here.find(query, here_after) if self._has_local() else None
+        try:
+            page = await self._ask(lambda: self._home.find(query, home_after))
+        except StoreUnavailable as problem:
+            held = held or await self._here.find(query, here_after)
+            return self._joined(query, Page(()), held, (home_after, here_after), self._only_local(problem))
+        if held is None:
+            return page
+        return self._joined(query, page, held, (home_after, here_after))
+
+    async def tally(
+        self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
+    ) -> Tally:
+        self.kind.check(query, *by, *sums, *spans)
+        here = await self._here.tally(query, by, sums=sums, spans=spans) if self._has_local() else None
+        try:
+            home = await self._ask(lambda: self._home.tally(query, by, sums=sums, spans=spans))
+        except StoreUnavailable as problem:
+            here = here or await self._here.tally(query, by, sums=sums, spans=spans)
+            return Tally(here.cells, self._only_local(problem))
+        if here is None or not here.cells:
+            return home
+        cells = dict(home.cells)
+        for values, cell in here.cells.items():
+            cells[values] = cells[values].joined(cell) if values in cells else cell
+        return Tally(cells, "records that were kept locally are on their way home: some may be counted twice")
+
+    async def drain(self) -> Drained:
+        """Move what is kept locally home."""
+        kept = self._kept
+        result = await drain(self.kind, self._pair.primary, self._pair.local)
+        self.drained = result.waiting == 0 and kept == self._kept
+        return result
+
+    async def look_for_strangers(self) -> None:
+        """Another process may keep records in the same local store: notice them."""
+        if self.drained and (await self._here.find(Query(limit=1))).items:
+            self.drained = False
+
+    async def _create(self, records: Sequence[T]) -> list[Result[T]]:
+        if not self.drained:
+            taken = await self._here.get([record.key for record in records])
+            free = [record for record, held in zip(records, taken, strict=True) if held is None]
+            created = iter(await self._create_free(free) if free else [])
+            return [
+                held if isinstance(held, StoreError) else None if held is not None else next(created) for held in taken
+            ]
+        return await self._create_free(records)
+
+    async def _create_free(self, records: Sequence[T]) -> list[Result[T]]:
+        if (away := self._pair.away) is not None:
+            return await self._keep(records, [away] * len(records))
+        try:
+            results = await self._home.write(records)
+        except (StoreUnavailable, StoreMisconfigured) as problem:
+            results = [problem] * len(records)
+        kept = [index for index, result in enumerate(results) if _means_away(result)]
+        if not kept:
+            return results
+        problems = [result for result in results if isinstance(result, StoreError) and _means_away(result)]
+        self._pair.lost_primary(problems[0])
+        # The caller may be cancelled now, but the record must not be lost between the two stores.
+        keeping = asyncio.ensure_future(self._keep([records[index] for index in kept], problems))
+        for index, result in zip(kept, await asyncio.shield(keeping), strict=True):
+            results[index] = result
+        return results
+
+    async def _keep(self, records: Sequence[T], problems: Sequence[StoreError]) -> list[Result[T]]:
+        uncertain = (isinstance(problem, StoreUnavailable) and problem.maybe_written for problem in problems)
+        held = [Held(record, doubt) for record, doubt in zip(records, uncertain, strict=True)]
+        self._note_kept()
+        try:
+            return self._all_freed(await self._here.write(held))
+        except StoreError as problem:
+            return [problem] * len(records)
+        finally:
+            self._note_kept()  # again: a drain may have looked before this write was there
+
+    def _note_kept(self) -> None:
+        self._kept += 1
+        self.drained = False
+
+    async def _replace_local(self, records: Sequence[T]) -> list[Result[T]]:
+        certain = [record for record in records if not _is_uncertain(record)]
+        written = iter(self._all_freed(await self._here.write([self._held(record) for record in certain])))
+        return [_uncertain(record.key) if _is_uncertain(record) else next(written) for record in records]
+
+    async def _replace_home(self, records: Sequence[T]) -> list[Result[T]]:
+        try:
+            return await self._ask(lambda: self._home.write(records))
+        except (StoreUnavailable, StoreMisconfigured) as problem:
+            return [problem] * len(records)
+
+    async def _remove_home(self, records: Sequence[T]) -> list[bool | StoreError]:
+        try:
+            return await self._ask(lambda: self._home.remove(records))
+        except (StoreUnavailable, StoreMisconfigured) as problem:
+            return [problem] * len(records)
+
+    async def _ask(self, request: Callable[[], Awaitable[R]]) -> R:
+        """Ask the primary store, unless it is known to be away; notice if it is."""
+        if (away := self._pair.away) is not None:
+            if isinstance(away, StoreMisconfigured):
+                raise StoreMisconfigured(str(away))
+            raise StoreUnavailable(f"the primary store is away, what is in it waits there: {away}")
+        try:
+            return await request()
+        except (StoreUnavailable, StoreMisconfigured) as problem:
+            self._pair.lost_primary(problem)
+            raise
+
+    def _has_local(self) -> bool:
+        return not self.drained or self._pair.away is not None
+
+    def _joined(
+        self,
+        query: Query,
+        page: Page[T],
+        held: Page[Held[T]],
+        before: tuple[Cursor | None, Cursor | None],
+        degraded: str | None = None,
+    ) -> Page[T]:
+        """One page of two: in order, no more than asked for, and a cursor that remembers both places."""
+        order = Order(self.kind, query)
+        local = [self._freed(each) for each in held.items]
+        sources = ((page.items, page.positions, page.next), (local, held.positions, held.next))
+        entries = heapq.merge(
+            *(
+                [(order.position(item), side, item, place) for item, place in zip(items, places, strict=True)]
+                for side, (items, places, _) in enumerate(sources)
+            ),
+            key=lambda entry: order.key(entry[0]),
+        )
+        snapshot = page.next.snapshot if page.next else None
+        twins = {record.key for record in page.items}
+        ends: list[Cursor | None] = list(before)
+        left = [len(page.items), len(local)]
+        items: list[T] = []
+        positions: list[tuple[Any, ...]] = []
+        for _, side, record, place in islice(entries, query.limit):
+            left[side] -= 1
+            rest = sources[side][2]
+            ends[side] = rest if rest and not left[side] else Cursor(place, None if side else snapshot)
+            if side == 0 or record.key not in twins:
+                items.append(record)
+                positions.append(tuple(ends))
+        for side in (0, 1):  # a page of nothing but corrupt records has no last item to go on after
+            ends[side] = sources[side][2] or ends[side] if not left[side] else ends[side]
+        more = any(left) or page.next is not None or held.next is not None
+        return Page(items, Cursor(tuple(ends)) if more else None, positions, (*page.corrupt, *held.corrupt), degraded)
+
+    def _held(self, record: T) -> Held[T]:
+        version = record.version or ()
+        inner = version[2:]
+        return Held(self.kind.versioned(record, inner), bool(version[1]), inner)
+
+    def _freed(self, held: Held[T]) -> T:
+        return self.kind.versioned(held.record, (_LOCAL, int(held.uncertain), *(held.version or ())))
+
+    def _all_freed(self, results: Iterable[Result[Held[T]]]) -> list[Result[T]]:
+        return [self._freed(held) if isinstance(held, Held) else held for held in results]
+
+    def _only_local(self, problem: StoreError) -> str:
+        return f"only what is kept locally is shown: {problem}"
+
+
+def _is_local(version: Version | None) -> bool:
+    return version is not None and version[0] == _LOCAL
+
+
+def _is_uncertain(record: Any) -> bool:
+    return bool(record.version[1])
+
+
+def _uncertain(key: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"record {key!r} may have a twin in the primary store; it cannot be changed before that is known"
+    )
+
+
+def _means_away(result: object) -> bool:
+    return isinstance(result, StoreUnavailable | StoreMisconfigured)
+
+
+def _parts(after: Cursor | None) -> tuple[Cursor | None, Cursor | None]:
+    """Where to go on in the primary and in the local store; a cursor of the primary alone leaves nothing local out."""
+    if after is None:
+        return None, None
+    if after.after and all(part is None or isinstance(part, Cursor) for part in after.after):
+        home, here = after.after
+        return home, here
+    return after, None
+
+
+def _answered(results: list[R]) -> list[R]:
+    """The results, unless nothing at all could be answered: then the store as a whole cannot."""
+    if results and all(_means_away(result) for result in results):
+        first = results[0]
+        assert isinstance(first, StoreError)
+        raise first
+    return results

@@ -1,0 +1,120 @@
+"""A store from a URL."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.stores.base import Store
+from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.schema import Kind
+
+_OPENSEARCH_OPTIONS = {
+    "ca": str,
+    "verify": str,
+    "timeout": float,
+    "refresh_interval": str,
+    "shards": int,
+    "replicas": int,
+}
+_FORMS = "memory:, sqlite:///path, opensearch://host:9200 or opensearchs://host:9200"
+
+
+def open_store(
+    url: str,
+    *,
+    local: str | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    kinds: Sequence[Kind[Any]] = (LETTERS, HISTORY),
+) -> Store:
+    """The store that `url` means, to be used with `async with`.
+
+    - `memory:` lives in this process.
+    - `sqlite:///letters.db` is a file relative to here, `sqlite:////var/lib/letters.db` an absolute one.
+    - `opensearch://host:9200` speaks plain HTTP, `opensearchs://` TLS with verification. Several hosts are separated by
+      commas. A path is the prefix of the index names (default `mahavishnu`). Options: `ca` (a file), `verify=false`,
+      `timeout` (seconds), `refresh_interval`, `shards`, `replicas`. Give credentials as `user` and `password` or as
+      `headers` rather than in the URL, which tends to end up in logs.
+    - with `local`, another URL, what the first store cannot take is kept in the second one until it can.
+
+    Raises InvalidInput for anything else; the message never contains the password.
+
+    >>> open_store("memory:")
+    MemoryStore()
+    """
+    if local is not None:
+        from mahavishnu.stores.fallback import FallbackStore
+
+        primary = open_store(url, user=user, password=password, headers=headers, kinds=kinds)
+        return FallbackStore(primary, open_store(local, kinds=kinds), kinds=kinds)
+    match url.partition(":")[0]:
+        case "memory":
+            from mahavishnu.stores.memory import MemoryStore
+
+            if url not in ("memory:", "memory://"):
+                raise InvalidInput(f"{url!r} is not a store's URL; did you mean 'memory:'?")
+            return MemoryStore()
+        case "sqlite":
+            from mahavishnu.stores.sqlite import SQLiteStore
+
+            return SQLiteStore(_sqlite_path(url), kinds=kinds)
+        case "opensearch" | "opensearchs":
+            from mahavishnu.stores.opensearch import OpenSearchStore
+
+            hosts, options = _opensearch(url)
+            options = {"user": user, "password": password} | options
+            return OpenSearchStore(hosts, headers=headers, kinds=kinds, **options)
+        case other:
+            raise InvalidInput(f"{other!r} is no kind of store; use {_FORMS}")
+
+
+def masked(url: str) -> str:
+    """`url` without its password, for people and logs.
+
+    >>> masked("opensearchs://ann:secret@host:9200/x")
+    'opensearchs://ann:***@host:9200/x'
+    """
+    return re.sub(r"(?<=://)([^/?#]*?:)?[^/?#]*(?=@)", lambda found: (found.group(1) or "") + "***", url)
+
+
+def _sqlite_path(url: str) -> Path:
+    if not url.startswith("sqlite:///") or url == "sqlite:///":
+        raise InvalidInput(f"{url!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db")
+    return Path(unquote(url.removeprefix("sqlite:///"))).expanduser()
+
+
+def _opensearch(url: str) -> tuple[list[str], dict[str, Any]]:
+    shown, parts = masked(url), urlsplit(url)
+    scheme = "https" if parts.scheme == "opensearchs" else "http"
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    if not hosts:
+        raise InvalidInput(f"{shown!r} names no host; write {parts.scheme}://host:9200")
+    options: dict[str, Any] = {}
+    for name, text in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in _OPENSEARCH_OPTIONS:
+            near = difflib.get_close_matches(name, _OPENSEARCH_OPTIONS, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(_OPENSEARCH_OPTIONS)}"
+            raise InvalidInput(f"{shown!r} has the unknown option {name!r}{hint}")
+        try:
+            options[name] = _truth(text) if name == "verify" else _OPENSEARCH_OPTIONS[name](text)
+        except ValueError:
+            raise InvalidInput(f"{shown!r}: {text!r} is no value for {name!r}") from None
+    if prefix := parts.path.strip("/"):
+        options["prefix"] = prefix
+    if credentials:
+        user, _, password = credentials.partition(":")
+        options |= {"user": unquote(user), "password": unquote(password)}
+    return [f"{scheme}://{host}" for host in hosts.split(",")], options
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise ValueError(text)
+    return text.lower() in ("true", "1")

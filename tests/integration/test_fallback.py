@@ -1,0 +1,460 @@
+"""Two stores as one: where records are, in which order they move, and what is said about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import ItemFailed, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.query import Query, letters
+from mahavishnu.stores.base import Cursor, get_one, scan, write_one
+from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.held import Held, held_kind
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.pair import PairCollection
+from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
+
+HELD = held_kind(LETTERS)
+
+
+@dataclass
+class Two:
+    """A fallback store and what is inside it."""
+
+    store: FallbackStore
+    primary: FaultyStore
+    local: FaultyStore
+    clock: ManualClock
+
+    @property
+    def letters(self) -> PairCollection[DeadLetter]:
+        return self.store.collection(LETTERS)
+
+    async def at_home(self) -> dict[str, DeadLetter]:
+        return {each.key: each async for each in scan(self.primary.inner.collection(LETTERS), Query())}
+
+    async def kept(self) -> dict[str, Held[DeadLetter]]:
+        return {each.key: each async for each in scan(self.local.inner.collection(HELD), Query())}
+
+    async def comes_back(self) -> None:
+        """The primary answers again, and the watch has had its turn."""
+        self.primary.faults.clear()
+        await self.store.drain()
+
+
+@pytest.fixture
+async def two() -> AsyncIterator[Two]:
+    clock = ManualClock()
+    primary, local = FaultyStore(MemoryStore()), FaultyStore(MemoryStore())
+    async with FallbackStore(primary, local, clock=clock) as store:
+        await clock.sleeping()
+        yield Two(store, primary, local, clock)
+
+
+async def test_while_the_primary_answers_nothing_is_kept_locally(two: Two) -> None:
+    await two.letters.write([make_letter(task_id="a")])
+    assert set(await two.at_home()) == {"a"}
+    assert await two.kept() == {}
+    assert two.local.faults.calls["write"] == 0
+
+
+async def test_an_absent_primary_costs_one_call_not_one_per_call(two: Two) -> None:
+    two.primary.faults.unavailable()
+    before = two.primary.faults.calls.total()
+    for number in range(20):
+        assert await write_one(two.letters, make_letter(task_id=f"t{number}")) is not None
+    assert two.primary.faults.calls.total() == before + 1
+    assert len(await two.kept()) == 20
+    health = await two.store.health()
+    assert (health.status, health.waiting) == ("degraded", 20)
+    assert health.oldest is not None
+
+
+async def test_the_watch_drains_by_itself_when_the_primary_is_back(two: Two) -> None:
+    two.primary.faults.unavailable()
+    await two.letters.write([make_letter(task_id=f"t{number}") for number in range(1203)])
+    two.primary.faults.clear()
+    two.clock.advance(60)
+    await two.clock.sleeping()
+    assert len(await two.at_home()) == 1203
+    assert await two.kept() == {}
+    assert (await two.store.health()).status == "ok"
+    assert two.store.away is None
+
+
+async def test_the_watch_tries_less_and_less_often(two: Two) -> None:
+    two.primary.faults.unavailable()
+    await two.letters.write([make_letter()])
+    pauses = []
+    for _ in range(9):
+        pauses.append(await two.clock.sleeping())
+        two.clock.advance(pauses[-1])
+    assert pauses[0] == 1.0
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 10.0
+
+
+async def test_kept_letters_are_worked_on_and_go_home_as_they_are_then(two: Two) -> None:
+    two.primary.faults.unavailable()
+    letter = await write_one(two.letters, make_letter(task_id="a"))
+    assert letter is not None
+    now = two.clock.now()
+    claimed = lifecycle.claim(letter, owner="w", token="t", until=now + timedelta(minutes=5), now=now)
+    running = await write_one(two.letters, claimed)
+    assert running is not None
+    await two.comes_back()  # in the middle of the run
+    assert set(await two.at_home()) == {"a"}
+    # The settle loses its CAS, reads again and is still the owner.
+    assert await write_one(two.letters, lifecycle.succeed(running, token="t", now=now)) is None
+    current = await get_one(two.letters, "a")
+    assert current is not None
+    settled = await write_one(two.letters, lifecycle.succeed(current, token="t", now=now))
+    assert settled is not None
+    assert (await two.at_home())["a"].status == "completed"
+
+
+async def test_letters_of_the_primary_wait_for_it(two: Two) -> None:
+    letter = await write_one(two.letters, make_letter(task_id="a"))
+    assert letter is not None
+    two.primary.faults.unavailable()
+    edited = lifecycle.edit(letter, now=two.clock.now(), priority=3)
+    for _ in range(2):  # found out, then known
+        with pytest.raises(StoreUnavailable):
+            await two.letters.write([edited])
+        with pytest.raises(StoreUnavailable):
+            await two.letters.remove([letter])
+        with pytest.raises(StoreUnavailable):
+            await two.letters.get(["a"])
+    results = await two.letters.write([edited, make_letter(task_id="b")])
+    assert isinstance(results[0], StoreUnavailable)
+    assert isinstance(results[1], DeadLetter)
+
+
+async def test_reads_during_an_outage_say_so(two: Two) -> None:
+    await two.letters.write([make_letter(task_id="a")])
+    two.primary.faults.unavailable()
+    await two.letters.write([make_letter(task_id="b")])
+    page = await two.letters.find(letters())
+    assert [letter.key for letter in page.items] == ["b"]
+    assert page.degraded
+    tally = await two.letters.tally(letters())
+    assert tally.total.count == 1
+    assert tally.degraded
+    found = await two.letters.get(["a", "b", "never"])
+    assert isinstance(found[0], StoreUnavailable)
+    assert isinstance(found[1], DeadLetter)
+    assert isinstance(found[2], StoreUnavailable)
+
+
+async def test_a_read_finds_the_outage_by_itself_and_still_shows_what_is_kept(two: Two) -> None:
+    two.primary.faults.unavailable()
+    assert (await two.letters.find(letters())).degraded
+    two.store.lost_primary(StoreUnavailable("x"))
+    assert (await two.letters.tally(letters())).degraded
+
+
+@pytest.mark.parametrize("landed", [True, False])
+async def test_a_letter_whose_answer_was_lost_ends_up_once(two: Two, landed: bool) -> None:
+    if landed:
+        two.primary.faults.answer_lost("write")
+    else:
+        two.primary.faults.before("write", _lose)
+    stored = await write_one(two.letters, make_letter(task_id="a"))
+    assert stored is not None
+    two.primary.faults.clear()
+    two.primary.faults.unavailable()
+    # Its twin may be in the primary: it can be read, but nobody may take it before that is known.
+    assert (await two.kept())["a"].uncertain
+    now = two.clock.now()
+    claimed = lifecycle.claim(stored, owner="w", token="t", until=now + timedelta(minutes=5), now=now)
+    with pytest.raises(StoreUnavailable, match="twin"):
+        await two.letters.write([claimed])
+    with pytest.raises(StoreUnavailable, match="twin"):
+        await two.letters.remove([stored])
+    assert await write_one(two.letters, make_letter(task_id="a")) is None
+    await two.comes_back()
+    assert await two.kept() == {}
+    assert (await two.at_home())["a"].entry_id == stored.entry_id
+
+
+async def _lose(call: object) -> None:
+    raise StoreUnavailable("time-out", maybe_written=True)
+
+
+async def test_a_twin_that_others_worked_on_wins(two: Two) -> None:
+    two.primary.faults.answer_lost("write")
+    stored = await write_one(two.letters, make_letter(task_id="a"))
+    assert stored is not None
+    other = two.primary.inner.collection(LETTERS)
+    theirs = await get_one(other, "a")
+    assert theirs is not None
+    now = two.clock.now()
+    claimed = lifecycle.claim(theirs, owner="w", token="t", until=now + timedelta(minutes=5), now=now)
+    await other.write([claimed])
+    two.primary.faults.clear()
+    await two.comes_back()
+    assert await two.kept() == {}
+    assert (await two.at_home())["a"].status == "retrying"
+
+
+async def test_a_task_that_failed_on_both_sides_becomes_one_letter(two: Two) -> None:
+    await two.letters.write([make_letter(task_id="open"), make_letter(task_id="closed", status="completed")])
+    two.primary.faults.unavailable()
+    await two.letters.write([make_letter(task_id="open"), make_letter(task_id="closed")])
+    before = await two.at_home()
+    await two.comes_back()
+    after = await two.at_home()
+    assert await two.kept() == {}
+    assert after["open"].occurrences == 2
+    assert after["open"].entry_id == before["open"].entry_id
+    assert after["closed"].generation == 2
+    assert after["closed"].previous_entry_id == before["closed"].entry_id
+    former = [each async for each in scan(two.store.collection(HISTORY), Query())]
+    assert [each.entry_id for each in former] == [before["closed"].entry_id]
+
+
+async def test_a_conflicting_letter_that_is_being_run_locally_waits(two: Two) -> None:
+    await two.letters.write([make_letter(task_id="a")])
+    two.primary.faults.unavailable()
+    mine = await write_one(two.letters, make_letter(task_id="a"))
+    assert mine is not None
+    now = two.clock.now()
+    running = await write_one(
+        two.letters, lifecycle.claim(mine, owner="w", token="t", until=now + timedelta(minutes=5), now=now)
+    )
+    assert running is not None
+    await two.comes_back()
+    assert not (await two.kept())["a"].uncertain  # it can be settled
+    current = await get_one(two.letters, "a")
+    assert current is not None
+    assert current.entry_id == mine.entry_id
+    assert await write_one(two.letters, lifecycle.succeed(current, token="t", now=now)) is not None
+    await two.store.drain()
+    assert await two.kept() == {}
+    assert (await get_one(two.store.collection(HISTORY), mine.entry_id)) is not None
+
+
+@pytest.mark.parametrize("moment", ["create", "answer", "remove"])
+async def test_a_drain_that_dies_anywhere_is_repeated_without_harm(two: Two, moment: str) -> None:
+    two.primary.faults.unavailable()
+    await two.letters.write([make_letter(task_id=f"t{number}") for number in range(30)])
+    two.primary.faults.clear()
+
+    async def die(call: object) -> None:
+        raise asyncio.CancelledError
+
+    if moment == "create":
+        two.primary.faults.before("write", die, times=1)
+    elif moment == "answer":
+        two.primary.faults.after("write", die, times=1)
+    else:
+        two.local.faults.before("remove", die, times=1)
+    with pytest.raises(asyncio.CancelledError):
+        await two.store.drain()
+    kept = await two.kept()
+    assert kept.keys() | (await two.at_home()).keys() == {f"t{number}" for number in range(30)}
+    # Nothing that may be in both places can be taken here while it can be taken there.
+    assert all(held.uncertain for held in kept.values())
+    await two.comes_back()
+    assert len(await two.at_home()) == 30
+    assert await two.kept() == {}
+
+
+async def test_the_drain_marks_before_it_creates_and_removes_last(two: Two) -> None:
+    two.primary.faults.unavailable()
+    stored = await write_one(two.letters, make_letter(task_id="a"))
+    assert stored is not None
+    two.primary.faults.clear()
+    hold = two.primary.faults.hold("write")
+    draining = asyncio.create_task(two.store.drain())
+    await hold.reached()
+    assert (await two.kept())["a"].uncertain
+    now = two.clock.now()
+    claimed = lifecycle.claim(stored, owner="w", token="t", until=now + timedelta(minutes=5), now=now)
+    assert await write_one(two.letters, claimed) is None  # nobody takes it on its way
+    hold.release()
+    hold = two.local.faults.hold("remove")
+    await hold.reached()
+    assert set(await two.at_home()) == {"a"}
+    assert (await two.letters.find(letters())).items[0].key == "a"  # once, though it is in both
+    hold.release()
+    await draining
+    assert await two.kept() == {}
+
+
+async def test_a_letter_kept_while_the_drain_ends_is_not_forgotten(two: Two) -> None:
+    two.primary.faults.unavailable()
+    await two.letters.write([make_letter(task_id="a")])
+    two.primary.faults.clear()
+    hold = two.local.faults.hold("remove", after=True)
+    draining = asyncio.create_task(two.store.drain())
+    await hold.reached()
+    assert await write_one(two.letters, make_letter(task_id="b")) is not None  # still away: kept locally
+    assert set(await two.kept()) == {"b"}
+    hold.release()
+    await draining
+    assert {letter.key for letter in (await two.letters.find(letters())).items} == {"a", "b"}
+    assert await write_one(two.letters, make_letter(task_id="b")) is None
+    await two.store.drain()
+    assert set(await two.at_home()) == {"a", "b"}
+
+
+async def test_a_primary_that_is_full_sends_only_what_it_refused_to_the_local_store(two: Two) -> None:
+    two.primary.faults.item_unavailable("write", keys={"b"})
+    results = await two.letters.write([make_letter(task_id=key) for key in "abc"])
+    assert [isinstance(result, DeadLetter) for result in results] == [True, True, True]
+    assert set(await two.at_home()) == {"a", "c"}
+    assert set(await two.kept()) == {"b"}
+    await two.comes_back()
+    assert set(await two.at_home()) == {"a", "b", "c"}
+
+
+async def test_a_refused_record_is_its_callers_business(two: Two) -> None:
+    two.primary.faults.item_failed("write", keys={"b"})
+    results = await two.letters.write([make_letter(task_id=key) for key in "ab"])
+    assert isinstance(results[0], DeadLetter)
+    assert isinstance(results[1], ItemFailed)
+    assert await two.kept() == {}
+
+
+async def test_a_record_that_the_primary_refuses_to_take_home_stays_and_is_reported(two: Two) -> None:
+    two.primary.faults.unavailable()
+    await two.letters.write([make_letter(task_id=key) for key in "ab"])
+    two.primary.faults.clear()
+    two.primary.faults.item_failed("write", keys={"b"})
+    drained = await two.store.drain()
+    assert (drained.moved, drained.waiting, len(drained.refused)) == (1, 1, 1)
+    kept = (await two.kept())["b"]
+    assert not kept.uncertain
+    health = await two.store.health()
+    assert health.status == "degraded"
+    assert "'b'" in health.detail
+    assert {letter.key for letter in (await two.letters.find(letters())).items} == {"a", "b"}
+
+
+async def test_a_misconfigured_primary_is_no_outage() -> None:
+    primary = FaultyStore(MemoryStore())
+    primary.faults.misconfigured("open")
+    with pytest.raises(StoreMisconfigured):
+        await FallbackStore(primary, MemoryStore()).open()
+
+
+async def test_a_primary_that_becomes_misconfigured_loses_nothing_and_hides_nothing(two: Two) -> None:
+    await two.letters.write([make_letter(task_id="old")])
+    two.primary.faults.misconfigured()
+    assert await write_one(two.letters, make_letter(task_id="new")) is not None
+    for _ in range(2):
+        with pytest.raises(StoreMisconfigured):
+            await two.letters.find(letters())
+        with pytest.raises(StoreMisconfigured):
+            await two.letters.tally(letters())
+        with pytest.raises(StoreMisconfigured):
+            await two.letters.get(["old"])
+    assert "wrong password" in (await two.store.health()).detail
+    await two.comes_back()
+    assert set(await two.at_home()) == {"old", "new"}
+
+
+async def test_it_opens_without_its_primary(two: Two) -> None:
+    clock, primary = ManualClock(), FaultyStore(MemoryStore())
+    primary.faults.unavailable()
+    async with FallbackStore(primary, MemoryStore(), clock=clock) as store:
+        assert await write_one(store.collection(LETTERS), make_letter(task_id="a")) is not None
+        primary.faults.clear()
+        await clock.sleeping()
+        clock.advance(10)
+        await clock.sleeping()
+        assert await get_one(primary.inner.collection(LETTERS), "a") is not None
+
+
+async def test_records_of_another_process_in_the_same_local_store_are_noticed(two: Two) -> None:
+    assert two.letters.drained
+    await two.local.inner.collection(HELD).write([Held(make_letter(task_id="theirs"))])
+    two.clock.advance(1)
+    await two.clock.sleeping()
+    two.clock.advance(1)
+    await two.clock.sleeping()
+    assert set(await two.at_home()) == {"theirs"}
+
+
+async def test_pages_join_both_stores_in_order(two: Two) -> None:
+    start = two.clock.now()
+    old = [make_letter(task_id=f"p{n:03}", created_at=start + timedelta(seconds=2 * n)) for n in range(40)]
+    await two.letters.write(old)
+    two.primary.faults.unavailable()
+    new = [make_letter(task_id=f"l{n:03}", created_at=start + timedelta(seconds=2 * n + 1)) for n in range(40)]
+    await two.letters.write(new)
+    two.primary.faults.clear()
+    two.store._away = None  # back, but not drained yet
+    seen: list[DeadLetter] = []
+    after: Cursor | None = None
+    while True:
+        page = await two.letters.find(letters(limit=7), after)
+        seen += page.items
+        if page.next is None:
+            break
+        after = Cursor.parse(str(page.next))
+    assert [each.created_at for each in seen] == sorted((each.created_at for each in old + new), reverse=True)
+    assert len({each.key for each in seen}) == 80
+
+
+async def test_removing_works_on_both_sides_and_is_not_undone(two: Two) -> None:
+    home = await write_one(two.letters, make_letter(task_id="home"))
+    two.primary.faults.unavailable()
+    kept = await write_one(two.letters, make_letter(task_id="kept"))
+    assert home is not None
+    assert kept is not None
+    assert await two.letters.remove([kept]) == [True]
+    assert await two.letters.remove([kept]) == [False]
+    two.primary.faults.clear()
+    await two.comes_back()
+    assert set(await two.at_home()) == {"home"}
+    assert await two.letters.remove([home]) == [True]
+
+
+async def test_a_cancelled_caller_does_not_lose_the_letter_between_the_stores(two: Two) -> None:
+    two.primary.faults.unavailable()
+    hold = two.local.faults.hold("write")
+    writing = asyncio.create_task(two.letters.write([make_letter(task_id="a")]))
+    await hold.reached()
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    written = two.local.faults.hold("write", after=True)
+    hold.release()
+    await written.reached()
+    written.release()
+    await two.comes_back()
+    assert set(await two.at_home()) == {"a"}
+
+
+async def test_when_both_stores_fail_the_caller_is_told(two: Two) -> None:
+    two.primary.faults.unavailable()
+    two.local.faults.unavailable()
+    with pytest.raises(StoreUnavailable):
+        await two.letters.write([make_letter()])
+    assert "local" in (await two.store.health()).detail
+
+
+async def test_merging_again_after_a_crash_does_not_count_twice(two: Two) -> None:
+    await two.letters.write([make_letter(task_id="a", failures=(make_failure("first"),))])
+    two.primary.faults.unavailable()
+    later = two.clock.now() + timedelta(minutes=1)
+    await two.letters.write([make_letter(task_id="a", failures=(replace(make_failure("second"), at=later),))])
+    two.primary.faults.clear()
+
+    async def die(call: object) -> None:
+        raise asyncio.CancelledError
+
+    two.local.faults.before("remove", die, times=1)
+    with pytest.raises(asyncio.CancelledError):
+        await two.store.drain()
+    await two.comes_back()
+    assert (await two.at_home())["a"].occurrences == 2
