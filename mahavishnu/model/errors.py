@@ -39,6 +39,17 @@ class InvalidQuery(InvalidInput):
     """The query asks for something the kind of record does not have."""
 
 
+class QueueFull(MahavishnuError):
+    """There are as many open letters as the queue may hold; nothing was stored."""
+
+    def __init__(self, task_id: str, size: int, max_size: int) -> None:
+        super().__init__(
+            f"the dead-letter queue is full ({size} of {max_size} open letters), task {task_id!r} was not enqueued; "
+            "archive or resolve letters, or raise dlq_max_size"
+        )
+        self.task_id, self.size, self.max_size = task_id, size, max_size
+
+
 class IllegalMove(MahavishnuError):
     """The state machine has no such move from this state."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -55,6 +55,8 @@ class FallbackStore(OpenClose):
         self._watch: asyncio.Task[None] | None = None
         self._draining = asyncio.Lock()
         self._last = Drained()
+        self._changes = 0
+        self._at_rest: asyncio.Event | None = None
         for kind in kinds:
             self.collection(kind)
 
@@ -80,6 +82,9 @@ class FallbackStore(OpenClose):
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watch
             self._watch = None
+        if self._changes:  # what was asked for is finished first, whichever store it needs
+            self._at_rest = asyncio.Event()
+            await self._at_rest.wait()
         await self.primary.close()
         await self.local.close()
 
@@ -94,6 +99,17 @@ class FallbackStore(OpenClose):
             level = logging.ERROR if isinstance(problem, StoreMisconfigured) else logging.WARNING
             log.log(level, "primary store lost, new records are kept locally: %s", problem)
         self._away = problem
+
+    @contextlib.asynccontextmanager
+    async def change(self) -> AsyncIterator[None]:
+        """Around every write and removal, so that closing waits for them."""
+        self._changes += 1
+        try:
+            yield
+        finally:
+            self._changes -= 1
+            if not self._changes and self._at_rest is not None:
+                self._at_rest.set()
 
     async def drain(self) -> Drained:
         """Try the primary store now and move home what is kept locally. Never raises a StoreError.

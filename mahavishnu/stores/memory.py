@@ -17,7 +17,7 @@ class MemoryStore(OpenClose):
     """A store in this process's memory. It needs no lock: nothing in it awaits between reading and writing."""
 
     def __init__(self) -> None:
-        self._collections: dict[str, MemoryCollection[Any]] = {}
+        self._collections: dict[Kind[Any], MemoryCollection[Any]] = {}
         self._versions = count(1)
 
     async def open(self) -> None: ...
@@ -28,7 +28,7 @@ class MemoryStore(OpenClose):
         return Health("ok", "in memory: lost when the process ends")
 
     def collection(self, kind: Kind[T]) -> MemoryCollection[T]:
-        return self._collections.setdefault(kind.name, MemoryCollection(kind, lambda: (next(self._versions),)))
+        return self._collections.setdefault(kind, MemoryCollection(kind, lambda: (next(self._versions),)))
 
     def __repr__(self) -> str:
         return "MemoryStore()"

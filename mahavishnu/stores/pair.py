@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -30,6 +31,7 @@ class Pair(Protocol):
     @property
     def away(self) -> StoreError | None: ...
     def lost_primary(self, problem: StoreError) -> None: ...
+    def change(self) -> AbstractAsyncContextManager[None]: ...
 
 
 class PairCollection(Generic[T]):
@@ -44,30 +46,12 @@ class PairCollection(Generic[T]):
         self._here: Collection[Held[T]] = pair.local.collection(held_kind(kind))
 
     async def write(self, records: Sequence[T]) -> list[Result[T]]:
-        results: list[Result[T]] = [None] * len(records)
-        new = [index for index, record in enumerate(records) if record.version is None]
-        local = [index for index, record in enumerate(records) if _is_local(record.version)]
-        theirs = sorted({*range(len(records))} - {*new} - {*local})
-        for indexes, write in ((local, self._replace_local), (theirs, self._replace_home), (new, self._create)):
-            if indexes:
-                for index, result in zip(indexes, await write([records[i] for i in indexes]), strict=True):
-                    results[index] = result
-        return _answered(results)
+        async with self._pair.change():
+            return await self._write(records)
 
     async def remove(self, records: Sequence[T]) -> list[bool | StoreError]:
-        results: list[bool | StoreError] = [False] * len(records)
-        local = [index for index, record in enumerate(records) if _is_local(record.version)]
-        theirs = sorted({*range(len(records))} - {*local})
-        if local:
-            certain = [index for index in local if not _is_uncertain(records[index])]
-            removed = await self._here.remove([self._held(records[index]) for index in certain])
-            answers = dict(zip(certain, removed, strict=True))
-            for index in local:
-                results[index] = answers.get(index, _uncertain(records[index].key))
-        if theirs:
-            for index, result in zip(theirs, await self._remove_home([records[i] for i in theirs]), strict=True):
-                results[index] = result
-        return _answered(results)
+        async with self._pair.change():
+            return await self._remove(records)
 
     async def get(self, keys: Sequence[str]) -> list[Result[T]]:
         here: list[Result[Held[T]]] = [None] * len(keys) if self.drained else await self._here.get(keys)
@@ -127,6 +111,32 @@ class PairCollection(Generic[T]):
         if self.drained and (await self._here.find(Query(limit=1))).items:
             self.drained = False
 
+    async def _write(self, records: Sequence[T]) -> list[Result[T]]:
+        results: list[Result[T]] = [None] * len(records)
+        new = [index for index, record in enumerate(records) if record.version is None]
+        local = [index for index, record in enumerate(records) if _is_local(record.version)]
+        theirs = sorted({*range(len(records))} - {*new} - {*local})
+        for indexes, write in ((local, self._replace_local), (theirs, self._replace_home), (new, self._create)):
+            if indexes:
+                for index, result in zip(indexes, await write([records[i] for i in indexes]), strict=True):
+                    results[index] = result
+        return _answered(results)
+
+    async def _remove(self, records: Sequence[T]) -> list[bool | StoreError]:
+        results: list[bool | StoreError] = [False] * len(records)
+        local = [index for index, record in enumerate(records) if _is_local(record.version)]
+        theirs = sorted({*range(len(records))} - {*local})
+        if local:
+            certain = [index for index in local if not _is_uncertain(records[index])]
+            removed = await self._here.remove([self._held(records[index]) for index in certain])
+            answers = dict(zip(certain, removed, strict=True))
+            for index in local:
+                results[index] = answers.get(index, _uncertain(records[index].key))
+        if theirs:
+            for index, result in zip(theirs, await self._remove_home([records[i] for i in theirs]), strict=True):
+                results[index] = result
+        return _answered(results)
+
     async def _create(self, records: Sequence[T]) -> list[Result[T]]:
         if not self.drained:
             taken = await self._here.get([record.key for record in records])
@@ -160,7 +170,8 @@ class PairCollection(Generic[T]):
         held = [Held(record, doubt) for record, doubt in zip(records, uncertain, strict=True)]
         self._note_kept()
         try:
-            return self._all_freed(await self._here.write(held))
+            async with self._pair.change():
+                return self._all_freed(await self._here.write(held))
         except StoreError as problem:
             return [problem] * len(records)
         finally:

@@ -43,6 +43,7 @@ class FieldType(Enum):
     BLOB = "blob"  #: nothing: a part of the document that `encode` writes
 
 
+_encode = json.JSONEncoder().encode
 _UNSEARCHABLE = (FieldType.TEXT, FieldType.JSON, FieldType.BLOB)
 
 
@@ -80,7 +81,7 @@ class Outcome(Generic[T]):
     wait: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind(Generic[T]):
     """A name, a codec and the searchable fields; stores need nothing else to keep a kind of record.
 
@@ -165,16 +166,25 @@ def plain(value: Any) -> Any:
 
 def scalar_text(value: Any) -> str:
     """How a JSON scalar is spelled when values at a path are compared: `1`, `true`, or the text itself."""
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else _encode(value)
 
 
-def flattened(value: Any, path: str = "") -> list[tuple[str, str]]:
+def flattened(value: Any) -> list[tuple[str, str]]:
     """Every (dotted path, scalar text) inside a JSON object; lists add nothing to the path, nulls are not there."""
-    if isinstance(value, Mapping):
-        return [pair for key, item in value.items() for pair in flattened(item, f"{path}.{key}" if path else key)]
-    if isinstance(value, list):
-        return [pair for item in value for pair in flattened(item, path)]
-    return [] if value is None else [(path, scalar_text(value))]
+    found: list[tuple[str, str]] = []
+    _flatten(value, "", found)
+    return found
+
+
+def _flatten(value: Any, path: str, found: list[tuple[str, str]]) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _flatten(item, f"{path}.{key}" if path else key, found)
+    elif isinstance(value, list):
+        for item in value:
+            _flatten(item, path, found)
+    elif value is not None:
+        found.append((path, scalar_text(value)))
 
 
 def findable(value: Any) -> bool:

@@ -1,0 +1,122 @@
+"""Draws docs/lifecycle.md from the table of moves, so that the two cannot differ.
+
+`make diagram` runs it; a test fails where it was forgotten.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+from mahavishnu.model import lifecycle
+from mahavishnu.model.letter import DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.lifecycle import ON_CLOSED, TABLE, Move
+
+PAGE = Path(__file__).with_name("lifecycle.md")
+EXHAUSTED = DeadLetterStatus.EXHAUSTED
+TEXT = """\
+# The life of a letter
+
+<!-- Drawn by docs/draw_lifecycle.py from mahavishnu/model/lifecycle.py. Change it there, then run `make diagram`. -->
+
+A letter stands on two axes. Its **status** is what the machine is doing with it:
+
+{statuses}
+
+Its **resolution** is how the case ended:
+
+{resolutions}
+
+A letter whose resolution is `pending` is *open*, any other is *closed*. An `exhausted` letter can be either: open while
+it waits for a person, closed once somebody gave it up.
+
+`due_at` says when anyone may next pick the letter up, whatever it waits for: the next retry while `pending`, the end of
+the lease while `retrying`. A pending letter without it waits for a person. A process that dies needs no recovery: its
+lease runs out, and the letter is due again.
+
+## Every move
+
+```mermaid
+stateDiagram-v2
+{arrows}
+```
+
+## Where a move leads
+
+A dash is a move that is refused: `IllegalMove` names the letter, its state and the move (`AlreadyResolved` for a closed
+letter, `NotDue` for one that nobody may take yet). Moves with a star demand the token of the current lease
+(`LostLease` otherwise), because the version alone does not prove ownership.
+
+{table}
+
+## What a move does
+
+{moves}
+"""
+
+
+def draw() -> str:
+    """The text of the page."""
+    return TEXT.format(
+        statuses="\n".join(_meanings(DeadLetterStatus)),
+        resolutions="\n".join(_meanings(ResolutionStatus)),
+        arrows="\n".join(f"    {arrow}" for arrow in _arrows()),
+        table="\n".join(_table()),
+        moves="\n".join(f"- **{name}** – {_sentence(name)}" for name in ("capture", *Move)),
+    )
+
+
+def _meanings(enum: type[StrEnum]) -> Iterator[str]:
+    """One line per member, with what the comment beside it says."""
+    for value, comment in re.findall(r'= "(\w+)"(?: +#: (.+))?', inspect.getsource(enum)):
+        yield f"- `{value}`" + (f" – {comment}" if comment else "")
+
+
+def _arrows() -> Iterator[str]:
+    """One arrow for each pair of statuses, with all moves that lead there; people's moves like any other."""
+    yield f"[*] --> {DeadLetterStatus.PENDING}: capture"
+    yield f"[*] --> {EXHAUSTED}: capture (no retry allowed)"
+    for start, row in TABLE.items():
+        for goal in DeadLetterStatus:
+            if moves := [move for move, goals in row.items() if goal in goals]:
+                yield f"{start} --> {goal}: {', '.join(moves)}"
+
+
+def _table() -> Iterator[str]:
+    """Moves by status, where an exhausted letter that is closed has a column of its own."""
+    yield "| move | " + " | ".join(_columns()) + " |"
+    yield "|---" * (len(_columns()) + 1) + "|"
+    for move in Move:
+        star = " \\*" if "token" in _parameters(move) and "owner" not in _parameters(move) else ""
+        yield f"| {move}{star} | " + " | ".join(goals or "–" for goals in _cells(move)) + " |"
+
+
+def _columns() -> list[str]:
+    return [name for status in TABLE for name in ([status, f"{status}, closed"] if status is EXHAUSTED else [status])]
+
+
+def _cells(move: Move) -> Iterator[str]:
+    for status, row in TABLE.items():
+        goals = ", ".join(row.get(move, ()))
+        yield goals
+        if status is EXHAUSTED:
+            yield goals if move in ON_CLOSED else ""
+
+
+def _parameters(move: Move) -> list[str]:
+    return list(inspect.signature(getattr(lifecycle, _function(move))).parameters)
+
+
+def _sentence(name: str) -> str:
+    return (inspect.getdoc(getattr(lifecycle, _function(name))) or "").splitlines()[0]
+
+
+def _function(name: str) -> str:
+    return name.replace(" ", "_")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(draw(), encoding="utf-8")

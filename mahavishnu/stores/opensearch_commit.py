@@ -1,0 +1,431 @@
+"""Group commit: writes that wait at the same moment ride in one `_bulk`, and each is told its own outcome.
+
+A lone write leaves at once. While two bulks are under way others queue, and the next bulk takes what has gathered:
+in turn from each caller, so that a large batch does not hold up a single record. A caller who gives up changes nothing:
+what was handed over is written.
+
+An answer that was lost is not guessed. Every write carries a fresh stamp, so a look at the current document tells
+whether ours landed; then it is sent again, or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring_ascii
+from typing import Any, Generic
+
+from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.stores.opensearch_client import SHORTEST_TRY, insisting
+from mahavishnu.stores.opensearch_errors import Meaning, Refused, item_error, meaning
+from mahavishnu.stores.opensearch_index import Index
+from mahavishnu.stores.opensearch_mapping import STAMP
+from mahavishnu.stores.schema import T
+
+log = logging.getLogger(__name__)
+UNDER_WAY = 2
+MOST_OPERATIONS = 500
+MOST_BYTES = 5_000_000
+LONGEST_KEY = 512
+_WHOLE_STORE = (StoreUnavailable, StoreMisconfigured)
+_ANSWER = ",".join(
+    f"items.*.{part}"
+    for part in ("status", "_seq_no", "_primary_term", "error.type", "error.reason", "error.caused_by.reason")
+)
+
+
+class Call:
+    """What one caller waits for."""
+
+    __slots__ = ("done", "left", "results", "since", "waiting")
+
+    def __init__(self, results: list[Any]) -> None:
+        self.results = results
+        self.waiting: deque[Operation] = deque()
+        self.left = 0
+        self.since = time.monotonic()
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+class Operation:
+    """One record on its way: created, replaced or removed."""
+
+    __slots__ = (
+        "_place",
+        "body",
+        "call",
+        "doubtful",
+        "key",
+        "plainly",
+        "record",
+        "removes",
+        "stamp",
+        "told",
+        "trouble",
+    )
+
+    def __init__(self, call: Call, place: int, record: Any, key: str, stamp: str, removes: bool) -> None:
+        self.call: Call | None = call
+        self._place = place
+        self.record = record
+        self.key = key
+        self.removes = removes
+        self.stamp = stamp
+        self.body = b""
+        self.plainly = True  # as a document that people can read, unless the server refuses it
+        self.doubtful = False  # it may have landed, but the answer was lost
+        self.told = False  # the server said once that its index is gone, or lacks a field
+        self.trouble: StoreError | None = None
+        call.waiting.append(self)
+        call.left += 1
+
+    def settle(self, result: Any) -> None:
+        """Tell the caller, once."""
+        if (call := self.call) is None:
+            return
+        self.call = None
+        call.results[self._place] = result
+        call.left -= 1
+        if not call.left and not call.done.done():
+            call.done.set_result(None)
+
+    def settle_stored(self, index: Index[Any], answer: Mapping[str, Any]) -> None:
+        version = (answer["_seq_no"], answer["_primary_term"])
+        self.settle(True if self.removes else index.kind.versioned(self.record, version))
+
+    def settle_lost(self) -> None:
+        self.settle(False if self.removes else None)
+
+    def settle_trouble(self, problem: StoreError) -> None:
+        """The store as a whole does not answer, or not any more. A new error for each: they gather traces."""
+        if isinstance(problem, StoreMisconfigured) and not self.doubtful:
+            self.settle(StoreMisconfigured(str(problem)))
+        else:
+            maybe_written = self.doubtful or getattr(problem, "maybe_written", False)
+            self.settle(StoreUnavailable(str(problem), maybe_written=maybe_written))
+
+    def encode(self, index: Index[Any]) -> bool:
+        """Make its lines in a bulk; if that cannot be done, the operation has failed."""
+        version = self.record.version
+        verb = "delete" if self.removes else "create" if version is None else "index"
+        condition = "" if version is None else f',"if_seq_no":{version[0]},"if_primary_term":{version[1]}'
+        self.body = f'{{"{verb}":{{"_id":{encode_basestring_ascii(self.key)}{condition}}}}}\n'.encode()
+        if not self.removes:
+            try:
+                document = index.documents.written(self.record, self.key, self.stamp, plainly=self.plainly)
+            except Exception as problem:  # of a kind's own code, which must not hold up the other records
+                self.settle(ItemFailed(self.key, f"it cannot be encoded: {type(problem).__name__}: {problem}"))
+                return False
+            self.body = b"%s%s\n" % (self.body, document)
+        return True
+
+
+class _NotYet(Exception):
+    """Some operations have to be tried again."""
+
+
+class GroupCommit(Generic[T]):
+    """All writes of this process into one index."""
+
+    def __init__(self, index: Index[T]) -> None:
+        self._index = index
+        self._client = index.client
+        self._calls: deque[Call] = deque()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._answered = 0.0
+        self._trouble: StoreUnavailable | None = None  # what kept the latest bulk from being answered
+
+    async def write(self, records: Sequence[T]) -> list[Any]:
+        return await self._run(records, removes=False, lost=None)
+
+    async def remove(self, records: Sequence[T]) -> list[Any]:
+        return await self._run(records, removes=True, lost=False)
+
+    async def finish(self) -> None:
+        """Return when nothing is under way any more."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    async def _run(self, records: Sequence[T], *, removes: bool, lost: Any) -> list[Any]:
+        results: list[Any] = [lost] * len(records)
+        places: Sequence[int] = range(len(records))
+        while places:
+            call = Call(results)
+            # The first of a key has to be decided before the next one is sent: two bulks keep no order.
+            places = self._prepare(call, records, places, removes)
+            if call.left:
+                self._calls.append(call)
+                self._start()
+                await call.done
+        return _answered(results)
+
+    def _prepare(self, call: Call, records: Sequence[T], places: Sequence[int], removes: bool) -> list[int]:
+        """Make the operations of a call. Returns the places whose keys came before."""
+        repeated: list[int] = []
+        seen: set[str] = set()
+        new_stamp = self._index.new_stamp
+        for place in places:
+            record = records[place]
+            key, version = record.key, record.version
+            if key in seen:
+                repeated.append(place)
+                continue
+            seen.add(key)
+            if version is None if removes else not usable(key):
+                if not removes:
+                    call.results[place] = ItemFailed(key[:80], f"its key must have 1 to {LONGEST_KEY} bytes")
+            elif version is None or len(version) == 2:  # else this store has not given it, so it has changed
+                Operation(call, place, record, key, new_stamp(), removes)
+        return repeated
+
+    def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # what was under way in another one has ended with it
+            self._loop = loop
+            self._under_way.clear()
+        if len(self._under_way) < UNDER_WAY:
+            self._under_way.add(loop.create_task(self._work()))
+
+    async def _work(self) -> None:
+        try:
+            while self._calls:
+                try:
+                    if await self._index.ensure():
+                        self._answered = time.monotonic()
+                except StoreError as problem:
+                    for operation in self._all_waiting():
+                        operation.settle_trouble(problem)
+                    continue
+                operations = self._next_batch()
+                if self._calls:
+                    self._start()
+                if operations:
+                    await self._deliver(operations)
+        finally:
+            # Not by a callback, which would come late: whoever writes meanwhile would wait for a task that has ended.
+            self._under_way = {task for task in self._under_way if task is not asyncio.current_task()}
+
+    def _all_waiting(self) -> list[Operation]:
+        waiting = [operation for call in self._calls for operation in call.waiting]
+        self._calls.clear()
+        return waiting
+
+    def _next_batch(self) -> list[Operation]:
+        batch: list[Operation] = []
+        size = 0
+        while self._calls and len(batch) < MOST_OPERATIONS:
+            waiting = self._calls[0].waiting
+            if batch and waiting and waiting[0].removes is not batch[0].removes:
+                break  # who may not remove would be refused all of a bulk in which something is removed
+            while waiting and len(batch) < MOST_OPERATIONS:
+                operation = waiting[0]
+                if operation.body or operation.encode(self._index):
+                    size += len(operation.body)
+                    if batch and size > MOST_BYTES:
+                        return batch
+                    batch.append(operation)
+                waiting.popleft()
+            if waiting:
+                self._calls.rotate(-1)
+            else:
+                self._calls.popleft()
+        return batch
+
+    async def _deliver(self, operations: list[Operation]) -> None:
+        """Bring a batch to an end, whatever end it is, while its time lasts."""
+        now = time.monotonic()
+        # Who has waited all along an outage has waited enough; who queued behind work that got on has not waited yet.
+        since = now
+        if self._trouble is not None:
+            since = max(self._answered, min(operation.call.since for operation in operations if operation.call))
+        size = sum(len(operation.body) for operation in operations)
+        budget = since + self._client.timeout + max(0, size - MOST_BYTES) / MOST_BYTES - now
+        left = operations
+        try:
+            if budget > 0:
+                async for attempt in insisting(budget, _NotYet):
+                    with attempt:
+                        left = await self._round(left, now + budget)
+                        if left:
+                            raise _NotYet
+        except _NotYet:
+            pass
+        except BaseException as problem:
+            for operation in operations:
+                operation.settle(StoreUnavailable(f"the write broke off: {problem!r}", maybe_written=True))
+            if not isinstance(problem, Exception):
+                raise
+            log.exception("a bulk of %d operations broke off", len(operations))
+        for operation in left:
+            operation.settle_trouble(operation.trouble or self._trouble or StoreUnavailable("no answer in time"))
+
+    async def _round(self, operations: list[Operation], deadline: float) -> list[Operation]:
+        """Send operations once. Returns those that have to be tried again."""
+        doubtful = [operation for operation in operations if operation.doubtful]
+        if doubtful and await self._verify(doubtful, deadline):
+            return [operation for operation in operations if operation.call]
+        operations = [operation for operation in operations if operation.call]
+        if not operations:
+            return []
+        seconds = _share(deadline)
+        parameters = {"timeout": f"{seconds * 900:.0f}ms", "filter_path": _ANSWER}
+        if self._index.is_alias:
+            parameters["require_alias"] = "true"
+        body = b"".join([operation.body for operation in operations])
+        try:
+            answer = await self._client.once("POST", f"/{self._index.name}/_bulk", body, parameters, within=seconds)
+            items = [item for each in answer["items"] for item in each.values()]
+            if len(items) != len(operations):
+                raise StoreUnavailable("the answer to a bulk is not complete", maybe_written=True)
+        except Refused as problem:
+            return await self._divide(operations, problem, deadline)
+        except StoreUnavailable as problem:
+            return self._not_answered(operations, problem)
+        except StoreMisconfigured as problem:
+            for operation in operations:
+                operation.settle_trouble(problem)
+            return []
+        finally:
+            self._index.note_written()
+        return await self._judge(operations, items, deadline)
+
+    async def _judge(self, operations: list[Operation], items: list[Any], deadline: float) -> list[Operation]:
+        """Settle each operation by its item of the answer. Returns those that have to be tried again."""
+        later: list[Operation] = []
+        at_once: list[Operation] = []
+        suspect: list[Operation] = []
+        self._trouble = None
+        for operation, item in zip(operations, items, strict=True):
+            status = item["status"]
+            if status < 300:
+                operation.settle_stored(self._index, item)
+                continue
+            type_, reason = item_error(item.get("error"))
+            text = f"{type_}: {reason}" if reason else type_
+            match meaning(status, type_, reason):
+                case Meaning.CONFLICT if operation.doubtful or self._client.repeats:
+                    suspect.append(operation)
+                case Meaning.CONFLICT:
+                    operation.settle_lost()
+                case Meaning.BUSY:
+                    operation.trouble = self._trouble = StoreUnavailable(text)
+                    later.append(operation)
+                case Meaning.AWAY:
+                    operation.trouble = self._trouble = StoreUnavailable(text)
+                    operation.doubtful = True
+                    later.append(operation)
+                case Meaning.FULL:
+                    operation.settle(StoreUnavailable(text, maybe_written=operation.doubtful))
+                case Meaning.OUTDATED if not operation.told:
+                    operation.told = True
+                    at_once.append(operation)
+                case _ if status == 400 and operation.plainly and not operation.removes:
+                    operation.plainly = False
+                    at_once.append(operation)
+                case _:
+                    operation.settle(ItemFailed(operation.key, text))
+        if len(later) < len(operations):
+            self._answered = time.monotonic()
+        if suspect:
+            await self._verify(suspect, deadline)
+            later += [operation for operation in suspect if operation.call]
+        return later + (await self._improved(at_once, deadline) if at_once else [])
+
+    async def _improved(self, operations: list[Operation], deadline: float) -> list[Operation]:
+        """Send what was refused once more: to an index that has been looked at again, or in another shape."""
+        if any(operation.told for operation in operations):
+            self._index.distrust()
+            try:
+                await self._index.ensure()
+            except StoreError as problem:
+                for operation in operations:
+                    operation.settle_trouble(problem)
+        return await self._round([each for each in operations if each.call and each.encode(self._index)], deadline)
+
+    async def _divide(self, operations: list[Operation], problem: Refused, deadline: float) -> list[Operation]:
+        """The whole bulk was refused: find the one that it is about."""
+        if meaning(problem.status, problem.type, problem.reason) is Meaning.OUTDATED and not operations[0].told:
+            for operation in operations:
+                operation.told = True
+            return await self._improved(operations, deadline)
+        if len(operations) > 1:
+            half = len(operations) // 2
+            return [
+                *await self._round(operations[:half], deadline),
+                *await self._round(operations[half:], deadline),
+            ]
+        (operation,) = operations
+        if problem.status == 413:
+            operation.settle(ItemFailed(operation.key, f"{len(operation.body)} bytes are more than the server takes"))
+        else:
+            operation.settle(ItemFailed(operation.key, str(problem)))
+        return []
+
+    async def _verify(self, operations: list[Operation], deadline: float) -> bool:
+        """Look what became of operations whose answer was lost, and settle those that landed or cannot any more.
+
+        True if that could not be seen. A write that is still on its way may land later than the look at it; sent
+        again, it is then refused as a conflict and looked at once more.
+        """
+        ids = json.dumps({"ids": [operation.key for operation in operations]}).encode()
+        # A replica may not have heard of a write that nobody has acknowledged yet.
+        parameters = {"preference": "_primary", "_source_includes": STAMP}
+        try:
+            answer = await self._client.once(
+                "POST", f"/{self._index.name}/_mget", ids, parameters, within=_share(deadline)
+            )
+            if any("error" in document for document in answer["docs"]):
+                raise StoreUnavailable("what became of a write cannot be seen")
+        except (StoreUnavailable, StoreMisconfigured, Refused) as problem:
+            for operation in operations:
+                operation.trouble = StoreUnavailable(str(problem))
+                operation.doubtful = True
+            return True
+        for operation, document in zip(operations, answer["docs"], strict=True):
+            operation.doubtful = True
+            version = operation.record.version
+            if not document["found"]:
+                if operation.removes:
+                    operation.settle(True)
+                elif version is not None:
+                    operation.settle_lost()
+            elif document["_source"].get(STAMP) == operation.stamp:
+                operation.settle_stored(self._index, document)
+            elif (document["_seq_no"], document["_primary_term"]) != version:
+                operation.settle_lost()
+        return False
+
+    def _not_answered(self, operations: list[Operation], problem: StoreUnavailable) -> list[Operation]:
+        self._trouble = problem
+        for operation in operations:
+            operation.trouble = problem
+            operation.doubtful = operation.doubtful or problem.maybe_written
+        return operations
+
+
+def usable(key: str) -> bool:
+    """Whether OpenSearch takes the key as a document's id."""
+    try:
+        return 0 < (len(key) if key.isascii() else len(key.encode())) <= LONGEST_KEY
+    except UnicodeEncodeError:
+        return False
+
+
+def _share(deadline: float) -> float:
+    """Half of the time that is left, so that enough remains for seeing what happened and for another try."""
+    return max((deadline - time.monotonic()) / 2, SHORTEST_TRY)
+
+
+def _answered(results: list[Any]) -> list[Any]:
+    """The results; raises where nothing at all could be answered, because then the store as a whole cannot."""
+    if not results or not all(isinstance(result, _WHOLE_STORE) for result in results):
+        return results
+    for result in results:
+        if isinstance(result, StoreMisconfigured):
+            raise result
+    raise StoreUnavailable(str(results[0]), maybe_written=any(result.maybe_written for result in results))

@@ -1,0 +1,130 @@
+"""One index: making sure that it is there and fits, and that searches see what this process has written."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Generic
+
+from mahavishnu.model.errors import StoreMisconfigured, StoreUnavailable
+from mahavishnu.stores.opensearch_client import Client, LoopBound
+from mahavishnu.stores.opensearch_document import Documents
+from mahavishnu.stores.opensearch_errors import Refused
+from mahavishnu.stores.opensearch_mapping import Layout, Plan, mapping, plan
+from mahavishnu.stores.schema import Kind, T
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a new index is made with."""
+
+    shards: int
+    replicas: int | None
+    refresh_interval: str
+
+    def body(self) -> dict[str, Any]:
+        # As many copies as there are nodes for, up to two: one node alone is not degraded for want of a second.
+        copies = {"auto_expand_replicas": "0-1"} if self.replicas is None else {"number_of_replicas": self.replicas}
+        return {"number_of_shards": self.shards, "refresh_interval": self.refresh_interval, **copies}
+
+
+class Index(Generic[T]):
+    """The index of a kind, under `name`: an alias of `name-1`, or an older index that has this very name."""
+
+    def __init__(self, client: Client, kind: Kind[T], name: str, settings: Settings) -> None:
+        self.client, self.kind, self.name = client, kind, name
+        self.layout = Layout()
+        self.documents = Documents(kind, self.layout)
+        self.is_alias = True
+        self._settings = settings
+        self.ready = False
+        self._one_at_a_time = LoopBound(asyncio.Lock)
+        self._one_refresh = LoopBound(asyncio.Lock)
+        self._stamp, self._numbers = secrets.token_hex(6), count()
+        self._written, self._refreshed = 1, 0  # who starts anew finds what its predecessor wrote just before
+
+    def new_stamp(self) -> str:
+        """Marks one write of this process, as no other write ever."""
+        return f"{self._stamp}-{next(self._numbers)}"
+
+    async def ensure(self) -> bool:
+        """Make sure that the index is there and fits; True if it was not known before. Raises StoreMisconfigured."""
+        if self.ready:
+            return False
+        async with self._one_at_a_time.get():
+            if not self.ready:
+                await self.settle(await self.look())
+        return True
+
+    def distrust(self) -> None:
+        """Somebody dropped or replaced the index: the next `ensure` looks again."""
+        self.ready = False
+
+    async def look(self) -> Plan | None:
+        """What the existing index needs; None if there is none."""
+        try:
+            found = await self.client.ask("GET", f"/{self.name}")
+        except Refused as problem:
+            if problem.status == 404:
+                return None
+            raise StoreMisconfigured(f"index {self.name} cannot be looked at: {problem}") from None
+        except StoreMisconfigured:
+            if await self._is_readable():  # a user who may only read has no right to look at the mapping
+                return Plan(Layout(), None)
+            raise
+        if len(found) != 1:
+            raise StoreMisconfigured(f"{self.name} stands for several indices ({', '.join(found)}); it must be one")
+        ((concrete, description),) = found.items()
+        self.is_alias = concrete != self.name
+        return plan(self.kind, concrete, description["mappings"])
+
+    async def settle(self, found: Plan | None, *, again: bool = True) -> None:
+        """Do what `look` found to be missing."""
+        if found is None:
+            body = {"settings": self._settings.body(), "mappings": mapping(self.kind), "aliases": {self.name: {}}}
+            try:
+                await self.client.ask("PUT", f"/{self.name}-1", body)
+            except Refused as problem:
+                if again and problem.type == "resource_already_exists_exception":  # another process was faster
+                    return await self.settle(await self.look(), again=False)
+                raise StoreMisconfigured(f"index {self.name}-1 cannot be made: {problem}") from None
+            found = Plan(Layout(), None)
+            self.is_alias = True
+        elif found.extension:
+            try:
+                await self.client.ask("PUT", f"/{self.name}/_mapping", found.extension)
+            except Refused as problem:
+                raise StoreMisconfigured(f"the mapping of {self.name} cannot be extended: {problem}") from None
+        self.layout = found.layout
+        self.documents = Documents(self.kind, found.layout)
+        self.ready = True
+
+    async def _is_readable(self) -> bool:
+        try:
+            await self.client.ask("POST", f"/{self.name}/_search", {"size": 0})
+        except (StoreMisconfigured, Refused):
+            return False
+        return True
+
+    def note_written(self) -> None:
+        """Something may have changed that searches do not see yet."""
+        self._written += 1
+
+    async def refresh(self) -> None:
+        """Let searches see what this process has written. Waiters share a request that began after their writes."""
+        wanted = self._written
+        if self._refreshed >= wanted:
+            return
+        async with self._one_refresh.get():
+            if self._refreshed < wanted:
+                started = self._written
+                try:
+                    answer = await self.client.ask("POST", f"/{self.name}/_refresh")
+                    if failed := answer["_shards"]["failed"]:
+                        raise StoreUnavailable(f"{self.name}: {failed} shards could not be refreshed")
+                except StoreMisconfigured:
+                    if started > 1:  # else a user who may only read has written nothing
+                        raise
+                self._refreshed = started

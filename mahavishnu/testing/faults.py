@@ -1,0 +1,264 @@
+"""Faults by plan: what a store does when it is away, slow, full, outrun, or when its answer is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self, TypedDict, Unpack
+
+from mahavishnu.model.errors import CorruptRecord, ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.stores.schema import Kind
+
+CHANGES = ("write", "remove")
+READS = ("get", "find", "tally")
+OPERATIONS = (*CHANGES, *READS, "open", "health")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a store, as hooks see it: `given` are the records, the keys or the query."""
+
+    operation: str
+    kind: Kind[Any] | None = None
+    given: Any = None
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """Of the records that it is about; none for a query."""
+        if self.operation in CHANGES:
+            return [record.key for record in self.given]
+        return list(self.given) if self.operation == "get" else ()
+
+
+class When(TypedDict, total=False):
+    """How a fault is narrowed, see `Faults`."""
+
+    kind: Kind[Any] | None
+    keys: Collection[str] | None
+    times: int | None
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFault:
+    """What happens to a single record: whether it reaches the store, and its result (None: somebody was quicker)."""
+
+    landed: bool
+    result: StoreError | None
+
+
+Hook = Callable[[Call], Awaitable[object]]
+
+
+@dataclass(eq=False)
+class Fault:
+    """One thing that goes wrong, from when it was planned until it has happened `times` times or is stopped.
+
+    As a context manager it stops at the end of the block. `hits` counts how often it happened.
+    """
+
+    effect: str
+    act: Any
+    operations: tuple[str, ...]
+    kind: Kind[Any] | None = None
+    keys: Collection[str] | None = None
+    times: int | None = None
+    chance: float = 1.0
+    hits: int = field(default=0, init=False)
+    stopped: bool = field(default=False, init=False)
+
+    def stop(self) -> None:
+        """From now on it does not happen any more."""
+        self.stopped = True
+
+    @property
+    def over(self) -> bool:
+        """Whether it will not happen again."""
+        return self.stopped or (self.times is not None and self.hits >= self.times)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class Hold:
+    """A place where the next call stops until the test lets it go on: see `Faults.hold`."""
+
+    def __init__(self) -> None:
+        self._reached = asyncio.Event()
+        self._released = asyncio.Event()
+        self.call: Call | None = None
+
+    async def reached(self) -> Call:
+        """Return once a call has come here, with that call."""
+        await self._reached.wait()
+        assert self.call is not None
+        return self.call
+
+    def release(self) -> None:
+        """Let it go on."""
+        self._released.set()
+
+    async def __call__(self, call: Call) -> None:
+        self.call = call
+        self._reached.set()
+        await self._released.wait()
+
+
+class Faults:
+    """What goes wrong, and when. Hand it to a `FaultyStore`, and plan faults before or while the store is used.
+
+    Every fault can be narrowed: to some operations ("write", "remove", "get", "find", "tally", "open", "health"), one
+    `kind`, the next `times` calls (records, for the faults of single records), those records whose key is in `keys`, or
+    a `chance` from 0 to 1 drawn from a generator that starts with `seed`. Without, it happens until it is stopped.
+
+    >>> faults = Faults()
+    >>> with faults.unavailable("write", times=2) as fault:
+    ...     fault.over
+    False
+    >>> fault.over
+    True
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+        self._planned: list[Fault] = []
+        self.calls: Counter[str] = Counter()  # by operation, also those that failed
+
+    # whole calls
+
+    def unavailable(self, *operations: str, **when: Unpack[When]) -> Fault:
+        """StoreUnavailable before anything leaves, so that nothing is written. Health says `down`."""
+        return self._plan("refuse", _away, operations or OPERATIONS, when)
+
+    def misconfigured(self, *operations: str, **when: Unpack[When]) -> Fault:
+        """StoreMisconfigured, as for a wrong password. Health says `down`."""
+        return self._plan("refuse", lambda: StoreMisconfigured("wrong password (a test's fault)"), operations, when)
+
+    def answer_lost(self, *operations: str, **when: Unpack[When]) -> Fault:
+        """The write or removal is done, then StoreUnavailable with `maybe_written`. Only CHANGES, unless told."""
+        return self._plan("lose", lambda: _away(maybe_written=True), operations or CHANGES, when)
+
+    def slow(self, wait: Callable[[], Awaitable[object]], *operations: str, **when: Unpack[When]) -> Fault:
+        """The call begins when `wait()` is over: `event.wait`, or `lambda: clock.sleep(30)`."""
+        return self._plan("before", lambda call: wait(), operations, when)
+
+    def before(self, operation: str, hook: Hook, **when: Unpack[When]) -> Fault:
+        """Await `hook(call)` before each such call; whatever it raises is what the caller gets."""
+        return self._plan("before", hook, (operation,), when)
+
+    def after(self, operation: str, hook: Hook, **when: Unpack[When]) -> Fault:
+        """Await `hook(call)` after each such call that succeeded, before the caller has the answer."""
+        return self._plan("after", hook, (operation,), when)
+
+    def hold(self, operation: str, *, after: bool = False, **when: Unpack[When]) -> Hold:
+        """Stop the next such call before (or `after`) it is done, until the test releases it.
+
+        With `await hold.reached()` and `hold.release()` two tasks can be interleaved exactly.
+        """
+        hold = Hold()
+        self._plan("after" if after else "before", hold, (operation,), {"times": 1, **when})
+        return hold
+
+    # single records
+
+    def item_failed(self, *operations: str, **when: Unpack[When]) -> Fault:
+        """ItemFailed as the result of a record, which is not written or removed."""
+        return self._plan(
+            "item", lambda key: ItemFault(False, ItemFailed(key, "a test's fault")), operations or CHANGES, when
+        )
+
+    def item_unavailable(self, *operations: str, **when: Unpack[When]) -> Fault:
+        """StoreUnavailable as the result of a record, which is not written or removed: a store that is full."""
+        full = StoreUnavailable("the store is full (a test's fault)")
+        return self._plan("item", lambda key: ItemFault(False, full), operations or CHANGES, when)
+
+    def item_answer_lost(self, *operations: str, **when: Unpack[When]) -> Fault:
+        """The record is written or removed, but its result is StoreUnavailable with `maybe_written`."""
+        lost = _away(maybe_written=True)
+        return self._plan("item", lambda key: ItemFault(True, lost), operations or CHANGES, when)
+
+    def conflict(self, *operations: str, **when: Unpack[When]) -> Fault:
+        """Somebody else seems to have been quicker: None (False from `remove`), and nothing happened."""
+        return self._plan("item", lambda key: ItemFault(False, None), operations or CHANGES, when)
+
+    def corrupt(self, *operations: str, **when: Unpack[When]) -> Fault:
+        """CorruptRecord in place of a record that is read by `get` or `find`."""
+        return self._plan(
+            "corrupt", lambda key: CorruptRecord(key, "a test's fault"), operations or ("get", "find"), when
+        )
+
+    def clear(self) -> None:
+        """Everything works again. Calls that are held stay held until they are released."""
+        for fault in self._planned:
+            fault.stop()
+        self._planned.clear()
+
+    # for FaultyStore
+
+    async def enter(self, call: Call) -> None:
+        """What happens before a call: its hooks in the order they were planned, then the error if one is due."""
+        self.calls[call.operation] += 1
+        for fault in list(self._planned):
+            if fault.effect == "before" and self._happens(fault, call):
+                await fault.act(call)
+        for fault in self._happening("refuse", call):
+            raise fault.act()
+
+    async def leave(self, call: Call) -> None:
+        """What happens after a call that succeeded: its hooks, then the loss of the answer if that is due."""
+        for fault in list(self._planned):
+            if fault.effect == "after" and self._happens(fault, call):
+                await fault.act(call)
+        for fault in self._happening("lose", call):
+            raise fault.act()
+
+    def item(self, call: Call, key: str) -> ItemFault | None:
+        """What happens to one record that is written or removed."""
+        fault: ItemFault
+        for planned in self._happening("item", call, key):
+            fault = planned.act(key)
+            return fault
+        return None
+
+    def unreadable(self, call: Call, key: str) -> CorruptRecord | None:
+        """What becomes of one record that is read."""
+        problem: CorruptRecord
+        for planned in self._happening("corrupt", call, key):
+            problem = planned.act(key)
+            return problem
+        return None
+
+    def _plan(self, effect: str, act: Any, operations: tuple[str, ...], when: When) -> Fault:
+        if unknown := set(operations) - set(OPERATIONS):
+            raise ValueError(f"a store has no operation {', '.join(sorted(unknown))}; it has {', '.join(OPERATIONS)}")
+        fault = Fault(effect, act, operations or OPERATIONS, **when)
+        self._planned.append(fault)
+        return fault
+
+    def _happening(self, effect: str, call: Call, *keys: str) -> Iterator[Fault]:
+        return (fault for fault in self._planned if fault.effect == effect and self._happens(fault, call, *keys))
+
+    def _happens(self, fault: Fault, call: Call, *keys: str) -> bool:
+        if fault.over or call.operation not in fault.operations:
+            return False
+        if fault.kind is not None and (call.kind is None or call.kind.name != fault.kind.name):
+            return False
+        if fault.keys is not None and not any(key in fault.keys for key in keys or call.keys):
+            return False
+        if fault.chance < 1 and self._random.random() >= fault.chance:
+            return False
+        fault.hits += 1
+        return True
+
+
+def _away(*, maybe_written: bool = False) -> StoreUnavailable:
+    return StoreUnavailable("the store is away (a test's fault)", maybe_written=maybe_written)

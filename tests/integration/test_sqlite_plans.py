@@ -1,0 +1,95 @@
+"""The queries that run all the time find their rows by an index, also in a store that has never been analysed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Query, Sort, letters
+from mahavishnu.stores import sqlite_sql
+from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.schema import Kind
+from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.stores.sqlite_table import Table
+from mahavishnu.testing import START, make_letter
+
+LATER = START + timedelta(days=1)
+
+
+@pytest.fixture
+async def connection(tmp_path: Path) -> AsyncIterator[sqlite3.Connection]:
+    async with SQLiteStore(tmp_path / "letters.db") as store:
+        await store.collection(LETTERS).write([make_letter() for _ in range(100)])
+        with closing(sqlite3.connect(tmp_path / "letters.db")) as other:
+            yield other
+
+
+def plan(connection: sqlite3.Connection, sql: sqlite_sql.Sql) -> list[str]:
+    """What SQLite is going to do."""
+    return [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql.text}", sql.values)]
+
+
+@pytest.mark.parametrize(
+    ("query", "way"),
+    [
+        (letters(due=LATER, sort=SOONEST_FIRST), "INDEX letters.due_at (due_at<?)"),
+        (letters(due=LATER, partitions=range(64), sort=SOONEST_FIRST), "INDEX letters.due_at"),
+        (letters(limit=50), "INDEX letters.created_at"),
+        (letters(status="exhausted"), "INDEX letters.status.created_at (status=?)"),
+        (letters(fingerprint="f"), "INDEX letters.fingerprint (fingerprint=?)"),
+        (Query(sort=(Sort("due_at"),)), "INDEX letters.due_at"),
+        (Query(), "INDEX sqlite_autoindex_letters_1"),
+    ],
+    ids=["due", "due of a partition", "newest", "newest of a status", "a group", "soonest", "by key"],
+)
+def test_the_first_page(connection: sqlite3.Connection, query: Query, way: str) -> None:
+    steps = plan(connection, sqlite_sql.select(Table(LETTERS), query, None))
+    assert any(way in step for step in steps), steps
+    if query.sort in (NEWEST_FIRST, ()) and query != letters(fingerprint="f"):
+        assert not any(step == "USE TEMP B-TREE FOR ORDER BY" for step in steps), "it should read no more than a page"
+
+
+@pytest.mark.parametrize(
+    ("query", "place", "way"),
+    [
+        (letters(), (LATER, "k"), "INDEX letters.created_at (created_at<?)"),
+        (letters(status="pending"), (LATER, "k"), "INDEX letters.status.created_at (status=? AND created_at<?)"),
+        (Query(sort=(Sort("due_at"),)), (LATER, "k"), "INDEX letters.due_at (due_at>?)"),
+        (Query(sort=(Sort("due_at"),)), (None, "k"), "INDEX letters.due_at (due_at=?)"),
+        (Query(), ("k",), "INDEX sqlite_autoindex_letters_1 (_key>?)"),
+    ],
+    ids=["newest", "newest of a status", "soonest", "those without a date", "by key"],
+)
+def test_a_page_far_down(connection: sqlite3.Connection, query: Query, place: tuple[Any, ...], way: str) -> None:
+    steps = plan(connection, sqlite_sql.select(Table(LETTERS), query, place))
+    assert any(way in step for step in steps), steps
+    assert not any(step == "USE TEMP B-TREE FOR ORDER BY" for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("kind", "query", "way"),
+    [
+        (HISTORY, letters(task_id="t"), "INDEX history.task_id (task_id=?)"),
+        (HISTORY, letters(), "INDEX history.created_at"),
+    ],
+    ids=["of a task", "newest"],
+)
+def test_history(connection: sqlite3.Connection, kind: Kind[Any], query: Query, way: str) -> None:
+    assert any(way in step for step in plan(connection, sqlite_sql.select(Table(kind), query, None)))
+
+
+def test_records_by_key(connection: sqlite3.Connection) -> None:
+    for keys in (["a"], [f"{number}" for number in range(1000)]):
+        steps = plan(connection, sqlite_sql.current(Table(LETTERS), keys))
+        assert any("sqlite_autoindex_letters_1 (_key=?)" in step for step in steps), steps
+
+
+def test_groups_are_counted_by_an_index(connection: sqlite3.Connection) -> None:
+    steps = plan(connection, sqlite_sql.tally(Table(LETTERS), Query(), ["status"], [], []))
+    assert steps == ["SCAN letters USING COVERING INDEX letters.status.created_at"]
