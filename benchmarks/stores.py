@@ -94,7 +94,7 @@ class Server:
 
 def document(collection: OpenSearchCollection[DeadLetter], record: DeadLetter) -> dict[str, Any]:
     """What our store sends for a letter, as a raw client would have it at hand."""
-    made: dict[str, Any] = json.loads(collection.index.documents.written(record, "raw-0000000000000000"))
+    made: dict[str, Any] = json.loads(collection.index.documents.written(record, record.key, "raw-0000000000000000"))
     return made
 
 
@@ -392,11 +392,10 @@ async def sqlite_writes() -> Figure:
         connection = sqlite3.connect(folder / f"raw{run}.db", isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        marks = ",".join("?" * len(rows[0]))
         start = time.perf_counter()
         for begin in range(0, len(rows), size):
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(f"INSERT INTO letters VALUES ({marks})", rows[begin : begin + size])
+            connection.executemany(table.insert, rows[begin : begin + size])
             connection.execute("COMMIT")
         seconds = time.perf_counter() - start
         connection.close()

@@ -13,6 +13,7 @@ from mahavishnu.model.letter import RetryPolicy
 
 LONGEST = timedelta(days=7)
 CUSTOM = "custom:"
+_COUNTED = 10**6  # retries beyond this change no delay: no arithmetic may overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ Backoff = Callable[[Setback], timedelta | float]  # a timedelta, or seconds
 
 def linear(setback: Setback) -> timedelta:
     """5, 10, 15, … minutes."""
-    return timedelta(minutes=5 * (setback.retry_count + 1))
+    return timedelta(minutes=5 * (min(setback.retry_count, _COUNTED) + 1))
 
 
 def exponential(setback: Setback) -> timedelta:
@@ -62,19 +63,20 @@ def intervals(*seconds: float) -> Backoff:
 
 
 def multiplied(first: timedelta, factor: float) -> Backoff:
-    """`first`, then `factor` times as long each time.
+    """`first`, then `factor` times as long each time, up to a week.
 
     >>> multiplied(timedelta(hours=1), 2.0)(Setback(retry_count=1))
     datetime.timedelta(seconds=7200)
     """
-    if factor < 1:
+    if not factor >= 1:  # NaN is not
         raise InvalidInput(f"a backoff factor must be at least 1, not {factor}")
 
     def grow(setback: Setback) -> timedelta:
         try:
-            return timedelta(seconds=first.total_seconds() * factor**setback.retry_count)
+            seconds = first.total_seconds() * factor**setback.retry_count
         except OverflowError:
             return LONGEST
+        return timedelta(seconds=min(seconds, LONGEST.total_seconds()))
 
     return grow
 

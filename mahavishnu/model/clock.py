@@ -59,4 +59,6 @@ def instant_text(value: datetime) -> str:
     >>> instant_text(datetime(2026, 1, 1, tzinfo=UTC))
     '2026-01-01T00:00:00.000Z'
     """
+    if value.tzinfo is not UTC:
+        value = instant(value)
     return value.isoformat(timespec="milliseconds")[:-6] + "Z"

@@ -4,6 +4,7 @@ MahavishnuError
 ├── InvalidInput (ValueError)   a value was refused at the boundary; nothing was changed
 │   ├── InvalidPayload          … because JSON cannot hold it; names the path
 │   └── InvalidQuery            … because the kind has no such field, or the cursor is not ours
+├── QueueFull                   one open letter too many; nothing was stored
 ├── IllegalMove                 the state machine does not allow this move from this state
 │   ├── AlreadyResolved         … because the case is closed
 │   ├── NotDue                  … because nobody may take the letter yet
@@ -18,9 +19,22 @@ MahavishnuError
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class MahavishnuError(Exception):
     """The root: catch this to catch everything that is raised here on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default would call the class with the finished message, which is not what most of them take.
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(kind: type[MahavishnuError], args: tuple[Any, ...], state: dict[str, Any]) -> MahavishnuError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class InvalidInput(MahavishnuError, ValueError):
@@ -59,7 +73,7 @@ class IllegalMove(MahavishnuError):
 
 
 class AlreadyResolved(IllegalMove):
-    """The case is closed; redrive it to open it again."""
+    """The case is closed. An exhausted letter can be redriven, an archived one restored."""
 
 
 class NotDue(IllegalMove):

@@ -7,7 +7,7 @@ import secrets
 import threading
 import zlib
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from mahavishnu.model.errors import InvalidInput
 
@@ -17,6 +17,7 @@ MAX_KEY_BYTES = 512  # OpenSearch takes no longer document id
 MAX_TASK_ID_BYTES = 8191
 PARTITIONS = 256
 _HASHED = "sha256:"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class EntryIds:
@@ -34,7 +35,7 @@ class EntryIds:
 
     def __call__(self, now: datetime) -> str:
         # 48 bits of milliseconds, then 74 random ones; within a millisecond (or while the clock is behind) count on.
-        fresh = int(now.timestamp() * 1000) << 74 | self._random_bits(74)
+        fresh = (now - _EPOCH) // timedelta(milliseconds=1) << 74 | self._random_bits(74)
         with self._lock:
             self._last = fresh if fresh > self._last else self._last + 1 + self._random_bits(32)
             value = self._last

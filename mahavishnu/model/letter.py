@@ -8,6 +8,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Self, TypeVar
 
+from mahavishnu.model.clock import instant
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.payload import EMPTY, Json
 
@@ -91,6 +92,9 @@ class Failure:
     processor: str | None = None
     duration_seconds: float | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", instant(self.at))
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:
@@ -133,11 +137,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """What this letter adds to the lifetime statistics.
+    """What a letter and the generations before it add to the lifetime statistics.
 
-    They change in the same write as the move that they count, so sums over all letters cannot drift. A letter is
-    closed by exactly one of success, requeue, permanent failure, manual resolution, cancellation and archiving, so
-    letters + reopened = open letters + the sum of those six.
+    They change in the same write as the move that they count, so sums over the live letters cannot drift, whatever is
+    killed. A letter is closed by exactly one of success, requeue, permanent failure, manual resolution, cancellation
+    and archiving, so `generation` + `reopened` = the first six, plus one if it is open.
     """
 
     retry_success: int = 0
@@ -151,6 +155,13 @@ class Tallies:
     exhausted: int = 0
     manually_retried: int = 0
     claims_recovered: int = 0
+    deduplicated: int = 0
+
+    @property
+    def closings(self) -> int:
+        """How often a case was closed."""
+        ended = self.retry_success + self.requeued + self.permanently_failed + self.manually_resolved
+        return ended + self.cancelled + self.archived
 
     def plus(self, *names: str) -> Tallies:
         """These tallies with one more of each named one."""
@@ -170,6 +181,8 @@ class DeadLetter:
     """One captured failure. Every change makes a new letter, in `mahavishnu.model.lifecycle` and nowhere else.
 
     `due_at` always says when anyone may next pick it up: the next retry while pending, the lease's end while retrying.
+    `generation` counts the letters that this task has had, this one included; `absorbed` are the entry ids of letters
+    that this one succeeded, or that were written elsewhere at the same time and became part of it.
     """
 
     task_id: str
@@ -204,6 +217,7 @@ class DeadLetter:
     depends_on: tuple[str, ...] = ()
     generation: int = 1
     previous_entry_id: str | None = None
+    absorbed: tuple[str, ...] = ()
     dlq_retry_count: int = 0
     occurrences: int = 1
     tallies: Tallies = _NONE_YET
@@ -260,14 +274,14 @@ class FormerLetter(DeadLetter):
 
 L = TypeVar("L", bound=DeadLetter)
 _NAMES = tuple(each.name for each in fields(DeadLetter))
-_values = attrgetter(*_NAMES)
+field_values = attrgetter(*_NAMES)
 _SETTERS = {name: getattr(DeadLetter, name).__set__ for name in _NAMES}
 
 
 def evolve(letter: L, **changes: Any) -> L:
     """`letter` with other values in some fields: `dataclasses.replace` in a third of the time, for the hot paths."""
     new = object.__new__(type(letter))
-    for put, value in zip(_SETTERS.values(), _values(letter), strict=True):
+    for put, value in zip(_SETTERS.values(), field_values(letter), strict=True):
         put(new, value)
     for name, value in changes.items():
         _SETTERS[name](new, value)

@@ -10,12 +10,14 @@ that end or prolong a run demand the lease's token too.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from mahavishnu.model import backoff
+from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, LostLease, NotDue
 from mahavishnu.model.letter import (
@@ -29,9 +31,12 @@ from mahavishnu.model.letter import (
     ResolutionStatus,
     RetryPolicy,
     evolve,
+    field_values,
 )
+from mahavishnu.model.payload import Json
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
+REMEMBERED = 20  # letters that became part of another one, or were succeeded by it
 MAX_RECOVERIES = 3  # leases in a row that may run out before it counts as a failed attempt
 
 
@@ -73,7 +78,7 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.RELEASE: (PENDING, EXHAUSTED),  # back to where it was, as if it had not been taken
         Move.SUCCEED: (COMPLETED,),
         Move.FAIL: (PENDING, EXHAUSTED),  # by the budget; a manual retry goes back to where it was
-        Move.EXHAUST: (EXHAUSTED,),
+        Move.EXHAUST: (EXHAUSTED, PENDING),  # a manual retry goes back to where it was
         Move.MERGE: (RETRYING,),
     },
     EXHAUSTED: {
@@ -92,15 +97,29 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
 }
 # An exhausted letter may be closed (permanently failed): it is kept for analysis, and these still work on it.
 ON_CLOSED = frozenset({Move.REDRIVE, Move.ARCHIVE, Move.RESTORE})
-EDITABLE = frozenset({"payload", "repos", "labels", "retry_policy", "max_retries", "priority", "depends_on", "due_at"})
+
+# What a person may change, and what it may be.
+EDITABLE: Mapping[str, Callable[[Any], bool]] = {
+    "payload": lambda value: isinstance(value, Json),
+    "labels": lambda value: isinstance(value, Json),
+    "repos": lambda value: _are_texts(value),
+    "depends_on": lambda value: _are_texts(value),
+    "retry_policy": lambda value: isinstance(value, str),
+    "max_retries": lambda value: type(value) is int,
+    "priority": lambda value: type(value) is int,
+    "due_at": lambda value: value is None or isinstance(value, datetime),
+}
 
 
-def capture(letter: DeadLetter, retry_in: timedelta | None = None) -> DeadLetter:
+def capture(
+    letter: DeadLetter, *, retry_in: timedelta | None = None, backoffs: BackoffRegistry = backoff.DEFAULT
+) -> DeadLetter:
     """A new letter, ready to be created: pending with its first retry date, or exhausted where no retry is allowed.
 
     `retry_in` overrules the policy's delay (a server that said Retry-After). Raises InvalidInput for a broken letter.
     """
     created = instant(letter.created_at)
+    assert letter.key  # raises where the name of the letter cannot be
     letter = evolve(letter, failed_at=instant(letter.failed_at), created_at=created, updated_at=created)
     if letter.max_retries < 0:
         raise InvalidInput(f"max_retries of task {letter.task_id!r} must not be negative, but is {letter.max_retries}")
@@ -109,7 +128,7 @@ def capture(letter: DeadLetter, retry_in: timedelta | None = None) -> DeadLetter
     elif letter.max_retries == 0:
         letter = _exhausted(letter, letter.created_at)
     else:
-        letter = evolve(letter, status=PENDING, due_at=_due(letter, letter.created_at, retry_in))
+        letter = evolve(letter, status=PENDING, due_at=_due(letter, created, retry_in, backoffs))
     if broken := violations(letter):
         raise InvalidInput(f"the letter for task {letter.task_id!r} is not sound: {'; '.join(broken)}")
     return letter
@@ -119,25 +138,44 @@ def merge(letter: DeadLetter, failure: Failure, now: datetime) -> DeadLetter:
     """The same open task failed again: one letter, one more occurrence; its schedule and budget stay."""
     _guard(letter, Move.MERGE)
     failures = _with(letter.failures, failure)
-    return _changed(letter, now, occurrences=letter.occurrences + 1, last_error=failure.message, failures=failures)
+    return _changed(
+        letter,
+        now,
+        occurrences=letter.occurrences + 1,
+        last_error=failure.message,
+        failures=failures,
+        tallies=letter.tallies.plus("deduplicated"),
+    )
 
 
 def next_generation(former: DeadLetter, fresh: DeadLetter) -> tuple[FormerLetter, DeadLetter]:
     """The task of a closed letter failed again: what goes to history first, then what replaces it by CAS."""
     if former.is_open:
         raise IllegalMove(former.key, "replace", f"{former.status} and open", "merge the failure into it")
+    if former.key != fresh.key:
+        raise InvalidInput(f"letter {fresh.key!r} cannot be the next generation of {former.key!r}")
     successor = evolve(
         fresh,
-        generation=former.generation + 1,
+        generation=former.generation + fresh.generation,
+        tallies=former.tallies.joined(fresh.tallies),
+        updated_at=max(fresh.updated_at, former.updated_at + timedelta(milliseconds=1)),
         previous_entry_id=former.entry_id,
-        dlq_retry_count=former.dlq_retry_count,
+        absorbed=(*former.absorbed, former.entry_id, *fresh.absorbed)[-REMEMBERED:],
+        dlq_retry_count=former.dlq_retry_count + fresh.dlq_retry_count,
         version=former.version,
     )
     return FormerLetter.of(former), successor
 
 
 def claim(
-    letter: DeadLetter, *, owner: str, token: str, until: datetime, now: datetime, manual: bool = False
+    letter: DeadLetter,
+    *,
+    owner: str,
+    token: str,
+    until: datetime,
+    now: datetime,
+    manual: bool = False,
+    backoffs: BackoffRegistry = backoff.DEFAULT,
 ) -> DeadLetter:
     """Take the letter for one run. Count it before it starts: a run that kills its process has happened.
 
@@ -151,7 +189,7 @@ def claim(
     if letter.status is RETRYING:
         if letter.due_at is None or letter.due_at > now:
             raise IllegalMove(letter.key, Move.CLAIM, "already being retried", f"until {letter.due_at}")
-        letter = _recovered(letter, now)
+        letter = _recovered(letter, now, backoffs)
         if not (manual or _is_due(letter, now)):
             return letter
     elif not (manual or _is_due(letter, now)):
@@ -175,12 +213,14 @@ def renew(letter: DeadLetter, *, token: str, until: datetime, now: datetime) -> 
 
 
 def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime | None = None) -> DeadLetter:
-    """Give the letter back unrun: the attempt is refunded, nothing else changed. `due_at` may put it off."""
+    """Give the letter back unrun, to where it was; the attempt is refunded. `due_at` may put the next one off."""
     lease = _owned(letter, Move.RELEASE, token)
     tallies = letter.tallies
     if lease.manual:
         tallies = replace(tallies, manually_retried=tallies.manually_retried - 1)
-    due = lease.prior_due if due_at is None or lease.prior is not PENDING else instant(due_at)
+    due = lease.prior_due
+    if due is not None and due_at is not None:
+        due = max(due, instant(due_at))
     total = letter.total_attempts - 1
     return _changed(letter, now, status=lease.prior, lease=None, due_at=due, total_attempts=total, tallies=tallies)
 
@@ -192,7 +232,13 @@ def succeed(letter: DeadLetter, *, token: str, now: datetime) -> DeadLetter:
 
 
 def fail(
-    letter: DeadLetter, *, token: str, failure: Failure, now: datetime, retry_in: timedelta | None = None
+    letter: DeadLetter,
+    *,
+    token: str,
+    failure: Failure,
+    now: datetime,
+    retry_in: timedelta | None = None,
+    backoffs: BackoffRegistry = backoff.DEFAULT,
 ) -> DeadLetter:
     """The run failed: back to pending with a later date, or exhausted if that was the last automatic retry.
 
@@ -201,14 +247,16 @@ def fail(
     lease = _owned(letter, Move.FAIL, token)
     letter = _with_failure(letter, failure)
     if lease.manual:
-        return _changed(letter, now, status=lease.prior, lease=None, due_at=lease.prior_due)
-    return _spent(letter, instant(now), retry_in)
+        return _returned(letter, lease, now)
+    return _spent(letter, instant(now), retry_in, backoffs)
 
 
 def exhaust(letter: DeadLetter, *, token: str, failure: Failure, now: datetime) -> DeadLetter:
-    """The run failed and no automatic retry can help: a person has to look."""
-    _owned(letter, Move.EXHAUST, token)
+    """The run failed and no automatic retry can help. A manual retry goes back to where it was."""
+    lease = _owned(letter, Move.EXHAUST, token)
     letter = _with_failure(letter, failure)
+    if lease.manual:
+        return _returned(letter, lease, now)
     count = min(letter.retry_count + 1, letter.max_retries)
     return _exhausted(_changed(letter, now, lease=None, retry_count=count), instant(now))
 
@@ -225,19 +273,24 @@ def restore(letter: DeadLetter, *, now: datetime) -> DeadLetter:
     return evolve(_reopened(letter, now), archived_at=None, completed_at=None)
 
 
-def edit(letter: DeadLetter, *, now: datetime, **changes: Any) -> DeadLetter:
+def edit(
+    letter: DeadLetter, *, now: datetime, backoffs: BackoffRegistry = backoff.DEFAULT, **changes: Any
+) -> DeadLetter:
     """Change what a person may change (`EDITABLE`). Raises InvalidInput for anything else."""
     _guard(letter, Move.EDIT)
-    if changes.get("due_at"):
-        changes["due_at"] = instant(changes["due_at"])
     if locked := changes.keys() - EDITABLE:
         raise InvalidInput(
             f"{', '.join(sorted(locked))} of letter {letter.key!r} cannot be edited; {sorted(EDITABLE)} can"
         )
+    for name, value in changes.items():
+        if not EDITABLE[name](value):
+            raise InvalidInput(f"{value!r:.80} cannot be the {name} of letter {letter.key!r}")
+    if changes.get("due_at"):
+        changes["due_at"] = instant(changes["due_at"])
     edited = _changed(letter, now, **changes)
     if "retry_policy" in changes and "due_at" not in changes and letter.status is PENDING:
         never = edited.retry_policy == RetryPolicy.NEVER
-        edited = evolve(edited, due_at=None if never else letter.due_at or _due(edited, instant(now), None))
+        edited = evolve(edited, due_at=None if never else letter.due_at or _due(edited, instant(now), None, backoffs))
     if broken := violations(edited):
         raise InvalidInput(f"letter {letter.key!r} would not be sound: {'; '.join(broken)}")
     return edited
@@ -279,7 +332,7 @@ def archive(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = N
 
 def violations(letter: DeadLetter) -> list[str]:
     """Which of the promises that hold for every letter this one breaks, in words; empty for a sound letter."""
-    moments = (letter.failed_at, letter.created_at, letter.updated_at, letter.due_at, letter.last_retry_at)
+    moments = [value for value in field_values(letter) if isinstance(value, datetime)]
     promises = {
         "a completed or archived letter must be resolved": letter.status not in (COMPLETED, ARCHIVED)
         or not letter.is_open,
@@ -291,9 +344,15 @@ def violations(letter: DeadLetter) -> list[str]:
         "retry_count lies from 0 to max_retries": 0 <= letter.retry_count <= letter.max_retries,
         "total_attempts is at least retry_count": letter.total_attempts >= letter.retry_count,
         "occurrences and generation count from 1": letter.occurrences >= 1 and letter.generation >= 1,
-        "instants are aware": all(moment is None or moment.tzinfo is not None for moment in moments),
+        "a letter is closed once for each time it was opened": letter.generation + letter.tallies.reopened
+        == letter.is_open + letter.tallies.closings,
+        "instants are aware": all(moment.tzinfo is not None for moment in moments),
     }
     return [promise for promise, kept in promises.items() if not kept]
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
 
 
 def _guard(letter: DeadLetter, move: Move) -> None:
@@ -321,10 +380,11 @@ def _changed(letter: DeadLetter, now: datetime, **changes: Any) -> DeadLetter:
     return evolve(letter, updated_at=max(instant(now), letter.updated_at + timedelta(milliseconds=1)), **changes)
 
 
-def _due(letter: DeadLetter, now: datetime, retry_in: timedelta | None) -> datetime:
+def _due(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> datetime:
     setback = backoff.Setback(letter.retry_count, letter.error_category, letter.last_error)
-    delay = backoff.DEFAULT.wait(letter.retry_policy, setback).delay if retry_in is None else retry_in
-    return instant(now + (delay or timedelta(0)))
+    if retry_in is not None:
+        return instant(now + min(max(retry_in, timedelta(0)), backoff.LONGEST))
+    return instant(now + (backoffs.wait(letter.retry_policy, setback).delay or timedelta(0)))
 
 
 def _with(failures: tuple[Failure, ...], failure: Failure) -> tuple[Failure, ...]:
@@ -343,29 +403,32 @@ def _with_failure(letter: DeadLetter, failure: Failure) -> DeadLetter:
     )
 
 
-def _spent(letter: DeadLetter, now: datetime, retry_in: timedelta | None) -> DeadLetter:
+def _returned(letter: DeadLetter, lease: Lease, now: datetime) -> DeadLetter:
+    """Back to where it was when it was taken."""
+    return _changed(letter, now, status=lease.prior, lease=None, due_at=lease.prior_due)
+
+
+def _spent(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> DeadLetter:
     """One automatic retry is used up."""
     count = min(letter.retry_count + 1, letter.max_retries)
     spent = _changed(letter, now, lease=None, retry_count=count)
     if count >= letter.max_retries or letter.retry_policy == RetryPolicy.NEVER:
         return _exhausted(spent, now)
-    return evolve(spent, status=PENDING, due_at=_due(spent, now, retry_in))
+    return evolve(spent, status=PENDING, due_at=_due(spent, now, retry_in, backoffs))
 
 
-def _recovered(letter: DeadLetter, now: datetime) -> DeadLetter:
+def _recovered(letter: DeadLetter, now: datetime, backoffs: BackoffRegistry) -> DeadLetter:
     """The owner of the lease is gone: pending again, or, the third time in a row, a failed run."""
     lease = letter.lease
     assert lease is not None  # a retrying letter always has one
     letter = evolve(letter, tallies=letter.tallies.plus("claims_recovered"), recoveries=letter.recoveries + 1)
     if letter.recoveries < MAX_RECOVERIES:
-        return _changed(letter, now, status=lease.prior, lease=None, due_at=lease.prior_due)
+        return _returned(letter, lease, now)
     message = (
         f"the run's lease ran out {MAX_RECOVERIES} times in a row (last owner: {lease.owner}): it may kill its process"
     )
     letter = _with_failure(letter, Failure(at=now, message=message, type="LeaseRanOut", processor=lease.owner))
-    if lease.manual:
-        return _changed(letter, now, status=lease.prior, lease=None, due_at=lease.prior_due)
-    return _spent(letter, now, None)
+    return _returned(letter, lease, now) if lease.manual else _spent(letter, now, None, backoffs)
 
 
 def _exhausted(letter: DeadLetter, now: datetime) -> DeadLetter:
@@ -399,6 +462,6 @@ def _closed(
         "lease": None,
         "recoveries": 0,
     }
-    if getattr(letter, moment) is None or status is not EXHAUSTED:
+    if getattr(letter, moment) is None:  # an exhausted letter keeps its date
         changes[moment] = now
     return _changed(letter, now, **changes)

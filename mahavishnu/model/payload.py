@@ -42,8 +42,8 @@ class Json:
     def of(cls, value: Any, name: str = "task") -> Json:
         """`value` as JSON: dates, paths, UUIDs, decimals, enums, durations, sets and bytes become text or numbers.
 
-        Raises InvalidPayload naming the path of what JSON cannot hold: NaN, unknown types, keys that are not text
-        or would collide, circles, nesting deeper than 200.
+        Keys that are numbers, booleans or None become text. Raises InvalidPayload naming the path of what JSON cannot
+        hold: NaN, unknown types, other keys, keys that would collide, circles, nesting deeper than 200.
         """
         try:
             text = _encode(value)
@@ -66,8 +66,10 @@ class Json:
     @property
     def text(self) -> str:
         """The JSON text: ASCII, no white space."""
+        value = self._value  # read before the text: whoever writes the text forgets the value afterwards
         if self._text is None:
-            self._text, self._value = _encode(self._value), None
+            self._text = _encode(value)
+            self._value = None
         return self._text
 
     @property
@@ -119,7 +121,7 @@ def _coerce(value: Any) -> Any:
         case Enum():
             return value.value
         case bytes() | bytearray() | memoryview():
-            return base64.b64encode(value).decode()
+            return base64.b64encode(bytes(value)).decode()
         case set() | frozenset():
             return sorted(value, key=str)
         case Mapping():

@@ -168,6 +168,8 @@ def letters(
     for field, wanted in named.items():
         if wanted is not None:
             where.append(Is(field, (wanted,) if isinstance(wanted, str) else tuple(wanted)))
+    if text is not None and not words(text):  # it would mean every letter, which nobody asked for
+        raise InvalidQuery(f"there is no word in {text!r} that could be searched for")
     where += [Is("words", (word,)) for word in words(text)]
     where += [At("metadata", path, value) for path, value in (metadata or {}).items()]
     for field, (start, end) in {"failed_at": failed, "created_at": created, "updated_at": updated}.items():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
-from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter
-from mahavishnu.model.lifecycle import next_generation
+from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter, evolve
+from mahavishnu.model.lifecycle import REMEMBERED, next_generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,38 +19,48 @@ class Reunion:
 
 
 def reunite(theirs: DeadLetter, ours: DeadLetter) -> Reunion:
-    """`theirs` lives in the shared store, `ours` was kept locally. Nothing is lost.
+    """`theirs` lives in the shared store, `ours` was kept locally. Nothing is lost, and doing it twice changes nothing.
 
-    The same entry twice: the one that got further. Two entries of one task: open ones become one with the occurrences
-    of both, a closed one goes to history.
+    The same entry twice: theirs, because ours is frozen from before it was sent. Two entries of one task: open ones
+    become one with the occurrences of both, a closed one goes to history.
     """
-    if theirs.entry_id == ours.entry_id:
-        return Reunion(live=replace(ours, version=theirs.version)) if _further(ours) > _further(theirs) else Reunion()
+    if ours.entry_id in (theirs.entry_id, *theirs.absorbed):
+        # It went home before, and somebody died before saying so. Nobody could change ours since, but others theirs.
+        return Reunion()
     if ours.status is DeadLetterStatus.RETRYING:
         return Reunion(wait=True)
     if not theirs.is_open:
         former, live = next_generation(theirs, ours)
         return Reunion(live, former)
     if not ours.is_open:
-        return Reunion(former=FormerLetter.of(ours))
-    if ours.failures and set(ours.failures) <= set(theirs.failures):
-        return Reunion()  # joined before, and somebody died before saying so
+        return Reunion(_absorbing(theirs, ours, ours.generation), FormerLetter.of(ours))
     return Reunion(live=_joined(theirs, ours))
 
 
-def _further(letter: DeadLetter) -> tuple[bool, int, bool, str]:
-    updated = letter.updated_at.isoformat()
-    return not letter.is_open, letter.total_attempts, letter.status is DeadLetterStatus.RETRYING, updated
+def _absorbing(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLetter:
+    """`theirs` with what `ours` adds to the statistics, and a note that this is done."""
+    return evolve(
+        theirs,
+        generation=theirs.generation + generations,
+        absorbed=(*theirs.absorbed, *ours.absorbed, ours.entry_id)[-REMEMBERED:],
+        dlq_retry_count=theirs.dlq_retry_count + ours.dlq_retry_count,
+        tallies=theirs.tallies.joined(ours.tallies),
+        updated_at=max(theirs.updated_at, ours.updated_at) + timedelta(milliseconds=1),
+    )
 
 
 def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
-    failures = tuple(sorted({*theirs.failures, *ours.failures}, key=lambda failure: failure.at))
-    return replace(
-        theirs,
+    """Both are open: one letter, as if the later failure had been merged into the other. One of two openings goes."""
+    absorbing = _absorbing(theirs, ours, ours.generation - 1)
+    first, last = sorted((theirs, ours), key=lambda letter: (letter.failed_at, letter.entry_id))
+    failures = tuple(sorted({*theirs.failures, *ours.failures}, key=lambda failure: (failure.at, failure.message)))
+    return evolve(
+        absorbing,
+        error=first.error,
+        failed_at=first.failed_at,
+        last_error=failures[-1].message if failures else last.last_error,
         occurrences=theirs.occurrences + ours.occurrences,
         total_attempts=theirs.total_attempts + ours.total_attempts,
-        last_error=max(theirs, ours, key=lambda letter: letter.failed_at).last_error,
         failures=(*failures[:1], *failures[1:][-KEPT_FAILURES + 1 :]),
-        tallies=theirs.tallies.joined(ours.tallies),
-        updated_at=max(theirs.updated_at, ours.updated_at) + timedelta(milliseconds=1),
+        tallies=absorbing.tallies.plus("deduplicated"),
     )

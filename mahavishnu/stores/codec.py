@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from mahavishnu.model.clock import instant_text
-from mahavishnu.model.errors import CorruptRecord
+from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.errors import CorruptRecord, MahavishnuError
 from mahavishnu.model.ids import partition_of
 from mahavishnu.model.letter import (
     DeadLetter,
@@ -95,6 +95,8 @@ def encode(letter: DeadLetter) -> str:
     }
     if letter.depends_on:
         document["depends_on"] = letter.depends_on
+    if letter.absorbed:
+        document["absorbed"] = letter.absorbed
     if letter.dlq_retry_count:
         document["dlq_retry_count"] = letter.dlq_retry_count
     if letter.recoveries:
@@ -114,8 +116,8 @@ def decoder(letter: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
     """How to read a document back as a `letter`; raises CorruptRecord for what is not one."""
 
     def decode(document: Mapping[str, Any], version: Version) -> L:
-        read = document.get
         try:
+            read = document.get
             if read("schema", SCHEMA) > SCHEMA:
                 raise ValueError(f"it was written by a newer version (schema {read('schema')}, known is {SCHEMA})")
             policy = document["retry_policy"]
@@ -124,8 +126,8 @@ def decoder(letter: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
                 entry_id=_text(document["entry_id"]),
                 namespace=_text(document["namespace"]),
                 queue=_text(document["queue"]),
-                payload=Json.parsed(read("task")),
-                labels=EMPTY if (labels := read("metadata")) in (None, {}) else Json.parsed(labels),
+                payload=EMPTY if (task := read("task", EMPTY)) is EMPTY else Json.parsed(task),
+                labels=_object(read("metadata")),
                 repos=_texts(read("repos")),
                 error=_text(document["error"]),
                 last_error=_text(document["last_error"]),
@@ -143,15 +145,16 @@ def decoder(letter: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
                 recoveries=_int(read("recoveries", 0)),
                 last_retry_at=_maybe_instant(read("last_retry_at")),
                 failures=tuple(map(_failure, read("failures") or ())),
-                error_category=read("error_category"),
+                error_category=_maybe_text(read("error_category")),
                 verdict=_verdict(read),
-                fingerprint=read("fingerprint"),
+                fingerprint=_maybe_text(read("fingerprint")),
                 reason=_text(document["reason"]),
                 source=_source(read),
                 priority=_int(read("priority", 0)),
                 depends_on=_texts(read("depends_on")),
                 generation=_int(read("generation", 1)),
-                previous_entry_id=read("previous_entry_id"),
+                previous_entry_id=_maybe_text(read("previous_entry_id")),
+                absorbed=_texts(read("absorbed")),
                 dlq_retry_count=_int(read("dlq_retry_count", 0)),
                 occurrences=_int(read("occurrences", 1)),
                 tallies=_tallies(document),
@@ -160,9 +163,10 @@ def decoder(letter: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
                 archived_at=_maybe_instant(read("archived_at")),
                 version=version,
             )
-        except (KeyError, ValueError, TypeError, AttributeError) as problem:
+        except (KeyError, ValueError, TypeError, AttributeError, OverflowError, MahavishnuError) as problem:
             what = f"it has no {problem}" if isinstance(problem, KeyError) else str(problem)
-            raise CorruptRecord(str(read("task_id")), what) from problem
+            name = document.get("task_id") if isinstance(document, Mapping) else None
+            raise CorruptRecord(str(name), what) from problem
 
     return decode
 
@@ -177,19 +181,31 @@ def _text(value: Any) -> str:
     return value
 
 
+def _maybe_text(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
 def _texts(values: Any) -> tuple[str, ...]:
+    if values is not None and not isinstance(values, list):
+        raise TypeError(f"{values!r} should be a list of texts")
     return tuple(map(_text, values)) if values else ()
 
 
+def _object(value: Any) -> Json:
+    if value is not None and not isinstance(value, dict):
+        raise TypeError("metadata should be an object")
+    return Json.parsed(value) if value else EMPTY
+
+
 def _int(value: Any) -> int:
-    if not isinstance(value, int):
+    if type(value) is not int:
         raise TypeError(f"{value!r} should be a whole number")
     return value
 
 
 def _instant(value: Any) -> datetime:
     moment = datetime.fromisoformat(value)
-    return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return moment if moment.tzinfo is UTC else instant(moment)
 
 
 def _maybe_instant(value: Any) -> datetime | None:
@@ -205,7 +221,9 @@ def _lease(document: Any) -> Lease | None:
     if document is None:
         return None
     prior, due = DeadLetterStatus(document["prior"]), _maybe_instant(document["prior_due"])
-    return Lease(_text(document["owner"]), _text(document["token"]), prior, due, bool(document["manual"]))
+    if not isinstance(document["manual"], bool):
+        raise TypeError("lease.manual should be true or false")
+    return Lease(_text(document["owner"]), _text(document["token"]), prior, due, document["manual"])
 
 
 def _failure_document(failure: Failure) -> dict[str, Any]:
@@ -217,7 +235,18 @@ def _failure_document(failure: Failure) -> dict[str, Any]:
 
 
 def _failure(document: Mapping[str, Any]) -> Failure:
-    return Failure(**{**document, "at": _instant(document["at"])})
+    read, seconds = document.get, document.get("duration_seconds")
+    if seconds is not None and type(seconds) not in (int, float):
+        raise TypeError(f"{seconds!r} should be a number of seconds")
+    return Failure(
+        _instant(document["at"]),
+        _text(document["message"]),
+        _maybe_text(read("type")),
+        _maybe_text(read("category")),
+        _maybe_text(read("traceback")),
+        _maybe_text(read("processor")),
+        seconds,
+    )
 
 
 def _resolution(read: Callable[[str], Any]) -> Resolution:
@@ -225,19 +254,19 @@ def _resolution(read: Callable[[str], Any]) -> Resolution:
     if status is ResolutionStatus.PENDING:
         return _UNRESOLVED
     at = _maybe_instant(read("resolution_timestamp"))
-    return Resolution(status, at, read("resolved_by"), read("resolution_notes"))
+    return Resolution(status, at, _maybe_text(read("resolved_by")), _maybe_text(read("resolution_notes")))
 
 
 def _verdict(read: Callable[[str], Any]) -> Verdict:
-    reason, author = read("verdict_reason"), read("verdict_author")
-    return Verdict(reason, author) if reason or author else _NO_VERDICT
+    reason, author = _maybe_text(read("verdict_reason")), _maybe_text(read("verdict_author"))
+    return _NO_VERDICT if reason is author is None else Verdict(reason, author)
 
 
 def _source(read: Callable[[str], Any]) -> Source:
     kind, queue, identity, state = map(read, ("source_kind", "source_queue", "source_id", "original_state"))
     if kind in (None, "workflow") and queue is identity is state is None:
         return _NO_SOURCE
-    return Source(SourceKind(kind), queue, identity, state)
+    return Source(SourceKind(kind or "workflow"), _maybe_text(queue), _maybe_text(identity), _maybe_text(state))
 
 
 def _tallies(document: Mapping[str, Any]) -> Tallies:
@@ -295,6 +324,7 @@ FIELDS: tuple[Field[Any], ...] = (
     Field("resolution_notes", FieldType.TEXT, lambda letter: letter.resolution.notes),
     Field("task", FieldType.JSON, lambda letter: letter.payload),
     Field("failures", FieldType.BLOB, lambda letter: letter.failures),
+    Field("absorbed", FieldType.BLOB, lambda letter: letter.absorbed),
     Field("lease", FieldType.BLOB, lambda letter: letter.lease),
     Field("schema", _INTEGER, lambda letter: SCHEMA),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -34,6 +35,7 @@ __all__ = ["OpenSearchCollection", "OpenSearchStore"]
 
 log = logging.getLogger(__name__)
 SLOW_SECONDS = 1.0
+PATIENCE = 2.25  # time-outs: making an index takes its time, but an app has to be up within five seconds
 KEEP_SNAPSHOT = "2m"  # from one page to the next
 MOST_KEYS = 500  # in one look-up
 R = TypeVar("R")
@@ -96,12 +98,17 @@ class OpenSearchStore(OpenClose):
         Raises StoreMisconfigured for wrong credentials, missing permissions, an untrusted certificate, or a mapping
         that contradicts; StoreUnavailable where OpenSearch cannot be reached.
         """
-        self._client.open()
+        start = time.monotonic()
+        await self._client.open()
         try:
             indices = [collection.index for collection in self._collections.values()]
-            plans = [await index.look() for index in indices]  # all of them first, so that trouble changes nothing
-            for index, plan in zip(indices, plans, strict=True):
-                await index.settle(plan)
+            # All of them first, so that trouble changes nothing.
+            plans = await asyncio.gather(*(index.look() for index in indices))
+            rest = start + PATIENCE * self._client.timeout - time.monotonic()
+            settling = (index.settle(plan, within=rest) for index, plan in zip(indices, plans, strict=True))
+            problems = await asyncio.gather(*settling, return_exceptions=True)
+            for problem in filter(None, problems):
+                raise problem
         except BaseException:
             await self._client.close()
             raise
@@ -231,22 +238,25 @@ class OpenSearchCollection(Generic[T]):
     ) -> tuple[list[dict[str, Any]], str | None]:
         """The hits, and the snapshot that they are from."""
         body = opensearch_query.search(self.kind, self.index.layout, query, after, size)
+        rest = self._client.timeout
         if snapshot is not None:
+            start = time.monotonic()
+            text = json.dumps({**body, "pit": {"id": snapshot, "keep_alive": KEEP_SNAPSHOT}}).encode()
             try:
-                point = {"id": snapshot, "keep_alive": KEEP_SNAPSHOT}
-                answer = await self._client.ask("POST", "/_search", {**body, "pit": point}, _WHOLE)
+                answer = await self._client.once("POST", "/_search", text, _WHOLE, within=rest / 2)
                 return answer["hits"]["hits"], answer["pit_id"]
-            except Refused as problem:
+            except (Refused, StoreUnavailable) as problem:
                 log.debug("a snapshot of %s is gone, the list goes on without: %s", self.index.name, problem)
-                await self.index.refresh()
-        answer = await self._client.ask("POST", f"/{self.index.name}/_search", body, _WHOLE)
+            await self.index.refresh()
+            rest -= time.monotonic() - start
+        answer = await self._client.ask("POST", f"/{self.index.name}/_search", body, _WHOLE, within=rest)
         return answer["hits"]["hits"], None
 
     async def _take_snapshot(self) -> str | None:
         path = f"/{self.index.name}/_search/point_in_time"
         parameters = {"keep_alive": KEEP_SNAPSHOT, "allow_partial_pit_creation": "false"}
         try:
-            answer = await self._client.once("POST", path, None, parameters, within=self._client.timeout)
+            answer = await self._client.once("POST", path, None, parameters, within=self._client.timeout / 4)
             return str(answer["pit_id"])
         except (Refused, StoreError) as problem:  # too many of them, or not permitted
             log.debug("no snapshot of %s: %s", self.index.name, problem)
@@ -255,7 +265,7 @@ class OpenSearchCollection(Generic[T]):
     async def _drop_snapshot(self, snapshot: str) -> None:
         body = json.dumps({"pit_id": [snapshot]}).encode()
         try:
-            await self._client.once("DELETE", "/_search/point_in_time", body, within=self._client.timeout)
+            await self._client.once("DELETE", "/_search/point_in_time", body, within=self._client.timeout / 4)
         except (Refused, StoreError) as problem:
             log.debug("a snapshot of %s was left to expire: %s", self.index.name, problem)
 

@@ -8,7 +8,7 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from io import BytesIO
 from pathlib import Path
@@ -58,7 +58,9 @@ class Client:
         if user is not None:
             self._headers["authorization"] = _basic(user, password or "")
         self._ca, self._verify = ca, verify
-        self._own = LoopBound(self._connected)
+        self._own: AsyncOpenSearch | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: AsyncGenerator[None, None] | None = None
         self._synchronous = given is not None and not iscoroutinefunction(given.transport.perform_request)
 
     @property
@@ -67,6 +69,11 @@ class Client:
         if self._given is not None:
             return ["the given client"]
         return [f"{host['scheme']}://{host['host']}:{host['port']}{host['url_prefix']}" for host in self._hosts]
+
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether another try may reach another node."""
+        return self._given is not None or len(self._hosts) > 1
 
     @property
     def repeats(self) -> bool:
@@ -83,8 +90,8 @@ class Client:
         within: float,
     ) -> Any:
         """The answer to one try that takes at most `within` seconds."""
-        self._check_open()
-        transport: Any = (self._own.get() if self._given is None else self._given).transport
+        self.check_open()
+        transport: Any = (await self._connection() if self._given is None else self._given).transport
         request: dict[str, Any] = {"body": body, "params": {**(params or {})}, "timeout": within}
         try:
             if self._given is None:
@@ -107,7 +114,7 @@ class Client:
         within: float | None = None,
     ) -> Any:
         """The answer to something that may be asked again and again, for at most `within` seconds."""
-        self._check_open()  # out here: to wait for what was closed makes no sense
+        self.check_open()  # out here: to wait for what was closed makes no sense
         text = None if body is None else json.dumps(body).encode()
         budget = self.timeout if within is None else within
         deadline = time.monotonic() + budget
@@ -115,33 +122,43 @@ class Client:
             with attempt:
                 # With one node there is no other to turn to, so a slow answer may take all the time there is.
                 rest = deadline - time.monotonic()
-                share = rest if self._given is None and len(self._hosts) == 1 else rest / 2
+                share = rest / 2 if self.has_alternatives else rest
                 return await self.once(method, path, text, params, within=max(share, SHORTEST_TRY))
         raise AssertionError("insisting ends by an answer or an error")
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Allow requests. Raises StoreMisconfigured for what can be seen without a connection."""
         number = 10**30
         if self._given is None:
-            self._own.get()
+            await self._connection()
         elif self._given.transport.deserializer.loads(str(number), "application/json") != number:
             raise StoreMisconfigured("the given client's serializer changes large numbers; use one that keeps them")
         self._open = True
 
+    def check_open(self) -> None:
+        """Raise StoreUnavailable before `open` and after `close`."""
+        if not self._open:
+            raise StoreUnavailable(f"the store for {self._where} is not open")
+
     async def close(self) -> None:
         """Let go of our own connections; a given client stays open."""
         self._open = False
-        client = self._own.forget()
-        if client is not None:
-            await _close(client)
+        if self._ending is not None and self._loop is asyncio.get_running_loop():
+            await self._ending.aclose()
+        self._own = self._loop = self._ending = None
+
+    async def _connection(self) -> AsyncOpenSearch:
+        """Our own client for this event loop: connections do not work in another one."""
+        loop = asyncio.get_running_loop()
+        if self._own is None or self._loop is not loop:
+            self._own, self._loop = self._connected(), loop
+            self._ending = _until_the_loop_ends(self._own)
+            await anext(self._ending)
+        return self._own
 
     @property
     def _where(self) -> str:
         return f"OpenSearch at {', '.join(self.addresses)}"
-
-    def _check_open(self) -> None:
-        if not self._open:
-            raise StoreUnavailable(f"the store for {self._where} is not open")
 
     def _connected(self) -> AsyncOpenSearch:
         context = self._tls() if any(host["use_ssl"] for host in self._hosts) else None
@@ -190,11 +207,6 @@ class LoopBound(Generic[V]):
         if self._value is None or self._loop is not loop:
             self._loop, self._value = loop, self._make()
         return self._value
-
-    def forget(self) -> V | None:
-        """The value, if it is of this loop."""
-        value, self._value = self._value, None
-        return value if self._loop is asyncio.get_running_loop() else None
 
 
 def insisting(seconds: float, on: type[Exception] = StoreUnavailable) -> AsyncRetrying:
@@ -259,8 +271,12 @@ def _basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-async def _close(client: AsyncOpenSearch) -> None:
-    transport = client.transport
-    # The client's own close forgets the nodes that it holds to be dead at that moment.
-    for connection in {*getattr(transport, "seed_connections", ()), *transport.connection_pool.connections}:
-        await connection.close()
+async def _until_the_loop_ends(client: AsyncOpenSearch) -> AsyncGenerator[None, None]:
+    """Closes the client when it is closed itself, which an event loop does to all such generators when it ends."""
+    try:
+        yield
+    finally:
+        transport = client.transport
+        # The client's own close forgets the nodes that it holds to be dead at that moment.
+        for connection in {*getattr(transport, "seed_connections", ()), *transport.connection_pool.connections}:
+            await connection.close()

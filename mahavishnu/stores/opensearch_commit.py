@@ -29,6 +29,7 @@ from mahavishnu.stores.schema import T
 log = logging.getLogger(__name__)
 UNDER_WAY = 2
 MOST_OPERATIONS = 500
+FEW_OPERATIONS = 50
 MOST_BYTES = 5_000_000
 LONGEST_KEY = 512
 _WHOLE_STORE = (StoreUnavailable, StoreMisconfigured)
@@ -105,8 +106,7 @@ class Operation:
         if isinstance(problem, StoreMisconfigured) and not self.doubtful:
             self.settle(StoreMisconfigured(str(problem)))
         else:
-            maybe_written = self.doubtful or getattr(problem, "maybe_written", False)
-            self.settle(StoreUnavailable(str(problem), maybe_written=maybe_written))
+            self.settle(StoreUnavailable(str(problem), maybe_written=self.doubtful))
 
     def encode(self, index: Index[Any]) -> bool:
         """Make its lines in a bulk; if that cannot be done, the operation has failed."""
@@ -135,6 +135,7 @@ class GroupCommit(Generic[T]):
         self._index = index
         self._client = index.client
         self._calls: deque[Call] = deque()
+        self._waiting = 0
         self._under_way: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._answered = 0.0
@@ -152,6 +153,7 @@ class GroupCommit(Generic[T]):
             await asyncio.wait(self._under_way)
 
     async def _run(self, records: Sequence[T], *, removes: bool, lost: Any) -> list[Any]:
+        self._client.check_open()  # here, as what is not open will not be so after some tries either
         results: list[Any] = [lost] * len(records)
         places: Sequence[int] = range(len(records))
         while places:
@@ -160,6 +162,7 @@ class GroupCommit(Generic[T]):
             places = self._prepare(call, records, places, removes)
             if call.left:
                 self._calls.append(call)
+                self._waiting += call.left
                 self._start()
                 await call.done
         return _answered(results)
@@ -213,16 +216,20 @@ class GroupCommit(Generic[T]):
     def _all_waiting(self) -> list[Operation]:
         waiting = [operation for call in self._calls for operation in call.waiting]
         self._calls.clear()
+        self._waiting = 0
         return waiting
 
     def _next_batch(self) -> list[Operation]:
         batch: list[Operation] = []
         size = 0
-        while self._calls and len(batch) < MOST_OPERATIONS:
+        # Much at once is shared among the bulks: while OpenSearch works on one of them, we work on the other.
+        share = -(-self._waiting // (UNDER_WAY + 1 - len(self._under_way)))
+        most = min(max(share, FEW_OPERATIONS), MOST_OPERATIONS)
+        while self._calls and len(batch) < most:
             waiting = self._calls[0].waiting
-            if batch and waiting and waiting[0].removes is not batch[0].removes:
+            if batch and waiting[0].removes is not batch[0].removes:
                 break  # who may not remove would be refused all of a bulk in which something is removed
-            while waiting and len(batch) < MOST_OPERATIONS:
+            while waiting and len(batch) < most:
                 operation = waiting[0]
                 if operation.body or operation.encode(self._index):
                     size += len(operation.body)
@@ -230,6 +237,7 @@ class GroupCommit(Generic[T]):
                         return batch
                     batch.append(operation)
                 waiting.popleft()
+                self._waiting -= 1
             if waiting:
                 self._calls.rotate(-1)
             else:
@@ -247,7 +255,7 @@ class GroupCommit(Generic[T]):
         budget = since + self._client.timeout + max(0, size - MOST_BYTES) / MOST_BYTES - now
         left = operations
         try:
-            if budget > 0:
+            if budget > self._client.timeout / 2:  # else it would leave only to be given up on its way
                 async for attempt in insisting(budget, _NotYet):
                     with attempt:
                         left = await self._round(left, now + budget)
@@ -272,14 +280,14 @@ class GroupCommit(Generic[T]):
         operations = [operation for operation in operations if operation.call]
         if not operations:
             return []
-        seconds = _share(deadline)
+        seconds = self._share(deadline)
         parameters = {"timeout": f"{seconds * 900:.0f}ms", "filter_path": _ANSWER}
         if self._index.is_alias:
             parameters["require_alias"] = "true"
         body = b"".join([operation.body for operation in operations])
         try:
             answer = await self._client.once("POST", f"/{self._index.name}/_bulk", body, parameters, within=seconds)
-            items = [item for each in answer["items"] for item in each.values()]
+            items = _items(answer)
             if len(items) != len(operations):
                 raise StoreUnavailable("the answer to a bulk is not complete", maybe_written=True)
         except Refused as problem:
@@ -377,7 +385,7 @@ class GroupCommit(Generic[T]):
         parameters = {"preference": "_primary", "_source_includes": STAMP}
         try:
             answer = await self._client.once(
-                "POST", f"/{self._index.name}/_mget", ids, parameters, within=_share(deadline)
+                "POST", f"/{self._index.name}/_mget", ids, parameters, within=self._share(deadline)
             )
             if any("error" in document for document in answer["docs"]):
                 raise StoreUnavailable("what became of a write cannot be seen")
@@ -400,6 +408,10 @@ class GroupCommit(Generic[T]):
                 operation.settle_lost()
         return False
 
+    def _share(self, deadline: float) -> float:
+        """Not all of the time that is left: some has to remain for seeing what happened, and for another try."""
+        return max((deadline - time.monotonic()) * (0.5 if self._client.has_alternatives else 0.7), SHORTEST_TRY)
+
     def _not_answered(self, operations: list[Operation], problem: StoreUnavailable) -> list[Operation]:
         self._trouble = problem
         for operation in operations:
@@ -416,9 +428,10 @@ def usable(key: str) -> bool:
         return False
 
 
-def _share(deadline: float) -> float:
-    """Half of the time that is left, so that enough remains for seeing what happened and for another try."""
-    return max((deadline - time.monotonic()) / 2, SHORTEST_TRY)
+def _items(answer: Any) -> list[Any]:
+    """Of the answer to a bulk; none if it is something else, from whatever stands between us and OpenSearch."""
+    found = answer.get("items", ()) if isinstance(answer, Mapping) else ()
+    return [item for each in found for item in each.values()]
 
 
 def _answered(results: list[Any]) -> list[Any]:

@@ -80,21 +80,21 @@ class Index(Generic[T]):
         self.is_alias = concrete != self.name
         return plan(self.kind, concrete, description["mappings"])
 
-    async def settle(self, found: Plan | None, *, again: bool = True) -> None:
+    async def settle(self, found: Plan | None, *, within: float | None = None, again: bool = True) -> None:
         """Do what `look` found to be missing."""
         if found is None:
             body = {"settings": self._settings.body(), "mappings": mapping(self.kind), "aliases": {self.name: {}}}
             try:
-                await self.client.ask("PUT", f"/{self.name}-1", body)
+                await self.client.ask("PUT", f"/{self.name}-1", body, within=within)
             except Refused as problem:
                 if again and problem.type == "resource_already_exists_exception":  # another process was faster
-                    return await self.settle(await self.look(), again=False)
+                    return await self.settle(await self.look(), within=within, again=False)
                 raise StoreMisconfigured(f"index {self.name}-1 cannot be made: {problem}") from None
             found = Plan(Layout(), None)
             self.is_alias = True
         elif found.extension:
             try:
-                await self.client.ask("PUT", f"/{self.name}/_mapping", found.extension)
+                await self.client.ask("PUT", f"/{self.name}/_mapping", found.extension, within=within)
             except Refused as problem:
                 raise StoreMisconfigured(f"the mapping of {self.name} cannot be extended: {problem}") from None
         self.layout = found.layout

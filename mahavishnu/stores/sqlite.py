@@ -242,7 +242,7 @@ class SQLiteCollection(Generic[T]):
             try:
                 row = self.table.row(record, number)
             except Exception as problem:  # its neighbours must not suffer
-                failed[number] = ItemFailed(record.key, f"it cannot be encoded: {problem}")
+                failed[number] = ItemFailed(_name(record), f"it cannot be encoded: {problem}")
                 continue
             if record.version is None:
                 call.creates.append(row)
@@ -284,3 +284,11 @@ class SQLiteCollection(Generic[T]):
         ends = {name: pair for name, pair in ends.items() if pair[0] is not None}
         earliest, latest = ({name: pair[place] for name, pair in ends.items()} for place in (0, 1))
         return group, Cell(number, totals, earliest, latest)
+
+
+def _name(record: Any) -> str:
+    """What to call a record of which even the key may be broken."""
+    try:
+        return str(record.key)
+    except Exception:
+        return repr(record)[:80]

@@ -230,10 +230,13 @@ _WORDS = {
 }
 
 
-def translated(problem: sqlite3.Error, path: Path, *, maybe_written: bool = False) -> StoreError:
-    """What an SQLite error means for the store as a whole: corrupt, or unavailable for now."""
+def translated(problem: sqlite3.Error, path: Path, *, committing: bool = False) -> StoreError:
+    """What an SQLite error means for the store as a whole: corrupt, or unavailable for now.
+
+    A commit that could not be synced may still have reached the disk.
+    """
     code = _code(problem)
     if code in _UNUSABLE:
         return StoreCorrupt(f"{path} is damaged or was changed by another program: {problem}")
     words = _WORDS.get(code or 0, "it cannot be used now")
-    return StoreUnavailable(f"{path}: {words} ({problem})", maybe_written=maybe_written)
+    return StoreUnavailable(f"{path}: {words} ({problem})", maybe_written=committing and code == sqlite3.SQLITE_IOERR)

@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
-from mahavishnu.model.errors import ItemFailed, StoreUnavailable
+from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreUnavailable
 from mahavishnu.stores.sqlite_file import prepare, roll_back, translated
 from mahavishnu.stores.sqlite_table import Row, Table
 
@@ -141,7 +141,6 @@ class Writer:
             try:
                 missed = self._all_at_once(calls)
             except _ITEM_PROBLEMS:
-                roll_back(self._connection)
                 missed = self._one_by_one(calls)
         except Exception as problem:
             self._refuse(calls, problem)
@@ -151,7 +150,7 @@ class Writer:
     def _all_at_once(self, calls: list[Call]) -> Missed:
         """One transaction for all, and for those who come while it is being filled: they are added to `calls`."""
         missed: Missed = {}
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._begin()
         fresh = calls
         while fresh:
             for table, group in _by_table(fresh):
@@ -175,7 +174,7 @@ class Writer:
     def _one_by_one(self, calls: list[Call]) -> Missed:
         """The same where some row cannot be bound: its neighbours must not suffer."""
         missed: Missed = {}
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._begin()
         for call in calls:
             for statement, rows in ((call.table.insert, call.creates), (call.table.update, call.replaces)):
                 for row in rows:
@@ -198,6 +197,10 @@ class Writer:
                 failure = ItemFailed(table.key(row), str(problem))
         return failure
 
+    def _begin(self) -> None:
+        roll_back(self._connection)
+        self._connection.execute("BEGIN IMMEDIATE")
+
     def _commit(self) -> None:
         try:
             now = self._path.stat()
@@ -211,18 +214,13 @@ class Writer:
 
     def _refuse(self, calls: list[Call], problem: Exception) -> None:
         """Nothing of it is stored, unless the last sync failed: what it left behind may surface after a crash."""
-        unsure, self._committing = self._committing, False
-        try:
+        committing, self._committing = self._committing, False
+        if isinstance(problem, sqlite3.Error):
+            problem = translated(problem, self._path, committing=committing)
+        with suppress(sqlite3.Error):  # what cannot be undone now is undone before the next transaction
             roll_back(self._connection)
-        except sqlite3.Error:
-            unsure = True
-        failures: list[Exception] = [  # one for each: they are raised in different tasks
-            translated(problem, self._path, maybe_written=unsure)
-            if isinstance(problem, sqlite3.Error)
-            else copy(problem)
-            for _ in calls
-        ]
-        _tell([(call, None, failure) for call, failure in zip(calls, failures, strict=True)])
+        own = isinstance(problem, StoreUnavailable | StoreCorrupt)  # one for each: they are raised in different tasks
+        _tell([(call, None, copy(problem) if own else problem) for call in calls])
 
 
 def _by_table(calls: list[Call]) -> Iterable[tuple[Table[Any], list[Call]]]:

@@ -16,6 +16,7 @@ from mahavishnu.model.letter import (
     Lease,
     Resolution,
     ResolutionStatus,
+    Tallies,
 )
 from mahavishnu.model.payload import Json
 from mahavishnu.testing.clock import START
@@ -88,6 +89,6 @@ def _fitting(status: DeadLetterStatus, at: datetime) -> dict[str, Any]:
         case DeadLetterStatus.EXHAUSTED:
             return {"exhausted_at": at}
         case DeadLetterStatus.COMPLETED:
-            return {"completed_at": at, "resolution": done}
+            return {"completed_at": at, "resolution": done, "tallies": Tallies(retry_success=1)}
         case DeadLetterStatus.ARCHIVED:
-            return {"archived_at": at, "resolution": done}
+            return {"archived_at": at, "resolution": done, "tallies": Tallies(retry_success=1)}

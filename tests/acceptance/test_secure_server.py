@@ -18,7 +18,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import make_letter
-from tests.opensearch import Cluster
+from tests.opensearch import Cluster, until
 
 pytestmark = pytest.mark.opensearch
 PASSWORD = "Quiet-Harbour-41"
@@ -42,7 +42,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def store(cluster: Cluster, user: str = "worker", password: str = PASSWORD, **more: object) -> OpenSearchStore:
-    options = {"ca": cluster.ca, **more}
+    options = {"ca": cluster.ca, "timeout": 20, **more}
     return OpenSearchStore(cluster.urls, user=user, password=password, **options)  # type: ignore[arg-type]
 
 
@@ -94,17 +94,27 @@ async def test_a_wrong_configuration_is_said_at_once_and_is_no_outage(
     await broken.close()
 
 
+async def change_password(cluster: Cluster, old: str, new: str) -> None:
+    """Return when the server has forgotten the old one."""
+    cluster.add_user("changing", new, {"mahavishnu*": ["indices_all"]})
+
+    def forgotten() -> bool:
+        return cluster.request("GET", "/_cluster/health", user=("changing", old))[0] == 401
+
+    await asyncio.to_thread(until, forgotten, 30, "the new password")
+
+
 async def test_a_password_that_is_changed_later_hides_nothing_and_loses_nothing(cluster: Cluster) -> None:
     cluster.add_user("changing", PASSWORD, {"mahavishnu*": ["indices_all"]})
     async with FallbackStore(store(cluster, "changing"), MemoryStore()) as pair:
         collection = pair.collection(LETTERS)
         await pair.drain()
-        cluster.add_user("changing", "Another-Harbour-42", {"mahavishnu*": ["indices_all"]})
+        await change_password(cluster, PASSWORD, "Another-Harbour-42")
         assert await write_one(collection, make_letter(task_id="kept")) is not None
         with pytest.raises(StoreMisconfigured):
             await collection.find(letters())
         assert (await pair.health()).waiting == 1
-        cluster.add_user("changing", PASSWORD, {"mahavishnu*": ["indices_all"]})
+        await change_password(cluster, "Another-Harbour-42", PASSWORD)
         assert (await pair.drain()).moved == 1
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
 
 from mahavishnu.model.letter import DeadLetter, RetryPolicy
-from mahavishnu.model.lifecycle import Move
+from mahavishnu.model.lifecycle import TABLE, Move
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
@@ -26,7 +26,9 @@ from tests.contract.writers import SETTLING, Writers
 
 R = TypeVar("R")
 TASKS = st.sampled_from(["a", "b", "c"])
+POLICIES = st.sampled_from([RetryPolicy.IMMEDIATE, RetryPolicy.IMMEDIATE, *RetryPolicy])
 SEEN = Bundle("seen")  # letters as somebody has seen them, now or long ago
+RUNS = Bundle("runs")  # letters as they were claimed
 OUTAGES = ("unavailable", "answer_lost", "conflict", "item_failed", "item_unavailable", "item_answer_lost")
 
 
@@ -47,28 +49,38 @@ class Machine(RuleBasedStateMachine):
     def run(self, what: Coroutine[Any, Any, R]) -> R:
         return self.loop.run(what)
 
-    @rule(task=TASKS, policy=st.sampled_from(RetryPolicy), budget=st.integers(0, 2))
+    @rule(task=TASKS, policy=POLICIES, budget=st.integers(0, 2))
     def capture(self, task: str, policy: RetryPolicy, budget: int) -> None:
         self.run(self.writers.capture(task, retry_policy=policy, max_retries=budget))
 
+    @rule(task=TASKS)
+    def capture_blindly(self, task: str) -> None:
+        """Without a look whether there is one: as two do who have looked at the same moment."""
+        self.run(self.writers.write(self.writers.draft(task)))
+
     @rule(target=SEEN, task=TASKS)
     def look(self, task: str) -> Any:
-        letter = self.run(self.writers.look(task))
-        return multiple() if letter is None else letter
+        return _maybe(self.run(self.writers.look(task)))
 
-    @rule(target=SEEN, seen=SEEN, move=st.sampled_from(Move))
-    def move(self, seen: DeadLetter, move: Move) -> Any:
-        letter = self.run(self.writers.move(seen, move))
-        return multiple() if letter is None else letter
-
-    @rule(target=SEEN, task=TASKS)
-    def claim(self, task: str) -> Any:
-        """As a processor does it, right after it has found the letter due."""
+    @rule(target=RUNS, task=TASKS, later=st.sampled_from([0, 0, 6]))
+    def claim(self, task: str, later: int) -> Any:
+        """As a processor does it, right after it has found the letter; perhaps when somebody's lease has run out."""
+        self.clock.advance(minutes=later)
         found = self.run(self.writers.look(task))
-        letter = found and self.run(self.writers.move(found, Move.CLAIM))
-        return multiple() if letter is None else letter
+        return _maybe(found and self.run(self.writers.move(found, Move.CLAIM)))
 
-    @rule(seen=SEEN, move=st.sampled_from(sorted(SETTLING)))
+    @rule(target=SEEN, task=TASKS, data=st.data())
+    def act(self, task: str, data: st.DataObject) -> Any:
+        """Somebody looks and does at once what the letter's status allows."""
+        found = self.run(self.writers.look(task))
+        return _maybe(found and self.run(self.writers.move(found, _allowed(data, found))))
+
+    @rule(target=SEEN, seen=st.one_of(SEEN, RUNS), data=st.data())
+    def act_late(self, seen: DeadLetter, data: st.DataObject) -> Any:
+        """The same, from what was seen at some time or other."""
+        return _maybe(self.run(self.writers.move(seen, _allowed(data, seen))))
+
+    @rule(seen=RUNS, move=st.sampled_from(sorted(SETTLING)))
     def settle(self, seen: DeadLetter, move: Move) -> None:
         self.run(self.writers.settle(seen, move))
 
@@ -76,22 +88,19 @@ class Machine(RuleBasedStateMachine):
     def purge(self, seen: DeadLetter) -> None:
         self.run(self.writers.purge(seen))
 
-    @rule(minutes=st.sampled_from([1, 6, 61, -30]))
+    @rule(minutes=st.sampled_from([1, 6, 6, 61, -30]))
     def let_time_pass(self, minutes: int) -> None:
         if minutes > 0:
             self.clock.advance(minutes=minutes)
         else:  # a machine's clock was corrected
             self.clock.set(self.clock.now() + timedelta(minutes=minutes))
 
-    @rule(fault=st.sampled_from(OUTAGES), times=st.integers(1, 3))
-    def break_it(self, fault: str, times: int) -> None:
-        planned = getattr(self.faults, fault)(times=times)
-        if fault == "conflict":
-            self.writers.conflicts.append(planned)
-
-    @rule()
-    def repair_it(self) -> None:
+    @rule(fault=st.sampled_from([None, *OUTAGES]), times=st.integers(1, 3))
+    def change_the_weather(self, fault: str | None, times: int) -> None:
         self.faults.clear()
+        if fault is not None:
+            planned = getattr(self.faults, fault)(times=times)
+            self.writers.conflicts += [planned] if fault == "conflict" else []
 
     @precondition(lambda self: self.durable)
     @rule()
@@ -101,16 +110,21 @@ class Machine(RuleBasedStateMachine):
         self.run(inner.open())
         self.writers.store, self.writers.truth = FaultyStore(inner, self.faults), inner
 
-    @rule()
-    def check(self) -> None:
-        self.run(self.writers.check())
-
     def teardown(self) -> None:
         try:
             self.run(self.writers.check())
         finally:
             self.run(self.writers.truth.close())
             self.loop.close()
+
+
+def _allowed(data: st.DataObject, letter: DeadLetter) -> Move:
+    return data.draw(st.sampled_from(sorted(TABLE[letter.status])))
+
+
+def _maybe(letter: DeadLetter | None) -> Any:
+    """For the bundle."""
+    return multiple() if letter is None else letter
 
 
 def run_machine(make_store: Callable[[], Store], *, durable: bool, examples: int, steps: int) -> None:
@@ -127,7 +141,7 @@ def run_machine(make_store: Callable[[], Store], *, durable: bool, examples: int
 
 
 def test_memory() -> None:
-    run_machine(MemoryStore, durable=False, examples=150, steps=50)
+    run_machine(MemoryStore, durable=False, examples=200, steps=80)
 
 
 def test_sqlite(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from mahavishnu.model import lifecycle
@@ -18,7 +19,7 @@ from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.testing import Fault, ManualClock, make_failure, make_letter
 
 L = TypeVar("L", bound=DeadLetter)
-TALLIES = tuple(f"tally_{each.name}" for each in fields(Tallies))
+TALLIES = ("generation", *(f"tally_{each.name}" for each in fields(Tallies)))
 CLOSINGS = ("retry_success", "requeued", "permanently_failed", "manually_resolved", "cancelled", "archived")
 SETTLING = frozenset({Move.RELEASE, Move.SUCCEED, Move.FAIL, Move.EXHAUST})
 LEASE = timedelta(minutes=5)
@@ -73,16 +74,16 @@ class Writers:
     async def look(self, task_id: str) -> DeadLetter | None:
         """The current letter; None also if the store does not answer."""
         try:
-            letter = await get_one(self.store.collection(LETTERS), self._draft(task_id).key)
+            letter = await get_one(self.store.collection(LETTERS), self.draft(task_id).key)
         except StoreUnavailable:
             return None
-        key = self._draft(task_id).key
+        key = self.draft(task_id).key
         assert (letter and letter.version) == (self.known.letters[key].version if key in self.known.letters else None)
         return letter
 
     async def capture(self, task_id: str, **how: Any) -> None:
         """The task failed."""
-        fresh = self._draft(task_id, **how)
+        fresh = self.draft(task_id, **how)
         try:
             there = await get_one(self.store.collection(LETTERS), fresh.key)
         except StoreUnavailable:
@@ -104,6 +105,9 @@ class Writers:
         except IllegalMove:
             return None
         written = await self.write(after)
+        if written is not None and move is Move.CLAIM and seen.lease is not None:
+            assert seen.due_at is not None
+            assert seen.due_at <= self.clock.now(), "a letter was taken from somebody who still had it"
         if written is not None and move in SETTLING:
             self.known.settled[token] += 1
         return written
@@ -169,20 +173,18 @@ class Writers:
         assert {each.entry_id for each in (*live, *former)} >= self.known.entries, "an acknowledged entry is lost"
         assert not [letter for letter in (*live, *former) if lifecycle.violations(letter)]
         assert max(self.known.settled.values(), default=1) == 1, "a claim was settled twice"
-        total = Cell()
-        for kind, records in ((LETTERS, live), (HISTORY, former)):
-            total = total.joined(await self._tally(kind, where, records))
-        assert total.count + total.sums.get("tally_reopened", 0) == (
-            sum(letter.is_open for letter in (*live, *former))
-            + sum(total.sums.get(f"tally_{name}", 0) for name in CLOSINGS)
-        )
+        await self._tally(HISTORY, where, former)
+        total = await self._tally(LETTERS, where, live)  # letters carry what their former generations counted
+        assert total.sums.get("generation", 0) + total.sums.get("tally_reopened", 0) == (
+            sum(letter.is_open for letter in live) + sum(total.sums.get(f"tally_{name}", 0) for name in CLOSINGS)
+        ), "letters + reopened = open letters + closed ones"
 
     async def _tally(self, kind: Any, where: Query, records: Sequence[DeadLetter]) -> Cell:
         tally = await self.truth.collection(kind).tally(where, ["status", "resolution_status"], sums=TALLIES)
         assert tally.degraded is None
         recounted: dict[tuple[str, str], Cell] = {}
         for letter in records:
-            sums = {name: getattr(letter.tallies, name.removeprefix("tally_")) for name in TALLIES}
+            sums = {name: attrgetter(name.replace("tally_", "tallies."))(letter) for name in TALLIES}
             group = (letter.status.value, letter.resolution.status.value)
             recounted[group] = recounted.get(group, Cell()).joined(Cell(1, sums))
         assert dict(tally.cells) == recounted
@@ -221,7 +223,8 @@ class Writers:
         known[record.key] = answer
         return answer
 
-    def _draft(self, task_id: str, **how: Any) -> DeadLetter:
+    def draft(self, task_id: str, **how: Any) -> DeadLetter:
+        """A new letter, not stored."""
         return lifecycle.capture(
             make_letter(task_id=task_id, namespace=self.namespace, created_at=self.clock.now(), **how)
         )

@@ -23,7 +23,7 @@ from mahavishnu.model.errors import (
     StoreMisconfigured,
     StoreUnavailable,
 )
-from mahavishnu.model.letter import Version
+from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.payload import Json
 from mahavishnu.model.query import AnyOf, Is, Not, Query, Sort, letters
 from mahavishnu.stores.base import Cursor, get_one, write_one
@@ -214,6 +214,10 @@ class TestOneBadRecord:
         assert removed == [False, False]
         assert sorted(note.key for note in (await notes.find(Query())).items) == ["a", "b", "c", "old"]
 
+    async def test_one_without_a_usable_key(self, store: SQLiteStore) -> None:
+        results = await store.collection(LETTERS).write([make_letter(), make_letter(task_id=""), make_letter()])
+        assert [type(result) for result in results] == [DeadLetter, ItemFailed, DeadLetter]
+
     async def test_one_that_is_too_big(self, store: SQLiteStore, notes: SQLiteCollection[Note]) -> None:
         await notes.write([Note("old")])
         writing(store).setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 5000)
@@ -313,15 +317,21 @@ class TestTheStoreCannotAnswer:
             await notes.write([Note("a")])
         assert (await store.health()).status == "down"
 
+    @pytest.mark.parametrize(("code", "maybe"), [(sqlite3.SQLITE_IOERR, True), (sqlite3.SQLITE_FULL, False)])
     async def test_a_sync_that_fails_may_have_written(
-        self, store: SQLiteStore, notes: SQLiteCollection[Note], monkeypatch: pytest.MonkeyPatch
+        self,
+        store: SQLiteStore,
+        notes: SQLiteCollection[Note],
+        monkeypatch: pytest.MonkeyPatch,
+        code: int,
+        maybe: bool,
     ) -> None:
         await notes.write([Note("warm")])
         writer = store.opened()._writer
-        monkeypatch.setattr(writer, "_connection", Failing(writer._connection, "COMMIT"))
+        monkeypatch.setattr(writer, "_connection", Failing(writer._connection, "COMMIT", code))
         with pytest.raises(StoreUnavailable) as caught:
             await notes.write([Note("a")])
-        assert caught.value.maybe_written
+        assert caught.value.maybe_written is maybe
         monkeypatch.undo()
         assert await notes.write([Note("a")]) == [Note("a")]
 
@@ -331,10 +341,10 @@ class TestTheStoreCannotAnswer:
         await notes.write([Note("warm")])
 
         def broken(*_: Any) -> None:
-            raise ZeroDivisionError("a bug")
+            raise CorruptRecord("a", "which cannot even be copied")
 
         monkeypatch.setattr(store.opened()._writer, "_execute", broken)
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(CorruptRecord):
             await notes.write([Note("a")])
         monkeypatch.undo()
         assert await notes.write([Note("a")]) == [Note("a")]
@@ -343,14 +353,15 @@ class TestTheStoreCannotAnswer:
 class Failing:
     """A connection on which one statement meets a broken disk."""
 
-    def __init__(self, connection: sqlite3.Connection, statement: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, statement: str, code: int) -> None:
         self._connection = connection
         self._statement = statement
+        self._code = code
 
     def execute(self, statement: str, *values: Any) -> Any:
         if statement == self._statement:
-            problem = sqlite3.OperationalError("disk I/O error")
-            problem.sqlite_errorcode = sqlite3.SQLITE_IOERR
+            problem = sqlite3.OperationalError("it is broken")
+            problem.sqlite_errorcode = self._code
             raise problem
         return self._connection.execute(statement, *values)
 
@@ -454,6 +465,14 @@ class TestCorruptRows:
 
 
 class TestQueries:
+    async def test_slow_ones_are_logged_by_shape(
+        self, notes: SQLiteCollection[Note], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr("mahavishnu.stores.sqlite.SLOW_SECONDS", -1)
+        await notes.find(Query((Is("text", ("secret",)),)))
+        (record,) = caplog.records
+        assert '"text" IN (?)' in record.getMessage() and "secret" not in record.getMessage()
+
     async def test_many_values(self, notes: SQLiteCollection[Note]) -> None:
         await notes.write([Note("a", "x\0y"), Note("b", "x"), Note("c", "z", 3)])
         others = tuple(f"other {number}" for number in range(40_000))

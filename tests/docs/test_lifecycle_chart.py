@@ -1,0 +1,46 @@
+"""docs/lifecycle.md is what the table of moves gives, and shows every arrow."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from docs.draw_lifecycle import PAGE, draw
+from mahavishnu.model.letter import DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.lifecycle import TABLE, Move
+
+
+def test_the_page_is_drawn_from_the_table() -> None:
+    """If this fails, run `make diagram` and look at what changed."""
+    assert PAGE.read_text(encoding="utf-8") == draw()
+
+
+def test_every_arrow_is_drawn() -> None:
+    """People's moves too, and no arrow that the table does not have."""
+    drawn = {
+        (start, move, goal)
+        for start, goal, moves in re.findall(r"^ +(\w+) --> (\w+): (.+)$", draw(), re.MULTILINE)
+        for move in moves.split(", ")
+    }
+
+    assert drawn == {
+        (start, move, goal) for start, row in TABLE.items() for move, goals in row.items() for goal in goals
+    }
+
+
+def test_every_word_is_explained() -> None:
+    """Each status, resolution and move has its line."""
+    lines = draw().splitlines()
+    for value in (*DeadLetterStatus, *ResolutionStatus):
+        assert any(line.startswith(f"- `{value}`") for line in lines)
+    for move in Move:
+        assert any(line.startswith(f"- **{move}** – ") and len(line) > 30 for line in lines)
+
+
+def test_another_table_is_another_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a change of the rules cannot be forgotten here."""
+    before = draw()
+    monkeypatch.delitem(TABLE[DeadLetterStatus.COMPLETED], Move.ARCHIVE)
+
+    assert draw() != before

@@ -1,0 +1,281 @@
+"""The indices: what new ones look like, what happens to older ones, and what users can ask them directly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mahavishnu.model.clock import SystemClock, instant_text
+from mahavishnu.model.errors import StoreMisconfigured
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.query import At, Is, Missing, Query
+from mahavishnu.model.query import letters as letters_query
+from mahavishnu.stores.base import get_one, write_one
+from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.opensearch import OpenSearchStore
+from mahavishnu.testing import make_letter
+from tests.opensearch import Cluster
+
+pytestmark = pytest.mark.opensearch
+PATIENT = 30.0
+DOCUMENTED = {
+    "task_id": "keyword",
+    "task": "object",
+    "repos": "keyword",
+    "error": "text",
+    "failed_at": "date",
+    "retry_count": "integer",
+    "max_retries": "integer",
+    "retry_policy": "keyword",
+    "next_retry_at": "date",
+    "status": "keyword",
+    "metadata": "object",
+    "error_category": "keyword",
+    "last_error": "text",
+    "total_attempts": "integer",
+    "updated_at": "date",
+}
+
+
+class Server:
+    """The index of letters, past the store."""
+
+    def __init__(self, cluster: Cluster, prefix: str) -> None:
+        self._cluster = cluster
+        self.url, self.prefix, self.index = cluster.urls[0], prefix, f"{prefix}_dlq"
+
+    def store(self, **options: Any) -> OpenSearchStore:
+        return OpenSearchStore(self.url, **{"prefix": self.prefix, "timeout": PATIENT, "kinds": [LETTERS], **options})
+
+    def request(self, method: str, path: str = "", *documents: object) -> Any:
+        status, answer = self._cluster.request(method, f"/{self.index}{path}", *documents)
+        assert status in (200, 201), answer
+        return answer
+
+    def make(self, mapping: dict[str, Any]) -> None:
+        """An index as it is there without us."""
+        settings = {"number_of_replicas": 0}
+        self.request("PUT", "", {"settings": settings, "mappings": mapping})
+
+    @property
+    def mapping(self) -> dict[str, Any]:
+        (described,) = self.request("GET", "/_mapping").values()
+        mapping: dict[str, Any] = described["mappings"]
+        return mapping
+
+    def search(self, query: dict[str, Any]) -> set[str]:
+        self.request("POST", "/_refresh")
+        found = self.request("POST", "/_search", {"query": query, "size": 100})
+        return {hit["_id"] for hit in found["hits"]["hits"]}
+
+
+@pytest.fixture
+def server(opensearch: Cluster, opensearch_prefix: str) -> Iterator[Server]:
+    yield Server(opensearch, opensearch_prefix)
+
+
+def properties(**types: str) -> dict[str, Any]:
+    return {"properties": {name: {"type": type_} for name, type_ in types.items()}}
+
+
+async def test_a_new_index_has_the_documented_fields_and_takes_no_others(server: Server) -> None:
+    async with server.store(kinds=[LETTERS, HISTORY]):
+        mapping = server.mapping
+    types = {name: field.get("type") for name, field in mapping["properties"].items()}
+    assert {name: types[name] for name in DOCUMENTED} == DOCUMENTED | {"metadata": "flat_object"}
+    assert mapping["properties"]["task"]["enabled"] is False
+    assert mapping["dynamic"] == "strict"
+    assert list(server.request("GET", "/_alias")) == [f"{server.index}-1"]
+    server.index += "_history"
+    assert server.mapping["properties"]["task_id"]["type"] == "keyword"
+
+
+async def test_the_names_by_default() -> None:
+    store = OpenSearchStore("http://127.0.0.1:9")
+    assert store.collection(LETTERS).index.name == "mahavishnu_dlq"
+    assert store.collection(HISTORY).index.name == "mahavishnu_dlq_history"
+
+
+async def test_the_settings_of_a_new_index(server: Server) -> None:
+    async with server.store(shards=2, replicas=0, refresh_interval="7s"):
+        (described,) = server.request("GET", "/_settings").values()
+    settings = described["settings"]["index"]
+    assert (settings["number_of_shards"], settings["number_of_replicas"]) == ("2", "0")
+    assert settings["refresh_interval"] == "7s"
+
+
+async def test_opening_again_and_by_many_at_once_changes_nothing(server: Server) -> None:
+    stores = [server.store() for _ in range(8)]
+    await asyncio.gather(*(store.open() for store in stores))
+    before = server.mapping
+    assert await write_one(stores[0].collection(LETTERS), make_letter(task_id="a")) is not None
+    await asyncio.gather(*(store.close() for store in stores))
+    async with server.store() as store:
+        assert server.mapping == before
+        assert await get_one(store.collection(LETTERS), "a") is not None
+
+
+async def test_the_documented_queries(server: Server) -> None:
+    now = SystemClock().now()
+    soon, later = now + timedelta(minutes=30), now + timedelta(hours=2)
+
+    def letter(name: str, status: str, due: datetime | None = None, category: str = "transient") -> DeadLetter:
+        dates = {} if due is None else {"due_at": due}
+        return make_letter(task_id=name, status=status, error_category=category, created_at=now, **dates)
+
+    async with server.store() as store:
+        await store.collection(LETTERS).write(
+            [
+                letter("pending-soon", "pending", soon),
+                letter("pending-later", "pending", later, "network"),
+                letter("retrying", "retrying", soon),
+                letter("exhausted-1", "exhausted"),
+                letter("exhausted-2", "exhausted", category="permanent"),
+                letter("completed", "completed"),
+                letter("archived", "archived", category="network"),
+            ]
+        )
+    assert server.search({"term": {"status.keyword": "exhausted"}}) == {"exhausted-1", "exhausted-2"}
+    assert server.search({"term": {"status": "exhausted"}}) == {"exhausted-1", "exhausted-2"}
+    assert server.search({"term": {"error_category.keyword": "transient"}}) == {
+        "pending-soon", "retrying", "exhausted-1", "completed",
+    }  # fmt: skip
+    assert server.search({"range": {"next_retry_at": {"lte": "now+1h"}}}) == {"pending-soon"}
+    by_status = {"aggs": {"by": {"terms": {"field": "status.keyword"}}}, "size": 0}
+    buckets = server.request("POST", "/_search", by_status)["aggregations"]["by"]["buckets"]
+    assert {bucket["key"]: bucket["doc_count"] for bucket in buckets} == {
+        status.value: 2 if status in ("pending", "exhausted") else 1 for status in DeadLetterStatus
+    }
+
+
+async def test_users_search_in_texts_and_metadata_with_their_own_tools(server: Server) -> None:
+    async with server.store() as store:
+        await store.collection(LETTERS).write(
+            [
+                make_letter(task_id="a", error="Connection reset by peer", metadata={"tenant": {"name": "acme"}}),
+                make_letter(task_id="b", error="Timeout", metadata={"tenant": {"name": "other"}}, task={"x": [1]}),
+            ]
+        )
+    assert server.search({"match": {"error": "connection"}}) == {"a"}
+    assert server.search({"match_phrase": {"error": "reset by peer"}}) == {"a"}
+    assert server.search({"term": {"metadata.tenant.name": "acme"}}) == {"a"}
+    assert server.request("GET", "/_doc/b")["_source"]["task"] == {"x": [1]}
+
+
+async def test_an_older_index_is_extended_and_used_as_it_is(server: Server) -> None:
+    server.make({"dynamic": True, **properties(task_id="keyword", status="keyword", failed_at="date", mine="double")})
+    server.request("PUT", "/_doc/old", {"task_id": "old", "status": "pending", "mine": 1.5})
+    async with server.store() as store:
+        collection = store.collection(LETTERS)
+        mapping = server.mapping
+        assert mapping["dynamic"] == "strict"
+        assert DOCUMENTED.keys() <= mapping["properties"].keys()
+        assert mapping["properties"]["mine"] == {"type": "double"}
+        assert mapping["properties"]["status"]["fields"]["keyword"]["type"] == "keyword"
+        letter = make_letter(task_id="new", task={"a": {"b": 1}}, metadata={"tenant": "acme"})
+        assert await write_one(collection, letter) is not None
+        assert await get_one(collection, "new") == letter
+        assert server.search({"term": {"status.keyword": "pending"}}) == {"new"}
+        page = await collection.find(Query())
+        assert list(page.items) == [letter]
+        assert [problem.key for problem in page.corrupt] == ["old"]  # type: ignore[attr-defined]
+    assert list(server.request("GET", "/_mapping")) == [server.index], "no other index was made"
+
+
+async def test_an_index_made_by_hand_from_the_documentation_works(server: Server) -> None:
+    """Its `task` and `metadata` are ordinary objects, which payloads would make grow: they are kept beside them."""
+    server.make(properties(**DOCUMENTED))
+    async with server.store() as store:
+        collection = store.collection(LETTERS)
+        given = [
+            make_letter(task_id=str(number), task=task, metadata={"value": task, "tenant": f"t{number}"})
+            for number, task in enumerate([{"v": 1}, {"v": "a"}, {"v": {"b": 2}}, [1], "text", None])
+        ]
+        before = server.mapping
+        assert await collection.write(given) == given
+        assert await collection.get([letter.key for letter in given]) == given
+        assert server.mapping == before
+        at = Query((At("metadata", "tenant", "t3"),))
+        assert list((await collection.find(at)).items) == [given[3]]
+        assert list((await collection.find(Query((Missing("metadata"),)))).items) == []
+    async with server.store() as again:
+        assert server.mapping == before
+        assert await again.collection(LETTERS).get(["2"]) == [given[2]]
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "said"),
+    [
+        ("status", {"type": "text"}, "status is text, not keyword"),
+        ("failed_at", {"type": "keyword"}, "failed_at is keyword, not date"),
+        ("failed_at", {"type": "date", "format": "epoch_second"}, "failed_at has the format epoch_second"),
+        ("retry_count", {"type": "double"}, "retry_count is double, not integer"),
+        ("error", {"type": "keyword"}, "error is keyword, not text"),
+        ("task", {"type": "text"}, "task is text, not object"),
+        ("metadata", {"type": "nested"}, "metadata is nested, not flat_object"),
+        ("task_id", {"type": "keyword", "index": False}, "task_id has index: false"),
+        ("queue", {"type": "keyword", "doc_values": False}, "queue has doc_values: false"),
+        ("queue", {"type": "keyword", "normalizer": "lowercase"}, "queue has the normalizer lowercase"),
+    ],
+)
+async def test_a_contradicting_index_is_reported_and_left_alone(
+    server: Server, field: str, wrong: dict[str, Any], said: str
+) -> None:
+    server.make({"properties": {"task_id": {"type": "keyword"}, field: wrong}})
+    before = server.mapping
+    with pytest.raises(StoreMisconfigured, match=said):
+        await server.store(kinds=[HISTORY, LETTERS]).open()
+    assert server.mapping == before
+    server.index += "_history"
+    with pytest.raises(AssertionError, match="index_not_found"):
+        server.request("GET")
+
+
+async def test_all_contradictions_are_said_at_once(server: Server) -> None:
+    server.make(properties(status="text", failed_at="text", retry_count="keyword"))
+    with pytest.raises(StoreMisconfigured, match=r"status is .*; failed_at is .*; retry_count is ") as problem:
+        await server.store().open()
+    assert server.index in str(problem.value)
+
+
+async def test_an_index_of_a_newer_version_is_left_alone(server: Server) -> None:
+    async with server.store():
+        pass
+    server.request("PUT", "/_mapping", {"_meta": {"mahavishnu": {"layout": 99}}})
+    with pytest.raises(StoreMisconfigured, match="newer version"):
+        await server.store().open()
+
+
+async def test_an_alias_of_several_indices_is_reported(server: Server, opensearch: Cluster) -> None:
+    for number in (1, 2):
+        alias: dict[str, Any] = {"aliases": {server.index: {}}}
+        assert opensearch.request("PUT", f"/{server.index}-{number}", alias)[0] == 200
+    with pytest.raises(StoreMisconfigured, match="several indices"):
+        await server.store().open()
+
+
+async def test_an_index_without_its_alias_is_reported(server: Server, opensearch: Cluster) -> None:
+    assert opensearch.request("PUT", f"/{server.index}-1", {"settings": {"number_of_replicas": 0}})[0] == 200
+    with pytest.raises(StoreMisconfigured, match="already exists"):
+        await server.store().open()
+
+
+async def test_a_kind_that_comes_later_gets_its_index_at_first_use(server: Server) -> None:
+    async with server.store(kinds=[]) as store:
+        assert list((await store.collection(LETTERS).find(letters_query())).items) == []
+        assert server.mapping["dynamic"] == "strict"
+        server.index += "_history"
+        assert (await store.collection(HISTORY).tally(Query((Is("status", ("pending",)),)))).total.count == 0
+        assert server.mapping["dynamic"] == "strict"
+
+
+async def test_dates_are_exact_to_the_millisecond(server: Server) -> None:
+    at = datetime.fromisoformat("2026-02-03T04:05:06.789+00:00")
+    async with server.store() as store:
+        await store.collection(LETTERS).write([make_letter(task_id="a", failed_at=at)])
+    assert server.search({"term": {"failed_at": instant_text(at)}}) == {"a"}
+    assert server.search({"range": {"failed_at": {"gt": instant_text(at)}}}) == set()

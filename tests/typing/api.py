@@ -1,0 +1,216 @@
+"""Never run, only type-checked: the model and the stores, used the way a user would.
+
+Each line marked as an error has to be one: `mypy --strict` complains about an ignore that is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, assert_type
+
+from mahavishnu.model import lifecycle
+from mahavishnu.model.backoff import DEFAULT, Backoff, BackoffRegistry, Setback, Wait, intervals
+from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text
+from mahavishnu.model.errors import CorruptRecord, IllegalMove, LostLease, MahavishnuError, StoreError, StoreUnavailable
+from mahavishnu.model.ids import document_key, new_entry_id, new_token
+from mahavishnu.model.letter import (
+    DeadLetter,
+    DeadLetterStatus,
+    ErrorCategory,
+    Failure,
+    FormerLetter,
+    ResolutionStatus,
+    RetryPolicy,
+    Tallies,
+    Version,
+)
+from mahavishnu.model.lifecycle import TABLE, Move
+from mahavishnu.model.payload import Json
+from mahavishnu.model.query import Between, Is, Not, Query, Sort, letters, words
+from mahavishnu.model.reunion import Reunion, reunite
+from mahavishnu.stores.base import (
+    Cell,
+    Collection,
+    Cursor,
+    Health,
+    Page,
+    Result,
+    Store,
+    Tally,
+    get_one,
+    scan,
+    write_one,
+)
+from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.schema import Field, FieldType, Kind
+from mahavishnu.stores.urls import open_store
+
+
+class FrozenClock:
+    """A user's own clock: a Protocol needs no base class."""
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+def a_users_clock() -> None:
+    clocks: Sequence[Clock] = [SystemClock(), FrozenClock()]
+    assert_type(clocks[0].now(), datetime)
+    assert_type(instant_text(instant(clocks[0].now())), str)
+    wrong: Clock = object()  # type: ignore[assignment]
+    assert wrong
+
+
+def a_users_letter(clock: Clock) -> DeadLetter:
+    now = clock.now()
+    letter = DeadLetter(
+        task_id="wf_1",
+        entry_id=new_entry_id(now),
+        error="boom",
+        last_error="boom",
+        failed_at=now,
+        created_at=now,
+        updated_at=now,
+        payload=Json.of({"type": "code_sweep"}),
+        repos=("api", "web"),
+        retry_policy=RetryPolicy.LINEAR,
+        error_category=ErrorCategory.TRANSIENT,
+    )
+    DeadLetter(task_id="wf_1")  # type: ignore[call-arg]
+    letter.status = DeadLetterStatus.ARCHIVED  # type: ignore[misc]
+    letter.payload = {"a": 1}  # type: ignore[misc, assignment]
+    assert_type(letter.key, str)
+    assert_type(letter.task, Any)
+    assert_type(letter.metadata, dict[str, Any])
+    assert_type(letter.next_retry_at, datetime | None)
+    assert_type(letter.resolution_status, ResolutionStatus)
+    assert_type(letter.version, Version | None)
+    assert_type(document_key("wf_1", namespace="eu", queue="payments"), str)
+    return lifecycle.capture(letter, retry_in=timedelta(seconds=30))
+
+
+def a_users_moves(letter: DeadLetter, now: datetime) -> None:
+    token = new_token()
+    running = lifecycle.claim(letter, owner="w", token=token, until=now + timedelta(minutes=5), now=now, manual=True)
+    assert_type(running, DeadLetter)
+    assert_type(lifecycle.fail(running, token=token, failure=Failure(now, "boom"), now=now), DeadLetter)
+    assert_type(lifecycle.archive(running, now=now, by="ada", notes="old"), DeadLetter)
+    assert_type(lifecycle.next_generation(letter, letter), tuple[FormerLetter, DeadLetter])
+    assert_type(lifecycle.violations(letter), list[str])
+    assert_type(letter.tallies.joined(Tallies()), Tallies)
+    assert_type(TABLE[letter.status].get(Move.CLAIM), tuple[DeadLetterStatus, ...] | None)
+    assert_type(reunite(letter, letter), Reunion)
+    lifecycle.claim(letter, owner="w", until=now, now=now)  # type: ignore[call-arg]
+    lifecycle.succeed(running, token, now)  # type: ignore[call-arg]
+    lifecycle.archive(running, now=now)  # type: ignore[call-arg]
+    try:
+        lifecycle.renew(running, token=token, until=now, now=now)
+    except LostLease as problem:
+        assert_type(problem.key, str)
+    except IllegalMove as problem:
+        assert_type(problem.state, str)
+
+
+def fibonacci(setback: Setback) -> float:
+    """A user's own backoff."""
+    before, delay = 0, 1
+    for _ in range(setback.retry_count):
+        before, delay = delay, before + delay
+    return delay
+
+
+def a_users_backoff() -> None:
+    registry: BackoffRegistry = DEFAULT.with_custom("fibonacci", fibonacci).with_custom("table", intervals(30, 60))
+    assert_type(registry.wait("custom:fibonacci", Setback(3)), Wait)
+    assert_type(registry.wait(RetryPolicy.NEVER, Setback(0)).delay, timedelta | None)
+    backoffs: list[Backoff] = [fibonacci, intervals(1), lambda setback: timedelta(setback.retry_count)]
+    registry.with_custom("wrong", lambda: 1)  # type: ignore[misc, arg-type]
+    assert backoffs
+
+
+def a_users_query() -> Query:
+    letters(status="pending")
+    letters(status=DeadLetterStatus.PENDING, category=[ErrorCategory.NETWORK], metadata={"slos.max": 5})
+    letters(status=5)  # type: ignore[arg-type]
+    letters(stauts="pending")  # type: ignore[call-arg]
+    letters("pending")  # type: ignore[call-arg]
+    assert_type(words("a b"), tuple[str, ...])
+    day = (datetime(2026, 1, 1, tzinfo=UTC), None)
+    return Query(
+        (*letters(failed=day).where, Not(Is("namespace", ("eu",))), Between("priority", at_least=5)),
+        sort=(Sort("created_at", descending=True),),
+        limit=50,
+    )
+
+
+async def a_users_store(store: Store, letter: DeadLetter) -> None:
+    assert_type(store.collection(LETTERS), Collection[DeadLetter])
+    assert_type(store.collection(HISTORY), Collection[FormerLetter])
+    assert_type(await store.health(), Health)
+    collection = store.collection(LETTERS)
+    assert_type(await write_one(collection, letter), DeadLetter | None)
+    assert_type(await get_one(collection, letter.key), DeadLetter | None)
+    assert_type(await collection.remove([letter]), list[bool | StoreError])
+    for result in await collection.write([letter]):
+        if result is None:
+            continue
+        if isinstance(result, StoreError):
+            raise result
+        assert_type(result, DeadLetter)
+    page = await collection.find(a_users_query(), Cursor.parse("W10"))
+    assert_type(page, Page[DeadLetter])
+    assert_type(page.next, Cursor | None)
+    async for each in scan(collection, letters(status="pending")):
+        assert_type(each, DeadLetter)
+    tally = await collection.tally(letters(), by=["status"], sums=["occurrences"], spans=["created_at"])
+    assert_type(tally, Tally)
+    assert_type(tally.total, Cell)
+    await collection.write([FormerLetter.of(letter)])
+    await store.collection(HISTORY).write([letter])  # type: ignore[list-item]
+    await collection.find("status:pending")  # type: ignore[arg-type]
+
+
+async def every_store_is_a_store(letter: DeadLetter) -> None:
+    stores: list[Store] = [MemoryStore(), open_store("sqlite:///letters.db", local="memory:")]
+    for store in stores:
+        async with store as opened:
+            await a_users_store(opened, letter)
+    collection: Collection[DeadLetter] = MemoryStore().collection(LETTERS)
+    results: list[Result[DeadLetter]] = await collection.get(["wf_1"])
+    assert results
+
+
+def errors_of_a_store(problem: MahavishnuError) -> str:
+    match problem:
+        case StoreUnavailable(maybe_written=True):
+            return "look before you write again"
+        case CorruptRecord():
+            return problem.key
+        case _:
+            return str(problem)
+
+
+class Note:
+    """A user's own kind of record: anything with a key and a version."""
+
+    key = "note-1"
+    version: Version | None = None
+
+
+def a_users_kind(encode: Any, decode: Any, versioned: Any) -> None:
+    kind: Kind[Note] = Kind(
+        name="notes",
+        index="notes",
+        encode=encode,
+        decode=decode,
+        versioned=versioned,
+        fields=(Field("key", FieldType.KEYWORD, lambda note: note.key),),
+    )
+    assert_type(MemoryStore().collection(kind).kind, Kind[Note])

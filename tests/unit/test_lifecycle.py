@@ -1,0 +1,150 @@
+"""The state machine, square by square.
+
+What is expected here was written down from the requirements, not read off the code: a wrong table fails.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from mahavishnu.model.errors import AlreadyResolved, IllegalMove, LostLease, NotDue
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.lifecycle import (
+    TABLE,
+    Move,
+    archive,
+    cancel,
+    claim,
+    edit,
+    exhaust,
+    fail,
+    give_up,
+    merge,
+    redrive,
+    release,
+    renew,
+    requeue,
+    resolve,
+    restore,
+    succeed,
+    violations,
+)
+
+from .letters import BY, NOON, STANDINGS, TOKEN, captured, claimed, failure, noon
+
+exhausted = STANDINGS["exhausted"]
+MOVES: dict[str, Callable[[DeadLetter], DeadLetter]] = {
+    "claim": lambda letter: claim(letter, owner="w", token="token-2", until=noon(5), now=NOON),
+    "claim_by_hand": lambda letter: claim(letter, owner="w", token="token-2", until=noon(5), now=NOON, manual=True),
+    "renew": lambda letter: renew(letter, token=TOKEN, until=noon(9), now=NOON),
+    "release": lambda letter: release(letter, token=TOKEN, now=NOON),
+    "succeed": lambda letter: succeed(letter, token=TOKEN, now=NOON),
+    "fail": lambda letter: fail(letter, token=TOKEN, failure=failure(), now=NOON),
+    "exhaust": lambda letter: exhaust(letter, token=TOKEN, failure=failure(), now=NOON),
+    "redrive": lambda letter: redrive(letter, now=NOON),
+    "edit": lambda letter: edit(letter, now=NOON, priority=7),
+    "merge": lambda letter: merge(letter, failure(), NOON),
+    "requeue": lambda letter: requeue(letter, **BY),
+    "resolve": lambda letter: resolve(letter, **BY),
+    "cancel": lambda letter: cancel(letter, **BY),
+    "give_up": lambda letter: give_up(letter, **BY),
+    "archive": lambda letter: archive(letter, **BY),
+    "restore": lambda letter: restore(letter, now=NOON),
+}
+ERRORS = {error.__name__: error for error in (IllegalMove, AlreadyResolved, NotDue, LostLease)}
+# Who is refused, and why, or where the move leads. No run is ever stolen: what a person may do, he may not do to
+# a letter in `running` or `crashed`; and what is closed stays closed but for `redrive`, `archive` and `restore`.
+SQUARES = """
+              due       waiting   running     crashed     exhausted   given_up        completed       archived
+claim         retrying  NotDue    IllegalMove retrying    NotDue      AlreadyResolved AlreadyResolved AlreadyResolved
+claim_by_hand retrying  retrying  IllegalMove retrying    retrying    AlreadyResolved AlreadyResolved AlreadyResolved
+renew         LostLease LostLease retrying    retrying    LostLease   LostLease       LostLease       LostLease
+release       LostLease LostLease pending     pending     LostLease   LostLease       LostLease       LostLease
+succeed       LostLease LostLease completed   completed   LostLease   LostLease       LostLease       LostLease
+fail          LostLease LostLease pending     pending     LostLease   LostLease       LostLease       LostLease
+exhaust       LostLease LostLease exhausted   exhausted   LostLease   LostLease       LostLease       LostLease
+redrive       pending   pending   IllegalMove IllegalMove pending     pending         AlreadyResolved AlreadyResolved
+edit          pending   pending   IllegalMove IllegalMove exhausted   AlreadyResolved AlreadyResolved AlreadyResolved
+merge         pending   pending   retrying    retrying    exhausted   AlreadyResolved AlreadyResolved AlreadyResolved
+requeue       completed completed IllegalMove IllegalMove completed   AlreadyResolved AlreadyResolved AlreadyResolved
+resolve       completed completed IllegalMove IllegalMove completed   AlreadyResolved AlreadyResolved AlreadyResolved
+cancel        archived  archived  IllegalMove IllegalMove archived    AlreadyResolved AlreadyResolved AlreadyResolved
+give_up       exhausted exhausted IllegalMove IllegalMove exhausted   AlreadyResolved AlreadyResolved AlreadyResolved
+archive       archived  archived  IllegalMove IllegalMove archived    archived        archived        AlreadyResolved
+restore     IllegalMove IllegalMove IllegalMove IllegalMove IllegalMove AlreadyResolved AlreadyResolved pending
+"""
+_columns, *_rows = (line.split() for line in SQUARES.strip().splitlines())
+EXPECTED = [(row[0], standing, outcome) for row in _rows for standing, outcome in zip(_columns, row[1:], strict=True)]
+
+
+def name_of(row: str) -> str:
+    """The move that a row is about."""
+    return row.removesuffix("_by_hand").replace("_", " ")
+
+
+def test_the_squares_are_all_there() -> None:
+    """Every move in every standing, and every status among the standings."""
+    assert set(_columns) == set(STANDINGS)
+    assert [row[0] for row in _rows] == list(MOVES)
+    assert set(map(name_of, MOVES)) == set(Move)
+    assert {letter.status for letter in STANDINGS.values()} == set(DeadLetterStatus)
+
+
+@pytest.mark.parametrize(("move", "standing", "outcome"), EXPECTED, ids=lambda value: str(value))
+def test_a_square(move: str, standing: str, outcome: str) -> None:
+    """The move leads where it should, to a sound letter, or is refused by name; the letter given never changes."""
+    letter = STANDINGS[standing]
+    before = copy.deepcopy(letter)
+    if outcome not in ERRORS:
+        after = MOVES[move](letter)
+        assert after.status == outcome
+        assert violations(after) == []
+        assert after.updated_at > letter.updated_at
+    else:
+        with pytest.raises(IllegalMove) as caught:
+            MOVES[move](letter)
+        refusal = caught.value
+        assert type(refusal) is ERRORS[outcome]
+        assert (refusal.key, refusal.move) == ("wf_1", name_of(move))
+        assert refusal.move in str(refusal)
+        assert letter.status in str(refusal) or "already being retried" in str(refusal)
+        assert "'wf_1'" in str(refusal)
+    assert letter == before
+
+
+def test_the_table_says_what_the_moves_do() -> None:
+    """No row of it promises what no move does, and no move does what it does not promise."""
+    last = captured(retry_policy="immediate", max_retries=1)
+    by_hand = [
+        claimed(letter, manual=True, minutes=minutes) for letter in (exhausted, captured()) for minutes in (5, 0)
+    ]
+    thrice = [replace(claimed(letter), due_at=NOON, recoveries=2) for letter in (captured(), last)]
+    more = [claimed(last), *by_hand, *thrice]
+    seen: dict[DeadLetterStatus, dict[str, set[DeadLetterStatus]]] = {status: {} for status in DeadLetterStatus}
+    for letter in [*STANDINGS.values(), *more]:
+        for name, move in MOVES.items():
+            try:
+                after = move(letter)
+            except IllegalMove:
+                continue
+            seen[letter.status].setdefault(name_of(name), set()).add(after.status)
+
+    assert seen == {status: {move: set(goals) for move, goals in row.items()} for status, row in TABLE.items()}
+
+
+def test_a_refusal_says_how_a_closed_case_ended() -> None:
+    """So that nobody has to look it up."""
+    with pytest.raises(AlreadyResolved, match=r"letter 'wf_1' is exhausted and already resolved as permanently_failed"):
+        cancel(STANDINGS["given_up"], **BY)
+
+
+@pytest.mark.parametrize(("move", "standing"), [square[:2] for square in EXPECTED if square[2] not in ERRORS])
+def test_updated_at_never_goes_back(move: str, standing: str) -> None:
+    """R178: every move moves it, also on a machine whose clock is an hour behind."""
+    ahead = replace(STANDINGS[standing], updated_at=noon(60))
+
+    assert MOVES[move](ahead).updated_at > ahead.updated_at

@@ -1,0 +1,285 @@
+"""What people and new failures do to letters, T10 to T16; each with everything it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter import (
+    DeadLetter,
+    DeadLetterStatus,
+    Resolution,
+    ResolutionStatus,
+    Tallies,
+)
+from mahavishnu.model.lifecycle import (
+    EDITABLE,
+    archive,
+    cancel,
+    edit,
+    fail,
+    give_up,
+    merge,
+    redrive,
+    requeue,
+    resolve,
+    restore,
+)
+from mahavishnu.model.payload import Json
+
+from .letters import BY, IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
+
+PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
+due, exhausted, given_up = STANDINGS["due"], STANDINGS["exhausted"], STANDINGS["given_up"]
+
+
+@pytest.mark.parametrize("standing", ["waiting", "exhausted"])
+def test_redrive_gives_fresh_attempts(standing: str) -> None:
+    """T10: the whole budget again, the first run due now."""
+    letter = replace(STANDINGS[standing], max_retries=3, retry_count=2, total_attempts=2, recoveries=1)
+
+    assert redrive(letter, now=noon(3)) == made(
+        letter, status=PENDING, due_at=noon(3), retry_count=0, recoveries=0, exhausted_at=None
+    )
+
+
+def test_redrive_opens_what_was_given_up() -> None:
+    """The reopening is counted, so that the sums still hold; it can be exhausted, and given up, again."""
+    reopened = redrive(given_up, now=noon(3))
+
+    assert reopened.is_open
+    assert reopened.resolution == Resolution()
+    assert reopened.tallies == given_up.tallies.plus("reopened")
+    assert give_up(reopened, **BY).tallies == Tallies(exhausted=1, permanently_failed=2, reopened=1)
+
+
+def test_a_redriven_letter_has_its_whole_budget_again() -> None:
+    """T10: as many runs as the first time, with the same waits; attempts go on counting."""
+    letter, rounds = captured(max_retries=3), []
+    for number in range(2):
+        waits, now = [], letter.due_at
+        while letter.due_at is not None and now is not None:
+            waits.append((letter.due_at - now) / timedelta(minutes=1))
+            now = letter.due_at
+            letter = fail(claimed(letter), token=TOKEN, failure=failure(), now=now)
+        rounds.append(waits)
+        assert (letter.status, letter.retry_count, letter.tallies.exhausted) == (EXHAUSTED, 3, number + 1)
+        letter = redrive(letter, now=noon(60))
+
+    assert rounds == [[0, 2, 4], [0, 2, 4]]
+    assert letter.total_attempts == 6
+
+
+@pytest.mark.parametrize(("policy", "budget"), [("never", 0), ("never", 3), ("exponential", 0)])
+def test_redrive_runs_a_letter_once_that_is_not_retried(policy: str, budget: int) -> None:
+    """A person asked for it: it runs, and if it fails a person has to look again."""
+    redriven = redrive(captured(retry_policy=policy, max_retries=budget), now=NOON)
+
+    failed = fail(claimed(redriven), failure=failure(), **IN_TIME)
+
+    assert (failed.status, failed.due_at) == (EXHAUSTED, None)
+
+
+def test_edit_changes_what_was_named_and_nothing_else() -> None:
+    """R141, in one write."""
+    letter = captured()
+    changes: dict[str, Any] = {
+        "payload": Json.of({"a": 1}),
+        "labels": Json.of({"team": "x"}),
+        "repos": ("r",),
+        "max_retries": 9,
+        "priority": 7,
+        "depends_on": ("wf_0",),
+        "due_at": noon(30),
+        "retry_policy": "linear",
+    }
+
+    assert changes.keys() == EDITABLE.keys()
+    assert edit(letter, now=noon(3), **changes) == made(letter, **changes)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("exponential", "never", None),
+        ("exponential", "linear", noon(1)),  # what waits already keeps its date
+        ("never", "linear", noon(3 + 5)),
+        ("never", "immediate", noon(3)),
+    ],
+)
+def test_edit_of_the_policy_reschedules_only_what_has_to_be(before: str, after: str, expected: datetime | None) -> None:
+    """A date where one is needed, none where none may be."""
+    edited = edit(captured(retry_policy=before), now=noon(3), retry_policy=after)
+
+    assert (edited.status, edited.due_at) == (PENDING, expected)
+
+
+def test_edit_of_the_policy_leaves_an_exhausted_letter_alone() -> None:
+    """Only a redrive gives it a date."""
+    assert edit(exhausted, now=noon(3), retry_policy="immediate").due_at is None
+
+
+@pytest.mark.parametrize("field", ["status", "retry_count", "task_id", "entry_id", "tallies", "version", "nonsense"])
+def test_edit_refuses_what_only_the_machine_may_change(field: str) -> None:
+    """And says what can be edited."""
+    change: dict[str, Any] = {field: 1}
+    with pytest.raises(InvalidInput, match=rf"{field} of letter 'wf_1' cannot be edited; .*'max_retries'.* can"):
+        edit(captured(), now=NOON, **change)
+
+
+@pytest.mark.parametrize(
+    ("letter", "changes", "complaint"),
+    [
+        (captured(), {"max_retries": -1}, "retry_count lies from 0 to max_retries"),
+        (replace(captured(), retry_count=2, total_attempts=2), {"max_retries": 1}, "retry_count lies from 0"),
+        (exhausted, {"due_at": noon(1)}, "only a pending or retrying letter has a due date"),
+        (captured(), {"due_at": NAIVE}, "no time zone"),
+    ],
+)
+def test_edit_refuses_what_would_not_be_sound(letter: DeadLetter, changes: dict[str, Any], complaint: str) -> None:
+    """Naming the promise that would be broken."""
+    with pytest.raises(InvalidInput, match=complaint):
+        edit(letter, now=NOON, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"payload": {"a": 1}},
+        {"labels": {"team": "x"}},
+        {"repos": "one-repo"},
+        {"depends_on": ["wf_0"]},
+        {"priority": "high"},
+        {"max_retries": "3"},
+        {"due_at": "tomorrow"},
+        {"retry_policy": 5},
+    ],
+    ids=str,
+)
+def test_edit_refuses_values_of_the_wrong_type(changes: dict[str, Any]) -> None:
+    """The boundary is here: such a letter could be written, and not read again."""
+    with pytest.raises(InvalidInput):
+        edit(captured(), now=NOON, **changes)
+
+
+def test_merge_counts_the_failure_and_leaves_the_schedule() -> None:
+    """R039: one more occurrence, the latest error; dates, budget and status as they were."""
+    for letter in (captured(), claimed(captured()), exhausted):
+        problem = failure("the same again", noon(3))
+
+        assert merge(letter, problem, noon(3)) == made(
+            letter,
+            occurrences=2,
+            last_error="the same again",
+            failures=(problem,),
+            tallies=letter.tallies.plus("deduplicated"),
+        )
+
+
+def test_merge_keeps_the_first_failure_and_the_latest() -> None:
+    """However often it fails."""
+    letter = captured(failures=(failure("first"),))
+    for number in range(20):
+        letter = merge(letter, failure(f"again {number}"), noon(number))
+
+    assert letter.occurrences == 21
+    assert [each.message for each in letter.failures] == ["first", "again 16", "again 17", "again 18", "again 19"]
+
+
+Ending = Callable[..., DeadLetter]
+
+
+@pytest.mark.parametrize("standing", ["waiting", "exhausted"])
+@pytest.mark.parametrize(
+    ("ending", "status", "how", "moment", "tally"),
+    [
+        (requeue, COMPLETED, ResolutionStatus.REQUEUED, "completed_at", "requeued"),  # T11
+        (resolve, COMPLETED, ResolutionStatus.MANUALLY_RESOLVED, "completed_at", "manually_resolved"),  # T14
+        (cancel, ARCHIVED, ResolutionStatus.CANCELLED, "archived_at", "cancelled"),  # T15
+    ],
+)
+def test_a_person_ends_the_case(
+    standing: str, ending: Ending, status: DeadLetterStatus, how: ResolutionStatus, moment: str, tally: str
+) -> None:
+    """T11, T14, T15: who, when and why is on record, nothing waits any more, and it is counted once."""
+    letter = STANDINGS[standing]
+
+    assert ending(letter, now=noon(3), by="ada", notes="see #7") == made(
+        letter,
+        status=status,
+        resolution=Resolution(how, noon(3), "ada", "see #7"),
+        due_at=None,
+        tallies=letter.tallies.plus(tally),
+        dlq_retry_count=int(ending is requeue),
+        **{moment: noon(3)},
+    )
+
+
+@pytest.mark.parametrize("standing", ["waiting", "exhausted"])
+def test_giving_up_closes_as_permanently_failed(standing: str) -> None:
+    """T12, T13: exhausted and closed. Since when it was exhausted is not overwritten."""
+    letter = STANDINGS[standing]
+
+    assert give_up(letter, now=noon(3), by="system_max_retries", notes="Max DLQ retries (3) exceeded") == made(
+        letter,
+        status=EXHAUSTED,
+        resolution=Resolution(
+            ResolutionStatus.PERMANENTLY_FAILED, noon(3), "system_max_retries", "Max DLQ retries (3) exceeded"
+        ),
+        due_at=None,
+        exhausted_at=noon(3) if standing == "waiting" else NOON,
+        tallies=letter.tallies.plus("permanently_failed"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("standing", "how"),
+    [("waiting", ResolutionStatus.CANCELLED), ("exhausted", ResolutionStatus.PERMANENTLY_FAILED)],
+)
+def test_archiving_an_open_letter_ends_the_case(standing: str, how: ResolutionStatus) -> None:
+    """T16: as cancelled, or as permanently failed if it was exhausted; counted as archived, and as nothing else."""
+    letter = STANDINGS[standing]
+
+    assert archive(letter, now=noon(3), by="ada", notes="old") == made(
+        letter,
+        status=ARCHIVED,
+        resolution=Resolution(how, noon(3), "ada", "old"),
+        due_at=None,
+        archived_at=noon(3),
+        tallies=letter.tallies.plus("archived"),
+    )
+
+
+@pytest.mark.parametrize("standing", ["completed", "given_up"])
+def test_archiving_a_closed_letter_only_puts_it_away(standing: str) -> None:
+    """T16: how the case ended stays, and it is not counted a second time."""
+    letter = STANDINGS[standing]
+
+    assert archive(letter, now=noon(3), by="ada") == made(letter, status=ARCHIVED, archived_at=noon(3))
+
+
+def test_restore_takes_it_out_again() -> None:
+    """With fresh attempts, due now; that it was reopened is counted."""
+    letter = archive(exhausted, **BY)
+
+    assert restore(letter, now=noon(3)) == made(
+        letter,
+        status=PENDING,
+        resolution=Resolution(),
+        due_at=noon(3),
+        exhausted_at=None,
+        archived_at=None,
+        tallies=letter.tallies.plus("reopened"),
+    )
+
+
+def test_restore_forgets_that_it_was_completed() -> None:
+    """A letter that waits has not been completed at any time."""
+    restored = restore(archive(STANDINGS["completed"], **BY), now=noon(3))
+
+    assert (restored.completed_at, restored.archived_at, restored.is_open) == (None, None, True)

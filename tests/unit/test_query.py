@@ -1,0 +1,161 @@
+"""Queries: one value that says which records are meant."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from mahavishnu.model.errors import InvalidInput, InvalidQuery
+from mahavishnu.model.letter import DeadLetterStatus
+from mahavishnu.model.query import (
+    LONGEST_WORD,
+    MOST_WORDS,
+    SOONEST_FIRST,
+    AnyOf,
+    At,
+    Between,
+    Is,
+    Missing,
+    Not,
+    Query,
+    Sort,
+    letters,
+    words,
+)
+
+from .letters import NAIVE, NOON, noon
+from .strategies import texts
+
+
+def test_nothing_asked_for_is_everything_newest_first() -> None:
+    """R130."""
+    assert letters() == Query((), (Sort("created_at", descending=True),), 500)
+    assert letters(sort=SOONEST_FIRST).sort == (Sort("priority", descending=True), Sort("due_at"))  # R112
+
+
+@pytest.mark.parametrize(
+    ("argument", "field"),
+    [
+        ("status", "status"),
+        ("resolution", "resolution_status"),
+        ("category", "error_category"),
+        ("policy", "retry_policy"),
+        ("reason", "reason"),
+        ("namespace", "namespace"),
+        ("queue", "queue"),
+        ("fingerprint", "fingerprint"),
+        ("task_id", "task_id"),
+        ("repo", "repos"),
+    ],
+)
+def test_a_field_has_one_of_the_values(argument: str, field: str) -> None:
+    """One text is one value, not its letters; several are alternatives; none at all is none of the letters."""
+    asked: dict[str, Any] = {argument: "one"}
+    assert letters(**asked).where == (Is(field, ("one",)),)
+    asked = {argument: ["one", "two"]}
+    assert letters(**asked).where == (Is(field, ("one", "two")),)
+    asked = {argument: iter(())}
+    assert letters(**asked).where == (Is(field, ()),)
+
+
+def test_enum_members_are_values_too() -> None:
+    """They are texts."""
+    assert letters(status=DeadLetterStatus.PENDING).where == (Is("status", ("pending",)),)
+
+
+@pytest.mark.parametrize("argument", ["failed", "created", "updated"])
+def test_a_range_of_time_is_from_and_before(argument: str) -> None:
+    """Either end may be open; the instants are those that stores keep."""
+    local = noon(2).astimezone(timezone(timedelta(hours=5)))
+    field = f"{argument}_at"
+    asked: dict[str, Any] = {argument: (NOON, local)}
+    assert letters(**asked).where == (Between(field, at_least=NOON, below=noon(2)),)
+    assert letters(**{argument: (None, NOON)}).where == (Between(field, below=NOON),)  # type: ignore[arg-type]
+    assert letters(**{argument: (NOON, None)}).where == (Between(field, at_least=NOON),)  # type: ignore[arg-type]
+    assert letters(**{argument: (None, None)}).where == ()  # type: ignore[arg-type]
+
+
+def test_due_means_anyone_may_pick_it_up_at_that_instant() -> None:
+    """Up to and including; a partition is a part of the keys."""
+    assert letters(due=NOON).where == (Between("due_at", at_most=NOON),)
+    assert letters(partitions=range(64, 128)).where == (Between("partition", at_least=64, below=128),)
+
+
+def test_naive_times_are_refused() -> None:
+    """As everywhere."""
+    with pytest.raises(InvalidInput, match="no time zone"):
+        letters(due=NAIVE)
+    with pytest.raises(InvalidInput, match="no time zone"):
+        letters(failed=(NAIVE, None))
+
+
+def test_all_conditions_hold_together() -> None:
+    """In the order of the arguments' documentation; metadata by dotted paths, text by all of its words."""
+    query = letters(
+        status="pending", text="Timed out", metadata={"slos.max": 5, "vip": True}, sort=SOONEST_FIRST, limit=7
+    )
+
+    assert query == Query(
+        (
+            Is("status", ("pending",)),
+            Is("words", ("timed",)),
+            Is("words", ("out",)),
+            At("metadata", "slos.max", 5),
+            At("metadata", "vip", True),
+        ),
+        SOONEST_FIRST,
+        7,
+    )
+
+
+@pytest.mark.parametrize("text", ["", " \t\n", "???", "… !? ()"])
+def test_a_text_without_words_does_not_mean_everything(text: str) -> None:
+    """A bulk verb that was told a filter must not work on all letters."""
+    with pytest.raises(InvalidQuery, match=re.escape(f"there is no word in {text!r} that could be searched for")):
+        letters(text=text)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 10_001])
+def test_a_page_has_bounds(limit: int) -> None:
+    """The way on is told."""
+    with pytest.raises(InvalidQuery, match=f"a page holds 1 to 10000 records, not {limit}; page on with the cursor"):
+        Query(limit=limit)
+
+
+def test_a_query_knows_its_fields() -> None:
+    """Through every nesting, and those it sorts by."""
+    query = Query(
+        (Not(AnyOf((Is("a", (1,)), Not(Missing("b"))))), At("c", "x", 1), Between("d", at_least=1)), (Sort("e"),)
+    )
+
+    assert sorted(query.fields()) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_query_is_a_value() -> None:
+    """Equal ones are equal and hash alike: it can be a key, and is shown in an answer."""
+    assert letters(status="pending") == letters(status=["pending"])
+    assert hash(letters(status="pending", due=datetime(2026, 1, 1, tzinfo=UTC)))
+
+
+def test_words_are_what_a_text_search_compares() -> None:
+    """Distinct, lower case, in order; of any language; not the whole of an endless one."""
+    assert words("Größe ÜBER 10_000; größe", None, "été-über") == ("größe", "über", "10_000", "été")
+    assert words() == words("", "… !?") == ()
+    assert words("x" * 5000) == ("x" * LONGEST_WORD,)
+    assert len(words(" ".join(map(str, range(3000))))) == MOST_WORDS
+
+
+@given(text=texts)
+def test_a_text_is_found_by_its_own_words(text: str) -> None:
+    """What was indexed is what is asked for, all of it; what has no word is not asked for at all."""
+    try:
+        query = letters(text=text)
+    except InvalidQuery:
+        assert words(text) == ()
+        return
+    assert words(text) != ()
+    assert query.where == tuple(Is("words", (word,)) for word in words(text))

@@ -1,0 +1,332 @@
+"""Two letters under one key after an outage: nothing is lost and nothing is counted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import IllegalMove
+from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter, Tallies
+from mahavishnu.model.lifecycle import merge, violations
+from mahavishnu.model.reunion import Reunion, reunite
+
+from .letters import TOKEN, captured, claimed, failure, noon
+
+RETRYING = DeadLetterStatus.RETRYING
+
+
+def letter(entry_id: str, minute: float = 0, **fields: Any) -> DeadLetter:
+    """Captured so many minutes after noon."""
+    moment = noon(minute)
+    first = (failure(f"first of {entry_id}", moment),)
+    fitting = {"failures": first, "error": f"first of {entry_id}", "last_error": f"first of {entry_id}"}
+    moments = {"failed_at": moment, "created_at": moment, "updated_at": moment}
+    return captured(entry_id=entry_id, **{**fitting, **moments, **fields})
+
+
+def failed(start: DeadLetter) -> DeadLetter:
+    """One automatic retry further."""
+    assert start.due_at is not None
+    problem = failure(f"retry of {start.entry_id}", start.due_at)
+    return lifecycle.fail(claimed(start), token=TOKEN, failure=problem, now=start.due_at)
+
+
+def retried_by_hand(start: DeadLetter, times: int) -> DeadLetter:
+    """So many manual retries, each of which fails in its own way."""
+    for number in range(times):
+        problem = failure(f"no {number} of {start.entry_id}", noon(51 + number))
+        start = lifecycle.fail(claimed(start, manual=True), token=TOKEN, failure=problem, now=noon(51 + number))
+    return start
+
+
+STEPS: list[Callable[[DeadLetter], DeadLetter]] = [
+    lambda start: claimed(start, manual=True) if start.lease is None else start,
+    lambda start: lifecycle.release(start, token=TOKEN, now=noon(50)),
+    lambda start: lifecycle.fail(start, token=TOKEN, failure=failure("no", noon(51)), now=noon(51)),
+    lambda start: lifecycle.succeed(start, token=TOKEN, now=noon(52)),
+    lambda start: merge(start, failure("again", noon(53)), noon(53)),
+    lambda start: retried_by_hand(start, 4),
+    lambda start: lifecycle.give_up(start, now=noon(54), by="ada"),
+    lambda start: lifecycle.requeue(start, now=noon(55), by="ada"),
+    lambda start: lifecycle.archive(start, now=noon(56), by="ada"),
+    lambda start: lifecycle.redrive(start, now=noon(57)),
+]
+
+
+@st.composite
+def histories(draw: st.DrawFn, entry_id: str) -> DeadLetter:
+    """A letter after some moves, perhaps with a past."""
+    now = letter(entry_id, draw(st.integers(0, 3)), max_retries=draw(st.integers(0, 2)))
+    if draw(st.booleans()):
+        before = lifecycle.requeue(letter(f"before {entry_id}"), now=noon(1), by="ada")
+        now = lifecycle.next_generation(before, now)[1]
+    for step in draw(st.lists(st.sampled_from(STEPS), max_size=6)):
+        try:
+            now = step(now)
+        except IllegalMove:
+            continue
+    return now
+
+
+two_letters = st.tuples(histories("theirs"), histories("ours")).map(lambda two: (replace(two[0], version=(9,)), two[1]))
+
+
+def written(theirs: DeadLetter, reunion: Reunion) -> DeadLetter:
+    """What lives under the key afterwards, with a new version if it changed."""
+    if reunion.live is None:
+        return theirs
+    assert reunion.live.version == theirs.version  # written by CAS over what was read
+    return replace(reunion.live, version=(10,))
+
+
+# ------------------------------------------------------------------------------------------------------ the same entry
+
+
+def test_the_same_entry_twice_changes_nothing() -> None:
+    """The answer of its creation was lost, and it had landed."""
+    one = letter("one")
+
+    assert reunite(replace(one, version=(9,)), one) == Reunion()
+
+
+@given(two=st.tuples(histories("one"), histories("one")))
+def test_of_the_same_entry_theirs_stays(two: tuple[DeadLetter, DeadLetter]) -> None:
+    """Ours is frozen from before it was sent: whatever it says, others have gone on from it since, or nobody has."""
+    theirs, ours = two
+
+    assert reunite(replace(theirs, version=(9,)), ours) == Reunion()
+
+
+# --------------------------------------------------------------------------------------------------- two different ones
+
+
+def test_what_is_being_run_waits() -> None:
+    """Its outcome is written first."""
+    assert reunite(letter("theirs"), claimed(letter("ours"))) == Reunion(wait=True)
+
+
+def test_a_closed_one_of_theirs_is_succeeded_by_ours() -> None:
+    """As if ours had been captured there: the lineage goes on, theirs is in the history, its sums are on ours."""
+    theirs = replace(lifecycle.requeue(letter("theirs"), now=noon(1), by="ada"), version=(9,))
+    ours = letter("ours", 5)
+
+    reunion = reunite(theirs, ours)
+
+    assert reunion.former == FormerLetter.of(theirs)
+    assert reunion.live is not None
+    assert (reunion.live.entry_id, reunion.live.generation, reunion.live.previous_entry_id) == ("ours", 2, "theirs")
+    assert (reunion.live.dlq_retry_count, reunion.live.version) == (1, (9,))
+    assert reunion.live.tallies == Tallies(requeued=1)
+
+
+def test_a_closed_one_of_ours_goes_to_the_history() -> None:
+    """Theirs is open, and stays as it is, but for what ours adds to the sums: history counts for nothing."""
+    theirs = replace(claimed(failed(letter("theirs"))), absorbed=("once",), version=(9,))
+    before = lifecycle.requeue(letter("before"), now=noon(1), by="ada")
+    ours = lifecycle.archive(lifecycle.next_generation(before, letter("ours", 2))[1], now=noon(3), by="ada")
+
+    reunion = reunite(theirs, ours)
+
+    assert reunion.former == FormerLetter.of(ours)
+    assert reunion.live is not None
+    assert reunion.live == replace(
+        theirs,
+        generation=3,
+        absorbed=("once", "before", "ours"),
+        dlq_retry_count=1,
+        tallies=Tallies(retry_failed=1, requeued=1, archived=1),
+        updated_at=max(theirs.updated_at, ours.updated_at) + timedelta(milliseconds=1),
+    )
+    assert reunion.live.version == (9,)
+    assert reunite(reunion.live, ours) == Reunion()
+
+
+def test_two_open_ones_become_one() -> None:
+    """Theirs lives on with its schedule, lease and payload; what happened to both is on it."""
+    theirs = replace(claimed(failed(letter("theirs"))), version=(9,))
+    ours = merge(failed(letter("ours", 2)), failure("again", noon(30)), noon(30))
+
+    live = reunite(theirs, ours).live
+
+    assert live is not None
+    assert live == replace(
+        theirs,
+        occurrences=3,
+        total_attempts=3,
+        absorbed=("ours",),
+        tallies=Tallies(retry_failed=2, deduplicated=2),  # the merge, and that of two letters one is left
+        failures=(theirs.failures[0], *sorted([theirs.failures[1], *ours.failures], key=lambda each: each.at)),
+        last_error="again",
+        updated_at=live.updated_at,
+    )
+    assert live.updated_at > max(theirs.updated_at, ours.updated_at)
+    assert live.version == (9,)
+
+
+def test_the_last_error_is_that_of_the_latest_failure() -> None:
+    """Not that of the letter which was captured later."""
+    theirs = merge(letter("theirs", 0), failure("the latest", noon(20)), noon(20))
+    ours = letter("ours", 5)
+
+    live = reunite(theirs, ours).live
+
+    assert live is not None
+    assert live.last_error == live.failures[-1].message == "the latest"
+
+
+def test_the_first_error_is_that_of_the_first_failure() -> None:
+    """`error` and `failed_at` tell how it began."""
+    theirs, ours = letter("theirs", 5), letter("ours", 0)
+
+    live = reunite(theirs, ours).live
+
+    assert live is not None
+    assert (live.error, live.failed_at) == (live.failures[0].message, live.failures[0].at)
+
+
+def test_the_lineage_of_both_is_counted() -> None:
+    """C09: the limit on requeues binds over all of them, whether theirs is closed or open."""
+    theirs = lifecycle.requeue(letter("theirs"), now=noon(1), by="ada")
+    ours_before = lifecycle.requeue(letter("before", 2), now=noon(3), by="ada")
+    ours = lifecycle.next_generation(ours_before, letter("ours", 5))[1]
+
+    succeeded = reunite(theirs, ours).live
+    joined = reunite(lifecycle.next_generation(theirs, letter("open", 4))[1], ours).live
+
+    assert succeeded is not None and joined is not None
+    assert (succeeded.dlq_retry_count, succeeded.generation) == (2, 3)
+    assert (joined.dlq_retry_count, joined.generation) == (2, 3)  # two closed ones, and one for both open ones
+    assert violations(succeeded) == violations(joined) == []
+
+
+# ---------------------------------------------------------------------------------------------------- what always holds
+
+
+@given(two=two_letters)
+def test_nothing_is_lost(two: tuple[DeadLetter, DeadLetter]) -> None:
+    """Both letters are found afterwards, or one that counts for both; and what lives has the sums of both."""
+    theirs, ours = two
+    reunion = reunite(theirs, ours)
+    after = written(theirs, reunion)
+
+    if reunion.wait:
+        assert ours.status is RETRYING
+        assert (reunion.live, reunion.former) == (None, None)
+        return
+    both_open = theirs.is_open and ours.is_open
+    known = [after, *([reunion.former] if reunion.former else [])]
+    assert len(known) == (1 if both_open else 2)
+    assert sum(each.total_attempts for each in known) == theirs.total_attempts + ours.total_attempts
+    assert sum(each.occurrences for each in known) == theirs.occurrences + ours.occurrences
+    sums = theirs.tallies.joined(ours.tallies)
+    assert after.tallies == (sums.plus("deduplicated") if both_open else sums)
+    assert after.generation == theirs.generation + ours.generation - both_open
+    assert after.dlq_retry_count == theirs.dlq_retry_count + ours.dlq_retry_count
+    assert after.updated_at > theirs.updated_at
+    assert {failure for each in known for failure in each.failures} <= {*theirs.failures, *ours.failures}
+    assert len(after.failures) <= KEPT_FAILURES
+    assert after.is_open == (theirs.is_open or ours.is_open)
+    assert after.entry_id == ("theirs" if theirs.is_open else "ours")
+    absorbed = [*theirs.absorbed, *ours.absorbed]
+    assert {*absorbed, "ours" if theirs.is_open else "theirs"} == {*after.absorbed}
+    if reunion.former:
+        assert reunion.former == FormerLetter.of(ours if theirs.is_open else theirs)
+
+
+@given(two=two_letters)
+def test_of_sound_letters_sound_ones_are_made(two: tuple[DeadLetter, DeadLetter]) -> None:
+    """Above all: what lives was closed once for each time that one of both was opened. It keeps its key."""
+    theirs, ours = two
+    assert violations(theirs) == violations(ours) == []
+
+    reunion = reunite(theirs, ours)
+    after = written(theirs, reunion)
+
+    assert violations(after) == []
+    assert after.key == theirs.key
+    assert reunion.former is None or violations(reunion.former) == []
+
+
+@given(two=two_letters)
+def test_two_open_ones_count_the_same_either_way(two: tuple[DeadLetter, DeadLetter]) -> None:
+    """Only the schedule and the name are those of the one that was there."""
+    theirs, ours = two
+    assume(theirs.is_open and ours.is_open and RETRYING not in (theirs.status, ours.status))
+    there, back = reunite(theirs, ours).live, reunite(ours, theirs).live
+
+    assert there is not None and back is not None
+    assert (there.occurrences, there.total_attempts, there.tallies) == (
+        back.occurrences, back.total_attempts, back.tallies,
+    )  # fmt: skip
+    assert there.updated_at == back.updated_at
+    assert [each.at for each in there.failures] == [each.at for each in back.failures]
+
+
+def again(theirs: DeadLetter, ours: DeadLetter) -> None:
+    """A drain that died before it removed ours, and starts again."""
+    first = reunite(theirs, ours)
+    assume(not first.wait)
+    after = written(theirs, first)
+    second = reunite(after, ours)
+
+    assert written(after, second) == after
+    assert second.former in (None, first.former)  # its creation is refused: it is there
+
+
+@given(two=two_letters)
+def test_once_more_changes_nothing(two: tuple[DeadLetter, DeadLetter]) -> None:
+    """ADR 0006: repeating a step of the drain is harmless."""
+    theirs, ours = two
+    assume(not (theirs.is_open and ours.is_open))
+
+    again(theirs, ours)
+
+
+@given(two=two_letters)
+def test_once_more_changes_nothing_for_two_open_ones(two: tuple[DeadLetter, DeadLetter]) -> None:
+    """Neither occurrences nor attempts nor tallies are counted twice."""
+    theirs, ours = two
+    assume(theirs.is_open and ours.is_open)
+
+    again(theirs, ours)
+
+
+@pytest.mark.parametrize("first", [(), (failure("the same", noon(0)),)], ids=["no failures", "one failure"])
+def test_two_open_ones_are_joined_exactly_once(first: tuple[Any, ...]) -> None:
+    """Whatever is in them, and also if more failures came in between."""
+    theirs, ours = letter("theirs", failures=first), letter("ours", failures=first)
+    live = reunite(theirs, ours).live
+    assert live is not None, "ours is gone without having been counted"
+    for number in range(KEPT_FAILURES + 1):
+        live = merge(live, failure(f"later {number}", noon(number + 1)), noon(number + 1))
+
+    assert reunite(live, ours).live is None
+
+
+def test_failures_of_one_instant_keep_their_order() -> None:
+    """Theirs first: the same two letters always give the same one."""
+    for attempt in range(5):
+        theirs = letter("theirs", failures=tuple(failure(f"t{attempt}{number}") for number in range(2)))
+        ours = letter("ours", failures=tuple(failure(f"u{attempt}{number}") for number in range(3)))
+
+        live = reunite(theirs, ours).live
+
+        assert live is not None
+        assert live.failures == theirs.failures + ours.failures
+
+
+def test_the_joined_letter_is_newer_than_both() -> None:
+    """R178, whichever clock is ahead."""
+    theirs, ours = letter("theirs"), replace(letter("ours", 1), updated_at=noon(600))
+
+    live = reunite(theirs, ours).live
+
+    assert live is not None
+    assert live.updated_at == noon(600) + timedelta(milliseconds=1)
