@@ -243,7 +243,7 @@ def test_a_memoryview_with_gaps_is_bytes_too() -> None:
 
 def test_what_is_wide_is_not_deep() -> None:
     """Many small things side by side are no nesting."""
-    wide = [{"a": []}] * 150
+    wide: list[dict[str, list[int]]] = [{"a": []}] * 150
 
     assert Json.of(wide).value == wide
     assert depth(Json.of(wide).text) == 3

@@ -1,0 +1,33 @@
+"""The nested sections of the settings, and what they have in common with the top level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticKnownError
+
+
+class Section(BaseModel):
+    """Settings that belong together: immutable, no unknown keys, defaults are checked too."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """YAML reads `on` and `yes` as true, and pydantic reads true as 1."""
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is int:
+            raise PydanticKnownError("int_type")
+        return value
+
+
+class CircuitSettings(Section):
+    """When an adapter that keeps failing is left alone, and for how long."""
+
+    failure_threshold: int = Field(
+        default=5, ge=1, le=1000, description="Failures in a row after which an adapter's circuit breaker opens"
+    )
+    cooloff_seconds: int = Field(
+        default=60, ge=1, le=86400, description="How long an open breaker waits before it lets one probe through"
+    )
