@@ -36,7 +36,7 @@ from mahavishnu.model.letter import (
 from mahavishnu.model.payload import Json
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
-REMEMBERED = 20  # letters that became part of another one, or were succeeded by it
+REMEMBERED = 50  # letters that became part of another one, or were succeeded by it
 MAX_RECOVERIES = 3  # leases in a row that may run out before it counts as a failed attempt
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import TypeAlias
 
 from mahavishnu.model.clock import instant
@@ -109,12 +110,10 @@ def words(*texts: str | None) -> tuple[str, ...]:
     ('connection', 'reset', 'by', 'api', 'example')
     """
     found: dict[str, None] = {}
-    for text in texts:
-        for match in _WORD.finditer(text or ""):
-            found[match.group().lower()[:LONGEST_WORD]] = None
-            if len(found) == MOST_WORDS:
-                return tuple(found)
-    return tuple(found)
+    for text in dict.fromkeys(filter(None, texts)):  # the first and the last error are often the same
+        found |= dict.fromkeys(_WORD.findall(text.lower()))
+    kept = islice(found, MOST_WORDS)
+    return tuple(word if len(word) <= LONGEST_WORD else word[:LONGEST_WORD] for word in kept)
 
 
 Many: TypeAlias = "str | Iterable[str]"

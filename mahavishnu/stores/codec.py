@@ -356,6 +356,14 @@ LETTERS: Kind[DeadLetter] = Kind(
     decode=decoder(DeadLetter),
     versioned=_versioned,
     fields=FIELDS,
-    indexes=(("due_at",), ("created_at",), ("status", "created_at"), ("fingerprint",)),
+    indexes=(
+        ("due_at",),
+        ("created_at",),
+        ("status", "created_at"),
+        ("resolution_status", "created_at"),
+        ("fingerprint",),
+        ("task_id",),
+    ),
     reunite=_reunite,
+    due="due_at",
 )

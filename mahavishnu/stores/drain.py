@@ -61,61 +61,80 @@ async def _move(
 ) -> Drained:
     marked = await _mark(here, items)
     moving = list(marked.values())
+    stopped: StoreError | None = None
     try:
         results = await home.write([kind.versioned(held.record, None) for held in moving])
     except (StoreUnavailable, StoreMisconfigured) as problem:
-        results = [problem] * len(moving)
+        results, stopped = [problem] * len(moving), problem
+    was_certain = {held.key for held in items if not held.uncertain}
     arrived: list[Held[T]] = []
-    back: list[Held[T]] = []
-    total = Drained(waiting=len(items) - len(moving))
+    back: list[Held[T]] = []  # of these it is known that they have no twin
+    total = Drained(waiting=len(items) - len(moving), stopped=stopped)
     for held, result in zip(moving, results, strict=True):
         try:
             if result is None:
-                outcome = await _meet(kind, primary, home, held.record)
-                (back if outcome else arrived).append(held)
-                total += Drained(waiting=1 if outcome else 0)
+                waits = await _meet(kind, primary, home, held.record)
             elif isinstance(result, StoreError):
                 raise result
             else:
-                arrived.append(held)
+                waits = False
+            (back if waits else arrived).append(held)
+            total += Drained(waiting=int(waits))
         except (StoreUnavailable, StoreMisconfigured) as problem:
-            total += Drained(waiting=1, stopped=problem)
-            if not getattr(problem, "maybe_written", False):
+            total += Drained(waiting=1)
+            if held.key in was_certain and not getattr(problem, "maybe_written", False):
                 back.append(held)
         except StoreError as problem:
             log.error("the primary store refuses a record that is kept locally: %s", problem)
             total += Drained(waiting=1, refused=(problem,))
-            back.append(held)
+            if held.key in was_certain or await _is_free(home, held.key):
+                back.append(held)
     total += Drained(moved=sum(gone is True for gone in await here.remove(arrived)))
-    was_certain = {held.key for held in items if not held.uncertain}
-    await here.write([replace(held, uncertain=False) for held in back if held.key in was_certain])
+    await here.write([replace(held, uncertain=False) for held in back])
     return total
 
 
+async def _is_free(home: Collection[T], key: str) -> bool:
+    """Whether an earlier try that might have landed has not."""
+    try:
+        return await get_one(home, key) is None
+    except StoreError:
+        return False
+
+
 async def _mark(here: Collection[Held[T]], items: Sequence[Held[T]]) -> dict[str, Held[T]]:
-    """The items that nobody can change any more. One that changed in this moment is left for the next round."""
-    certain = [held for held in items if not held.uncertain]
-    marked = await here.write([replace(held, uncertain=True) for held in certain])
-    ours = [held for held in marked if held is not None and not isinstance(held, StoreError)]
-    return {held.key: held for held in [*ours, *(held for held in items if held.uncertain)]}
+    """The items that nobody but this round can change any more. One that changed just now is left for the next round.
+
+    Marked ones are written again too: of two processes that drain one local store, only one may take the mark off.
+    """
+    marked = await here.write([replace(held, uncertain=True) for held in items])
+    return {held.key: held for held in marked if held is not None and not isinstance(held, StoreError)}
 
 
-async def _meet(kind: Kind[T], primary: Store, home: Collection[T], ours: T) -> str | None:
-    """The primary has a record under this key: make one of the two. Returns why it has to wait, if it has to."""
+async def _meet(kind: Kind[T], primary: Store, home: Collection[T], ours: T) -> bool:
+    """The primary has a record under this key: make one of the two. True if it is another one and has to wait."""
     for _ in range(_TRIES):
         theirs = await get_one(home, ours.key)
         if theirs is None:
             if await write_one(home, kind.versioned(ours, None)) is not None:
-                return None
+                return False
             continue
         if kind.same(theirs, ours):
-            return None
+            return False
         outcome: Outcome[Any] = kind.reunite(theirs, ours) if kind.reunite else Outcome()
         if outcome.wait:
-            return "it is being run"
+            return True
         if outcome.former is not None:
-            history, former = outcome.former
-            await write_one(primary.collection(history), former)  # there already: an earlier try wrote it
+            await _keep_former(primary, *outcome.former)
         if outcome.live is None or await write_one(home, outcome.live) is not None:
-            return None
-    return "others keep changing it"
+            return False
+    raise StoreUnavailable(f"record {ours.key!r} is changed by others all the time", maybe_written=True)
+
+
+async def _keep_former(primary: Store, history: Kind[Any], former: Any) -> None:
+    """Write it into history. An earlier try may have done so, from a state that has changed since."""
+    past = primary.collection(history)
+    if await write_one(past, former) is None:
+        there = await get_one(past, former.key)
+        if there is not None and not history.same(there, former):
+            await write_one(past, history.versioned(former, there.version))

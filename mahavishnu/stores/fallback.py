@@ -66,6 +66,8 @@ class FallbackStore(OpenClose):
         return self._away
 
     async def open(self) -> None:
+        if self._watch is not None:
+            return
         await self.local.open()
         try:
             await self._open_primary()
@@ -83,8 +85,10 @@ class FallbackStore(OpenClose):
                 await self._watch
             self._watch = None
         if self._changes:  # what was asked for is finished first, whichever store it needs
-            self._at_rest = asyncio.Event()
+            self._at_rest = self._at_rest or asyncio.Event()
             await self._at_rest.wait()
+        self._at_rest = None
+        self._opened = False
         await self.primary.close()
         await self.local.close()
 
@@ -130,7 +134,8 @@ class FallbackStore(OpenClose):
                 for pair in list(self._pairs.values()):
                     total += await pair.drain()
             except StoreError as problem:
-                log.error("the local store does not answer: %s", problem)
+                log.error("the local store does not answer, what is in it waits: %s", problem)
+                self._away = None  # the primary does, and new records must not suffer
                 return Drained(stopped=problem)
             if total.stopped is not None:
                 self.lost_primary(total.stopped)

@@ -50,10 +50,12 @@ def held_kind(kind: Kind[T]) -> Kind[Held[T]]:
         encode,
         decode,
         versioned,
-        tuple(Field(field.name, field.type, _inside(field), field.derived) for field in kind.fields),
+        tuple(Field(each.name, each.type, _inside(each, each.name == kind.due), each.derived) for each in kind.fields),
         kind.indexes,
     )
 
 
-def _inside(field: Field[T]) -> Callable[[Held[T]], Any]:
+def _inside(field: Field[T], is_due: bool) -> Callable[[Held[T]], Any]:
+    if is_due:  # nobody can take it, so nobody may find it as something to take
+        return lambda held: None if held.uncertain else field.value(held.record)
     return lambda held: field.value(held.record)

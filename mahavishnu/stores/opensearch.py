@@ -25,9 +25,10 @@ from mahavishnu.stores import opensearch_query
 from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.opensearch_client import Client
-from mahavishnu.stores.opensearch_commit import GroupCommit, usable
+from mahavishnu.stores.opensearch_commit import GroupCommit
 from mahavishnu.stores.opensearch_errors import Refused, item_error
 from mahavishnu.stores.opensearch_index import Index, Settings
+from mahavishnu.stores.opensearch_operation import usable
 from mahavishnu.stores.opensearch_query import MOST_HITS
 from mahavishnu.stores.schema import Kind, T
 
@@ -181,15 +182,12 @@ class OpenSearchCollection(Generic[T]):
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)
-        size = min(query.limit + 1, MOST_HITS)  # one more tells whether there is another page
-        opensearch_query.search(self.kind, self.index.layout, query, after, size)
-        return await self._timed(query, partial(self._find, query, after, size))
+        return await self._timed(query, partial(self._find, query, after))
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         self.kind.check(query, *by, *sums, *spans)
-        opensearch_query.tally(self.kind, self.index.layout, query, by, sums, spans, None)
         return await self._timed(query, partial(self._tally, query, by, sums, spans))
 
     async def finish(self) -> None:
@@ -208,15 +206,17 @@ class OpenSearchCollection(Generic[T]):
             results.append(self.index.documents.read(hit) if hit["found"] else None)
         return results
 
-    async def _find(self, query: Query, after: Cursor | None, size: int) -> Page[T]:
+    async def _find(self, query: Query, after: Cursor | None) -> Page[T]:
+        size = min(query.limit + 1, MOST_HITS)  # one more tells whether there is another page
+        body = opensearch_query.search(self.kind, self.index.layout, query, after, size)
         snapshot = after.snapshot if after else None
         if snapshot is None:
             await self.index.refresh()
             snapshot = await self._take_snapshot() if after else None
-        hits, snapshot = await self._search(query, after, size, snapshot)
+        hits, snapshot = await self._search(body, snapshot)
         more = len(hits) > query.limit
         if size == query.limit == len(hits):  # the server gives no more at once
-            rest, snapshot = await self._search(query, Cursor(tuple(hits[-1]["sort"])), 1, snapshot)
+            rest, snapshot = await self._search({**body, "size": 1, "search_after": hits[-1]["sort"]}, snapshot)
             more = bool(rest)
         if not more and snapshot is not None:
             await self._drop_snapshot(snapshot)
@@ -233,11 +233,8 @@ class OpenSearchCollection(Generic[T]):
         following = Cursor(tuple(hits[query.limit - 1]["sort"]), snapshot) if more else None
         return Page(items, following, positions, tuple(corrupt))
 
-    async def _search(
-        self, query: Query, after: Cursor | None, size: int, snapshot: str | None
-    ) -> tuple[list[dict[str, Any]], str | None]:
+    async def _search(self, body: Mapping[str, Any], snapshot: str | None) -> tuple[list[dict[str, Any]], str | None]:
         """The hits, and the snapshot that they are from."""
-        body = opensearch_query.search(self.kind, self.index.layout, query, after, size)
         rest = self._client.timeout
         if snapshot is not None:
             start = time.monotonic()
@@ -270,11 +267,10 @@ class OpenSearchCollection(Generic[T]):
             log.debug("a snapshot of %s was left to expire: %s", self.index.name, problem)
 
     async def _tally(self, query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> Tally:
+        body = opensearch_query.tally(self.kind, self.index.layout, query, by, sums, spans)
         await self.index.refresh()
         cells: dict[tuple[Any, ...], Cell] = {}
-        after: Mapping[str, Any] | None = None
         while True:
-            body = opensearch_query.tally(self.kind, self.index.layout, query, by, sums, spans, after)
             answer = await self._client.ask("POST", f"/{self.index.name}/_search", body, _WHOLE)
             if not by:
                 count = answer["hits"]["total"]["value"]
@@ -285,9 +281,9 @@ class OpenSearchCollection(Generic[T]):
             for bucket in groups["buckets"]:
                 values = opensearch_query.group(self.kind, by, bucket["key"])
                 cells[values] = opensearch_query.cell(bucket["doc_count"], bucket, sums, spans)
-            after = groups.get("after_key")
-            if after is None or len(groups["buckets"]) < opensearch_query.BUCKETS:
+            if "after_key" not in groups or len(groups["buckets"]) < opensearch_query.BUCKETS:
                 return Tally(cells)
+            body["aggs"]["groups"]["composite"]["after"] = groups["after_key"]
 
     async def _read(self, request: Callable[[], Awaitable[R]]) -> R:
         """The answer to a read; where somebody has dropped the index, there is a new one, and nothing in it."""

@@ -8,6 +8,7 @@ import json
 import logging
 import ssl
 import time
+import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from io import BytesIO
@@ -102,6 +103,8 @@ class Client:
                 return await transport.perform_request(method, path, **request)
         except Exception as problem:
             trouble = understood(problem, self._where)
+        if self.repeats and isinstance(trouble, StoreUnavailable):
+            trouble.maybe_written = True  # this was the answer to its last try; an earlier one may have landed
         raise trouble  # out here, it does not drag the request along as its context
 
     async def ask(
@@ -227,6 +230,10 @@ class _Connection(AIOHttpConnection):
     ) -> Any:
         if body is not None and len(body) > LARGE_BODY:  # sent in pieces then, so that others get their turn
             body = BytesIO(body)
+        if self.session is None:
+            with warnings.catch_warnings():  # opensearch-py uses an option that newer versions of aiohttp ignore
+                warnings.simplefilter("ignore", DeprecationWarning)
+                await self._create_aiohttp_session()
         return await super().perform_request(method, url, params, body, *args, **more)
 
     def log_request_fail(self, method: str, full_url: str, *args: Any, **more: Any) -> None:

@@ -16,7 +16,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from json.encoder import encode_basestring_ascii
 from typing import Any, Generic
 
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
@@ -24,6 +23,7 @@ from mahavishnu.stores.opensearch_client import SHORTEST_TRY, insisting
 from mahavishnu.stores.opensearch_errors import Meaning, Refused, item_error, meaning
 from mahavishnu.stores.opensearch_index import Index
 from mahavishnu.stores.opensearch_mapping import STAMP
+from mahavishnu.stores.opensearch_operation import LONGEST_KEY, Call, Operation, usable
 from mahavishnu.stores.schema import T
 
 log = logging.getLogger(__name__)
@@ -31,97 +31,11 @@ UNDER_WAY = 2
 MOST_OPERATIONS = 500
 FEW_OPERATIONS = 50
 MOST_BYTES = 5_000_000
-LONGEST_KEY = 512
 _WHOLE_STORE = (StoreUnavailable, StoreMisconfigured)
 _ANSWER = ",".join(
     f"items.*.{part}"
     for part in ("status", "_seq_no", "_primary_term", "error.type", "error.reason", "error.caused_by.reason")
 )
-
-
-class Call:
-    """What one caller waits for."""
-
-    __slots__ = ("done", "left", "results", "since", "waiting")
-
-    def __init__(self, results: list[Any]) -> None:
-        self.results = results
-        self.waiting: deque[Operation] = deque()
-        self.left = 0
-        self.since = time.monotonic()
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-
-class Operation:
-    """One record on its way: created, replaced or removed."""
-
-    __slots__ = (
-        "_place",
-        "body",
-        "call",
-        "doubtful",
-        "key",
-        "plainly",
-        "record",
-        "removes",
-        "stamp",
-        "told",
-        "trouble",
-    )
-
-    def __init__(self, call: Call, place: int, record: Any, key: str, stamp: str, removes: bool) -> None:
-        self.call: Call | None = call
-        self._place = place
-        self.record = record
-        self.key = key
-        self.removes = removes
-        self.stamp = stamp
-        self.body = b""
-        self.plainly = True  # as a document that people can read, unless the server refuses it
-        self.doubtful = False  # it may have landed, but the answer was lost
-        self.told = False  # the server said once that its index is gone, or lacks a field
-        self.trouble: StoreError | None = None
-        call.waiting.append(self)
-        call.left += 1
-
-    def settle(self, result: Any) -> None:
-        """Tell the caller, once."""
-        if (call := self.call) is None:
-            return
-        self.call = None
-        call.results[self._place] = result
-        call.left -= 1
-        if not call.left and not call.done.done():
-            call.done.set_result(None)
-
-    def settle_stored(self, index: Index[Any], answer: Mapping[str, Any]) -> None:
-        version = (answer["_seq_no"], answer["_primary_term"])
-        self.settle(True if self.removes else index.kind.versioned(self.record, version))
-
-    def settle_lost(self) -> None:
-        self.settle(False if self.removes else None)
-
-    def settle_trouble(self, problem: StoreError) -> None:
-        """The store as a whole does not answer, or not any more. A new error for each: they gather traces."""
-        if isinstance(problem, StoreMisconfigured) and not self.doubtful:
-            self.settle(StoreMisconfigured(str(problem)))
-        else:
-            self.settle(StoreUnavailable(str(problem), maybe_written=self.doubtful))
-
-    def encode(self, index: Index[Any]) -> bool:
-        """Make its lines in a bulk; if that cannot be done, the operation has failed."""
-        version = self.record.version
-        verb = "delete" if self.removes else "create" if version is None else "index"
-        condition = "" if version is None else f',"if_seq_no":{version[0]},"if_primary_term":{version[1]}'
-        self.body = f'{{"{verb}":{{"_id":{encode_basestring_ascii(self.key)}{condition}}}}}\n'.encode()
-        if not self.removes:
-            try:
-                document = index.documents.written(self.record, self.key, self.stamp, plainly=self.plainly)
-            except Exception as problem:  # of a kind's own code, which must not hold up the other records
-                self.settle(ItemFailed(self.key, f"it cannot be encoded: {type(problem).__name__}: {problem}"))
-                return False
-            self.body = b"%s%s\n" % (self.body, document)
-        return True
 
 
 class _NotYet(Exception):
@@ -135,7 +49,7 @@ class GroupCommit(Generic[T]):
         self._index = index
         self._client = index.client
         self._calls: deque[Call] = deque()
-        self._waiting = 0
+        self._waiting = self._sent = 0
         self._under_way: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._answered = 0.0
@@ -191,6 +105,7 @@ class GroupCommit(Generic[T]):
         if self._loop is not loop:  # what was under way in another one has ended with it
             self._loop = loop
             self._under_way.clear()
+            self._sent = 0
         if len(self._under_way) < UNDER_WAY:
             self._under_way.add(loop.create_task(self._work()))
 
@@ -208,7 +123,11 @@ class GroupCommit(Generic[T]):
                 if self._calls:
                     self._start()
                 if operations:
-                    await self._deliver(operations)
+                    self._sent += 1
+                    try:
+                        await self._deliver(operations)
+                    finally:
+                        self._sent -= 1
         finally:
             # Not by a callback, which would come late: whoever writes meanwhile would wait for a task that has ended.
             self._under_way = {task for task in self._under_way if task is not asyncio.current_task()}
@@ -223,7 +142,7 @@ class GroupCommit(Generic[T]):
         batch: list[Operation] = []
         size = 0
         # Much at once is shared among the bulks: while OpenSearch works on one of them, we work on the other.
-        share = -(-self._waiting // (UNDER_WAY + 1 - len(self._under_way)))
+        share = -(-self._waiting // (UNDER_WAY - self._sent))
         most = min(max(share, FEW_OPERATIONS), MOST_OPERATIONS)
         while self._calls and len(batch) < most:
             waiting = self._calls[0].waiting
@@ -332,6 +251,8 @@ class GroupCommit(Generic[T]):
                 case Meaning.OUTDATED if not operation.told:
                     operation.told = True
                     at_once.append(operation)
+                case Meaning.OUTDATED if status == 404:
+                    operation.settle(StoreUnavailable(text, maybe_written=operation.doubtful))
                 case _ if status == 400 and operation.plainly and not operation.removes:
                     operation.plainly = False
                     at_once.append(operation)
@@ -394,8 +315,9 @@ class GroupCommit(Generic[T]):
                 operation.trouble = StoreUnavailable(str(problem))
                 operation.doubtful = True
             return True
+        self._index.note_written()  # what is found here may have landed since the last refresh
         for operation, document in zip(operations, answer["docs"], strict=True):
-            operation.doubtful = True
+            was_lost, operation.doubtful = operation.doubtful, True
             version = operation.record.version
             if not document["found"]:
                 if operation.removes:
@@ -404,7 +326,13 @@ class GroupCommit(Generic[T]):
                     operation.settle_lost()
             elif document["_source"].get(STAMP) == operation.stamp:
                 operation.settle_stored(self._index, document)
-            elif (document["_seq_no"], document["_primary_term"]) != version:
+            elif (document["_seq_no"], document["_primary_term"]) == version:
+                continue  # it has not landed, and still can
+            elif was_lost and not operation.removes and not (version is None and document["_version"] == 1):
+                # Somebody was first, or ours landed and was changed since; what was written only once tells.
+                text = f"record {operation.key!r}: the answer was lost, and others have written it since"
+                operation.settle(StoreUnavailable(text, maybe_written=True))
+            else:
                 operation.settle_lost()
         return False
 
@@ -418,14 +346,6 @@ class GroupCommit(Generic[T]):
             operation.trouble = problem
             operation.doubtful = operation.doubtful or problem.maybe_written
         return operations
-
-
-def usable(key: str) -> bool:
-    """Whether OpenSearch takes the key as a document's id."""
-    try:
-        return 0 < (len(key) if key.isascii() else len(key.encode())) <= LONGEST_KEY
-    except UnicodeEncodeError:
-        return False
 
 
 def _items(answer: Any) -> list[Any]:

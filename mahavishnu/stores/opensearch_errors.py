@@ -123,7 +123,7 @@ def _causes(problem: BaseException) -> Iterator[BaseException]:
         if isinstance(here, BaseException) and id(here) not in seen:
             seen.add(id(here))
             yield here
-            waiting += [here.__cause__, getattr(here, "info", None), getattr(here, "reason", None)]
+            waiting += [here.__cause__, *here.args, getattr(here, "info", None), getattr(here, "reason", None)]
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str:

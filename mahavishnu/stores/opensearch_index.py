@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Generic
 
-from mahavishnu.model.errors import StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.opensearch_client import Client, LoopBound
 from mahavishnu.stores.opensearch_document import Documents
 from mahavishnu.stores.opensearch_errors import Refused
-from mahavishnu.stores.opensearch_mapping import Layout, Plan, mapping, plan
+from mahavishnu.stores.opensearch_mapping import KEY, Layout, Plan, mapping, plan
 from mahavishnu.stores.schema import Kind, T
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +100,23 @@ class Index(Generic[T]):
                 await self.client.ask("PUT", f"/{self.name}/_mapping", found.extension, within=within)
             except Refused as problem:
                 raise StoreMisconfigured(f"the mapping of {self.name} cannot be extended: {problem}") from None
+            if KEY in found.extension.get("properties", {}):
+                await self._index_older_documents()
         self.layout = found.layout
         self.documents = Documents(self.kind, found.layout)
         self.ready = True
+
+    async def _index_older_documents(self) -> None:
+        """Have those that are there indexed by the new fields too, in the background; lists need the key of each."""
+        body = {
+            "query": {"bool": {"must_not": {"exists": {"field": KEY}}}},
+            "script": {"source": f"ctx._source.{KEY} = ctx._id"},
+        }
+        parameters = {"conflicts": "proceed", "wait_for_completion": "false"}
+        try:
+            await self.client.ask("POST", f"/{self.name}/_update_by_query", body, parameters)
+        except (Refused, StoreError) as problem:
+            log.warning("documents that were in %s before cannot all be listed: %s", self.name, problem)
 
     async def _is_readable(self) -> bool:
         try:

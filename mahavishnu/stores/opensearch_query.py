@@ -50,9 +50,8 @@ def tally(
     by: Sequence[str],
     sums: Sequence[str],
     spans: Sequence[str],
-    after: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The body of a search for the cells of a tally, or for those after a group. Raises InvalidQuery."""
+    """The body of a search for the cells of a tally. Raises InvalidQuery."""
     for names, types in ((by, _SORTABLE), (sums, (FieldType.INTEGER,)), (spans, (FieldType.DATE,))):
         for name in names:
             if kind.by_name[name].type not in types:
@@ -66,9 +65,7 @@ def tally(
     if not by:
         return {**body, "aggs": metrics} if metrics else body
     sources = [{str(i): {"terms": {"field": name, "missing_bucket": True}}} for i, name in enumerate(by)]
-    groups: dict[str, Any] = {"size": BUCKETS, "sources": sources}
-    if after is not None:
-        groups["after"] = after
+    groups = {"size": BUCKETS, "sources": sources}
     return {**body, "aggs": {"groups": {"composite": groups, "aggs": metrics}}}
 
 

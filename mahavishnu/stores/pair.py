@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
-from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.errors import InvalidQuery, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import Version
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor, Page, Result, Store, Tally
@@ -54,10 +54,12 @@ class PairCollection(Generic[T]):
             return await self._remove(records)
 
     async def get(self, keys: Sequence[str]) -> list[Result[T]]:
-        here: list[Result[Held[T]]] = [None] * len(keys) if self.drained else await self._here.get(keys)
+        here: list[Result[Held[T]]] = [None] * len(keys)
+        if not self.drained:
+            here = await self._local_get(keys)
         results: list[Result[T]] = [self._freed(held) if isinstance(held, Held) else held for held in here]
         # An uncertain copy says what was written; its twin in the primary, if there is one, says what became of it.
-        asked = [i for i, held in enumerate(here) if held is None or (isinstance(held, Held) and held.uncertain)]
+        asked = [index for index, held in enumerate(here) if not (isinstance(held, Held) and not held.uncertain)]
         if asked:
             twins: Sequence[Result[T]]
             try:
@@ -72,15 +74,21 @@ class PairCollection(Generic[T]):
         self.kind.check(query)
         home_after, here_after = _parts(after)
         # The local store first: a record that goes home meanwhile is then seen twice, never not at all.
-        held = await self._here.find(query, here_after) if self._has_local() else None
+        held = await self._local_find(query, here_after) if self._has_local() else None
         try:
             page = await self._ask(lambda: self._home.find(query, home_after))
         except StoreUnavailable as problem:
-            held = held or await self._here.find(query, here_after)
+            held = held or await self._local_find(query, here_after)
             return self._joined(query, Page(()), held, (home_after, here_after), self._only_local(problem))
         if held is None:
             return page
-        return self._joined(query, page, held, (home_after, here_after))
+        return self._joined(query, page, held, (home_after, here_after), held.degraded)
+
+    async def _local_find(self, query: Query, after: Cursor | None) -> Page[Held[T]]:
+        try:
+            return await self._here.find(query, after)
+        except StoreUnavailable as problem:
+            return Page((), degraded=f"the local store cannot be read: {problem}")
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
@@ -138,42 +146,54 @@ class PairCollection(Generic[T]):
         return _answered(results)
 
     async def _create(self, records: Sequence[T]) -> list[Result[T]]:
-        if not self.drained:
-            taken = await self._here.get([record.key for record in records])
-            free = [record for record, held in zip(records, taken, strict=True) if held is None]
+        # The caller may be cancelled at any moment, but a record must not be lost between the two stores.
+        return await asyncio.shield(asyncio.ensure_future(self._create_surely(records)))
+
+    async def _create_surely(self, records: Sequence[T]) -> list[Result[T]]:
+        async with self._pair.change():
+            if self.drained:
+                return await self._create_free(records)
+            # Where the local store cannot tell, the primary is asked: should there be two, they are reunited later.
+            taken = [isinstance(held, Held) for held in await self._local_get([record.key for record in records])]
+            free = [record for record, kept in zip(records, taken, strict=True) if not kept]
             created = iter(await self._create_free(free) if free else [])
-            return [
-                held if isinstance(held, StoreError) else None if held is not None else next(created) for held in taken
-            ]
-        return await self._create_free(records)
+            return [None if kept else next(created) for kept in taken]
+
+    async def _local_get(self, keys: Sequence[str]) -> list[Result[Held[T]]]:
+        """What is kept locally; trouble with the local store is said of each key, and must not hide the primary."""
+        try:
+            return await self._here.get(keys)
+        except StoreError as problem:
+            return [problem] * len(keys)
 
     async def _create_free(self, records: Sequence[T]) -> list[Result[T]]:
         if (away := self._pair.away) is not None:
-            return await self._keep(records, [away] * len(records))
+            # Whatever became of the request that found this out, these have not been sent.
+            return await self._keep(records, [StoreUnavailable(str(away))] * len(records))
+        lost: StoreError | None = None
         try:
             results = await self._home.write(records)
         except (StoreUnavailable, StoreMisconfigured) as problem:
-            results = [problem] * len(records)
+            results, lost = [problem] * len(records), problem
         kept = [index for index, result in enumerate(results) if _means_away(result)]
         if not kept:
             return results
         problems = [result for result in results if isinstance(result, StoreError) and _means_away(result)]
-        self._pair.lost_primary(problems[0])
-        # The caller may be cancelled now, but the record must not be lost between the two stores.
-        keeping = asyncio.ensure_future(self._keep([records[index] for index in kept], problems))
-        for index, result in zip(kept, await asyncio.shield(keeping), strict=True):
+        if lost is not None:
+            self._pair.lost_primary(lost)
+        for index, result in zip(kept, await self._keep([records[i] for i in kept], problems), strict=True):
             results[index] = result
         return results
 
     async def _keep(self, records: Sequence[T], problems: Sequence[StoreError]) -> list[Result[T]]:
-        uncertain = (isinstance(problem, StoreUnavailable) and problem.maybe_written for problem in problems)
-        held = [Held(record, doubt) for record, doubt in zip(records, uncertain, strict=True)]
+        doubts = [isinstance(problem, StoreUnavailable) and problem.maybe_written for problem in problems]
+        held = [Held(record, doubt) for record, doubt in zip(records, doubts, strict=True)]
         self._note_kept()
         try:
-            async with self._pair.change():
-                return self._all_freed(await self._here.write(held))
+            return self._all_freed(await self._here.write(held))
         except StoreError as problem:
-            return [problem] * len(records)
+            text = f"neither store takes it: {problems[0]}; locally: {problem}"
+            return [StoreUnavailable(text, maybe_written=doubt) for doubt in doubts]
         finally:
             self._note_kept()  # again: a drain may have looked before this write was there
 
@@ -234,6 +254,7 @@ class PairCollection(Generic[T]):
         )
         snapshot = page.next.snapshot if page.next else None
         twins = {record.key for record in page.items}
+        certain = {each.key for each in held.items if not each.uncertain}
         ends: list[Cursor | None] = list(before)
         left = [len(page.items), len(local)]
         items: list[T] = []
@@ -242,7 +263,8 @@ class PairCollection(Generic[T]):
             left[side] -= 1
             rest = sources[side][2]
             ends[side] = rest if rest and not left[side] else Cursor(place, None if side else snapshot)
-            if side == 0 or record.key not in twins:
+            # As in `get`: a record that certainly lives here hides another one, an uncertain one gives way.
+            if (record.key not in certain) if side == 0 else (record.key in certain or record.key not in twins):
                 items.append(record)
                 positions.append(tuple(ends))
         for side in (0, 1):  # a page of nothing but corrupt records has no last item to go on after
@@ -287,16 +309,20 @@ def _parts(after: Cursor | None) -> tuple[Cursor | None, Cursor | None]:
     """Where to go on in the primary and in the local store; a cursor of the primary alone leaves nothing local out."""
     if after is None:
         return None, None
-    if after.after and all(part is None or isinstance(part, Cursor) for part in after.after):
-        home, here = after.after
-        return home, here
-    return after, None
+    if not any(isinstance(part, Cursor) for part in after.after):
+        return after, None
+    if len(after.after) != 2 or not all(part is None or isinstance(part, Cursor) for part in after.after):
+        raise InvalidQuery("the cursor is not one of this list; leave it out to start at the beginning")
+    home, here = after.after
+    return home, here
 
 
 def _answered(results: list[R]) -> list[R]:
     """The results, unless nothing at all could be answered: then the store as a whole cannot."""
     if results and all(_means_away(result) for result in results):
-        first = results[0]
-        assert isinstance(first, StoreError)
-        raise first
+        first: Any = results[0]
+        if isinstance(first, StoreMisconfigured):
+            raise first
+        doubt = any(getattr(result, "maybe_written", False) for result in results)
+        raise StoreUnavailable(str(first), maybe_written=doubt)
     return results

@@ -89,7 +89,7 @@ class Kind(Generic[T]):
     JSON fields, which stores add in a shape that suits them; `decode` reads a whole parsed document, and raises
     CorruptRecord for a broken one. `versioned` puts a version on a record. `indexes` are the field lists worth an index
     where indexes cost something. `reunite` settles what two stores wrote under one key (without it the primary store's
-    record stays).
+    record stays). `due` names the field that says when anyone may pick a record up, if there is one.
     """
 
     name: str
@@ -100,6 +100,7 @@ class Kind(Generic[T]):
     fields: tuple[Field[T], ...]
     indexes: tuple[tuple[str, ...], ...] = ()
     reunite: Callable[[T, T], Outcome[T]] | None = field(default=None)
+    due: str | None = None
 
     @cached_property
     def by_name(self) -> Mapping[str, Field[T]]:

@@ -59,7 +59,7 @@ def open_store(
             from mahavishnu.stores.memory import MemoryStore
 
             if url not in ("memory:", "memory://"):
-                raise InvalidInput(f"{url!r} is not a store's URL; did you mean 'memory:'?")
+                raise InvalidInput(f"{masked(url)!r} is not a store's URL; did you mean 'memory:'?")
             return MemoryStore()
         case "sqlite":
             from mahavishnu.stores.sqlite import SQLiteStore
@@ -80,13 +80,20 @@ def masked(url: str) -> str:
 
     >>> masked("opensearchs://ann:secret@host:9200/x")
     'opensearchs://ann:***@host:9200/x'
+    >>> masked("sqlite:///letters.db")
+    'sqlite:///letters.db'
     """
-    return re.sub(r"(?<=://)([^/?#]*?:)?[^/?#]*(?=@)", lambda found: (found.group(1) or "") + "***", url)
+    scheme, _, rest = url.partition(":")
+    rest = re.sub(r"(?<==)[^&#]*", "***", rest.rpartition("@")[2]) if "@" in rest or "?" in rest else rest
+    if "@" not in url:
+        return f"{scheme}:{rest}"
+    user = url.partition("://")[2].partition("@")[0].partition(":")[0] if "://" in url else ""
+    return f"{scheme}://{user}:***@{rest}"
 
 
 def _sqlite_path(url: str) -> Path:
     if not url.startswith("sqlite:///") or url == "sqlite:///":
-        raise InvalidInput(f"{url!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db")
+        raise InvalidInput(f"{masked(url)!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db")
     return Path(unquote(url.removeprefix("sqlite:///"))).expanduser()
 
 
@@ -94,8 +101,9 @@ def _opensearch(url: str) -> tuple[list[str], dict[str, Any]]:
     shown, parts = masked(url), urlsplit(url)
     scheme = "https" if parts.scheme == "opensearchs" else "http"
     credentials, _, hosts = parts.netloc.rpartition("@")
-    if not hosts:
-        raise InvalidInput(f"{shown!r} names no host; write {parts.scheme}://host:9200")
+    if not hosts or "@" in parts.path + parts.query + parts.fragment:
+        hint = "; percent-encode /, ?, # and @ in user and password" if "@" in url else ""
+        raise InvalidInput(f"{shown!r} names no host; write {parts.scheme}://host:9200{hint}")
     options: dict[str, Any] = {}
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
         if name not in _OPENSEARCH_OPTIONS:
@@ -105,12 +113,14 @@ def _opensearch(url: str) -> tuple[list[str], dict[str, Any]]:
         try:
             options[name] = _truth(text) if name == "verify" else _OPENSEARCH_OPTIONS[name](text)
         except ValueError:
-            raise InvalidInput(f"{shown!r}: {text!r} is no value for {name!r}") from None
+            raise InvalidInput(f"{shown!r} has no usable value for {name!r}") from None
     if prefix := parts.path.strip("/"):
         options["prefix"] = prefix
     if credentials:
         user, _, password = credentials.partition(":")
-        options |= {"user": unquote(user), "password": unquote(password)}
+        options["user"] = unquote(user)
+        if password:
+            options["password"] = unquote(password)
     return [f"{scheme}://{host}" for host in hosts.split(",")], options
 
 

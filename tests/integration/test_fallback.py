@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from mahavishnu.model import lifecycle
-from mahavishnu.model.errors import ItemFailed, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query, letters
 from mahavishnu.stores.base import Cursor, get_one, scan, write_one
@@ -458,3 +458,147 @@ async def test_merging_again_after_a_crash_does_not_count_twice(two: Two) -> Non
         await two.store.drain()
     await two.comes_back()
     assert (await two.at_home())["a"].occurrences == 2
+
+
+@dataclass
+class Sibling:
+    """Another process's pair over the same two stores."""
+
+    store: FallbackStore
+    primary: FaultyStore
+
+
+async def sibling(two: Two) -> Sibling:
+    primary = FaultyStore(two.primary.inner)
+    return Sibling(FallbackStore(primary, two.local.inner, clock=two.clock), primary)
+
+
+async def test_of_two_processes_that_drain_only_the_marks_owner_takes_it_off(two: Two) -> None:
+    two.primary.faults.unavailable()
+    await two.letters.write([make_letter(task_id="a")])
+    two.primary.faults.clear()
+    other = await sibling(two)
+    mine = two.primary.faults.hold("write")
+    draining = asyncio.create_task(two.store.drain())
+    await mine.reached()  # marked by this process, not created yet
+    theirs = two.local.inner.collection(HELD)
+    removing = other.primary.faults.hold("write", after=True)
+    others = asyncio.create_task(other.store.drain())
+    await removing.reached()  # the other one has created it, and not removed it yet
+    two.primary.faults.item_unavailable("write", times=1)
+    mine.release()
+    await draining
+    (held,) = await theirs.get(["a"])
+    assert isinstance(held, Held)
+    assert held.uncertain, "it lives in the primary: nobody may take the copy"
+    removing.release()
+    await others
+    assert await two.kept() == {}
+    assert set(await two.at_home()) == {"a"}
+
+
+async def test_an_uncertain_copy_that_turns_out_to_be_another_letter_can_be_worked_on(two: Two) -> None:
+    two.primary.faults.unavailable()
+    mine = await write_one(two.letters, make_letter(task_id="a"))
+    assert mine is not None
+    now = two.clock.now()
+    claimed = lifecycle.claim(mine, owner="w", token="t", until=now + timedelta(minutes=5), now=now)
+    assert await write_one(two.letters, claimed) is not None
+    two.primary.faults.clear()
+    two.primary.faults.before("write", _lose, times=1)
+    await two.store.drain()
+    assert (await two.kept())["a"].uncertain
+    await two.primary.inner.collection(LETTERS).write([make_letter(task_id="a")])  # another process captured it
+    await two.store.drain()
+    assert not (await two.kept())["a"].uncertain
+    current = await get_one(two.letters, "a")
+    assert current is not None
+    assert await write_one(two.letters, lifecycle.succeed(current, token="t", now=now)) is not None
+
+
+async def test_an_uncertain_copy_that_the_primary_refuses_is_not_frozen_for_ever(two: Two) -> None:
+    two.primary.faults.before("write", _lose, times=1)
+    await two.letters.write([make_letter(task_id="a")])
+    assert (await two.kept())["a"].uncertain
+    two.primary.faults.item_failed("write", keys={"a"})
+    await two.store.drain()
+    assert not (await two.kept())["a"].uncertain
+
+
+async def test_uncertain_letters_are_not_offered_as_due(two: Two) -> None:
+    two.primary.faults.before("write", _lose, times=1)
+    await two.letters.write([make_letter(task_id=f"u{number}") for number in range(5)])
+    two.primary.faults.unavailable()
+    await two.letters.write([make_letter(task_id="certain")])
+    page = await two.letters.find(letters(due=two.clock.now(), limit=5))
+    assert [letter.key for letter in page.items] == ["certain"]
+    assert len((await two.letters.find(letters())).items) == 6
+
+
+async def test_a_broken_local_store_does_not_keep_the_primary_away(two: Two) -> None:
+    two.primary.faults.unavailable()
+    await two.letters.write([make_letter(task_id="kept")])
+    two.primary.faults.clear()
+    two.local.faults.unavailable()
+    await two.store.drain()
+    assert await write_one(two.letters, make_letter(task_id="new")) is not None
+    assert set(await two.at_home()) == {"new"}
+    page = await two.letters.find(letters())
+    assert [letter.key for letter in page.items] == ["new"]
+    assert page.degraded
+    assert (await two.letters.get(["new"]))[0] is not None
+    two.local.faults.clear()
+    await two.store.drain()
+    assert set(await two.at_home()) == {"kept", "new"}
+
+
+async def test_when_neither_store_takes_it_the_doubt_is_told(two: Two) -> None:
+    two.primary.faults.answer_lost("write")
+    two.local.faults.unavailable("write")
+    with pytest.raises(StoreUnavailable) as lost:
+        await two.letters.write([make_letter(task_id="a")])
+    assert lost.value.maybe_written
+
+
+async def test_one_record_that_the_primary_cannot_take_does_not_send_the_others_away(two: Two) -> None:
+    two.primary.faults.unavailable()
+    await two.letters.write([make_letter(task_id=key) for key in ("stuck", "fine")])
+    two.primary.faults.clear()
+    two.primary.faults.item_unavailable("write", keys={"stuck"})
+    await two.store.drain()
+    assert two.store.away is None
+    assert set(await two.at_home()) == {"fine"}
+    assert await write_one(two.letters, make_letter(task_id="new")) is not None
+    assert "new" in await two.at_home()
+
+
+async def test_it_can_be_closed_and_opened_again_and_closed_twice_at_once(two: Two) -> None:
+    await asyncio.gather(two.store.close(), two.store.close())
+    await two.store.open()
+    await two.store.open()
+    assert two.store.away is None
+    assert await write_one(two.letters, make_letter(task_id="a")) is not None
+    assert set(await two.at_home()) == {"a"}
+
+
+async def test_get_and_find_show_the_same_letter_of_a_key(two: Two) -> None:
+    await two.letters.write([make_letter(task_id="a")])
+    two.primary.faults.unavailable()
+    mine = await write_one(two.letters, make_letter(task_id="a"))
+    assert mine is not None
+    now = two.clock.now()
+    claimed = lifecycle.claim(mine, owner="w", token="t", until=now + timedelta(minutes=5), now=now)
+    await two.letters.write([claimed])
+    await two.comes_back()
+    page = await two.letters.find(letters())
+    (got,) = await two.letters.get(["a"])
+    assert [each.entry_id for each in page.items] == [mine.entry_id]
+    assert isinstance(got, DeadLetter)
+    assert got.entry_id == mine.entry_id
+
+
+async def test_a_cursor_of_something_else_is_refused(two: Two) -> None:
+    with pytest.raises(InvalidQuery):
+        await two.letters.find(letters(), Cursor((Cursor(("a",)),)))
+    with pytest.raises(InvalidQuery):
+        Cursor.parse("eyJ4IjogMX0")

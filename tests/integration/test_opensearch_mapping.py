@@ -186,6 +186,25 @@ async def test_an_older_index_is_extended_and_used_as_it_is(server: Server) -> N
     assert list(server.request("GET", "/_mapping")) == [server.index], "no other index was made"
 
 
+async def test_what_an_older_index_held_can_be_listed_and_asked_for(server: Server) -> None:
+    server.make({"dynamic": True, **properties(task_id="keyword", status="keyword")})
+    old = {f"old{number}" for number in range(30)}
+    lines = [line for key in sorted(old) for line in ({"index": {"_id": key}}, {"status": "pending"})]
+    server.request("POST", "/_bulk?refresh=true", *lines)
+    async with server.store() as store:
+        while server.search({"term": {"status.keyword": "pending"}}) != old:
+            pass  # the server works on it in the background
+        collection = store.collection(LETTERS)
+        seen: list[str] = []
+        page = await collection.find(Query(limit=7))
+        while True:
+            seen += [problem.key for problem in page.corrupt]  # type: ignore[attr-defined]
+            if page.next is None:
+                break
+            page = await collection.find(Query(limit=7), page.next)
+        assert seen == sorted(old)
+
+
 async def test_an_index_made_by_hand_from_the_documentation_works(server: Server) -> None:
     """Its `task` and `metadata` are ordinary objects, which payloads would make grow: they are kept beside them."""
     server.make(properties(**DOCUMENTED))

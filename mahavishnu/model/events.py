@@ -1,0 +1,45 @@
+"""What happened, said after it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from mahavishnu.model.letter import DeadLetter
+
+
+class EventName(StrEnum):
+    """Everything that is told."""
+
+    CAPTURED = "dlq.captured"
+    MERGED = "dlq.merged"
+    REOPENED = "dlq.reopened"
+    SKIPPED = "dlq.skipped"
+    RETRY_STARTED = "dlq.retry.started"
+    RETRY_SUCCEEDED = "dlq.retry.succeeded"
+    RETRY_FAILED = "dlq.retry.failed"
+    EXHAUSTED = "dlq.exhausted"
+    RECOVERED = "dlq.recovered"
+    RELEASED = "dlq.released"
+    STALE_CLAIM = "dlq.stale_claim"
+    REDRIVEN = "dlq.redriven"
+    EDITED = "dlq.edited"
+    RESOLVED = "dlq.resolved"
+    ARCHIVED = "dlq.archived"
+    CLEARED = "dlq.cleared"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened to one letter. `detail` never holds payload."""
+
+    name: EventName
+    at: datetime
+    letter: DeadLetter | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+Listener = Callable[[Event], object]

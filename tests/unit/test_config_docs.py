@@ -1,0 +1,62 @@
+"""The settings file that is shipped and the reference page say what the model says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from mahavishnu.core.config import MahavishnuSettings, field_paths
+from mahavishnu.core.config_shape import allowed, fields, type_at, variable
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ROOT / "settings/mahavishnu.yaml"
+REFERENCE = ROOT / "docs/reference-settings.md"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An empty directory and home, so that nobody's own settings are read."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def reference() -> list[str]:
+    """The rows of the table as they have to be."""
+    return [
+        f"| `{'.'.join(keys)}` | `{variable(keys)}` | `{json.dumps(field.default)}` "
+        f"| {allowed(type_at(MahavishnuSettings, keys))} | {field.description} |"
+        for keys, field in fields(MahavishnuSettings)
+    ]
+
+
+def test_the_shipped_file_gives_every_default() -> None:
+    """Whoever starts from it starts from the defaults, and sees all there is."""
+    shipped = MahavishnuSettings.load(SHIPPED)
+
+    assert shipped.model_dump() == MahavishnuSettings.load().model_dump()
+    assert tuple(shipped.origins()) == field_paths()
+    assert {key for key, origin in shipped.origins().items() if not origin.startswith(str(SHIPPED))} == set()
+
+
+def test_the_shipped_file_explains_every_key() -> None:
+    """In the line above it, in the words of the model."""
+    lines = SHIPPED.read_text(encoding="utf-8").splitlines()
+    above = {line.strip().partition(":")[0]: lines[at - 1].strip() for at, line in enumerate(lines) if ": " in line}
+
+    for keys, field in fields(MahavishnuSettings):
+        assert above[keys[-1]] == f"# {field.description}"
+
+
+def test_the_reference_has_every_setting() -> None:
+    """If this fails after a change of the model, put these rows into the table."""
+    rows = re.findall(r"^\| `.*$", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert rows == reference(), "\n".join(["", *reference()])
+
+
+def test_every_setting_has_a_description() -> None:
+    """A reference without one would be a list of names."""
+    assert all(field.description for _, field in fields(MahavishnuSettings))

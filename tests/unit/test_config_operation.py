@@ -1,0 +1,201 @@
+"""Showing, checking and reloading the settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahavishnu.core.config import MahavishnuSettings, field_paths
+from mahavishnu.core.config_check import check
+from mahavishnu.core.config_reload import Reloader
+
+FILE = Path("settings/mahavishnu.yaml")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty directory and home, so that nobody's own settings are read."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    FILE.parent.mkdir()
+    return tmp_path
+
+
+def test_every_setting_is_described_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, with variable and range; plain values that JSON can hold."""
+    FILE.write_text("dlq_max_size: 300\ndlq_store_headers:\n  Authorization: abc\n")
+    monkeypatch.setenv("MAHAVISHNU_CIRCUIT__COOLOFF_SECONDS", "7")
+    settings = MahavishnuSettings.load(dlq_category_max_retries={"network": 1}, plugin_directory="p", redact_keys=["a"])
+    described = {setting.key: setting for setting in settings.describe()}
+
+    assert tuple(described) == field_paths()
+    assert (described["dlq_max_size"].value, described["dlq_max_size"].origin) == (300, f"{FILE}:1")
+    assert described["dlq_max_size"].allowed == "a whole number from 100 to 100000"
+    assert described["dlq_max_size"].variable == "MAHAVISHNU_DLQ_MAX_SIZE"
+    assert described["dlq_store_headers"].value == {"Authorization": "***"}
+    assert described["dlq_store_headers"].origin == f"{FILE}:3"
+    assert described["circuit.cooloff_seconds"].origin == "MAHAVISHNU_CIRCUIT__COOLOFF_SECONDS"
+    assert described["circuit.failure_threshold"].origin == "default"
+    assert (described["dlq_category_max_retries"].value, described["plugin_directory"].value) == ({"network": 1}, "p")
+    assert (described["redact_keys"].value, described["redact_keys"].origin) == (["a"], "argument")
+    assert settings.read_from is not None
+    assert settings.read_from.path == FILE.absolute()
+
+
+def test_a_password_is_masked_and_its_absence_shown() -> None:
+    """So that one sees whether there is one."""
+    described = {setting.key: setting.value for setting in MahavishnuSettings.load(dlq_store_password="x").describe()}
+
+    assert described["dlq_store_password"] == "***"
+    assert MahavishnuSettings.load().origins()["dlq_store_password"] == "default"
+    assert next(s.value for s in MahavishnuSettings.load().describe() if s.key == "dlq_store_password") is None
+
+
+def test_sound_settings_have_nothing_to_report() -> None:
+    """With and without a file."""
+    report = check()
+
+    assert (report.ok, report.problems, report.warnings) == (True, (), ())
+    assert report.settings == MahavishnuSettings.load()
+
+
+def test_unusable_settings_are_a_report_too() -> None:
+    """`config check` shows all of it and never a traceback."""
+    FILE.write_text("dlq_max_size: 5\nx: 1\n")
+    report = check()
+
+    assert not report.ok
+    assert report.settings is None
+    assert [line.split(": ")[0] for line in report.problems] == [f"{FILE}:1", f"{FILE}:2"]
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"dlq_store_url": "memory:x"}, "dlq_store_url: 'memory:x' is not a store's URL; did you mean 'memory:'?"),
+        ({"dlq_store_url": "sqlite:x.db"}, "dlq_store_url: 'sqlite:x.db' names no file; write "),
+        ({"dlq_store_url": "opensearchs://search?ca=no.pem"}, "dlq_store_url: there is no no.pem"),
+        (
+            {"dlq_store_url": "opensearchs://search?verfy=0"},
+            "dlq_store_url: 'opensearchs://search?verfy=0' has the unk",
+        ),
+        ({"plugin_directory": "nowhere"}, "plugin_directory: nowhere is no directory"),
+        ({"classifier_rules": "no.yaml"}, "classifier_rules: there is no file no.yaml"),
+    ],
+)
+def test_what_cannot_work_is_a_problem(values: dict[str, Any], problem: str) -> None:
+    """Although each value is one that the settings allow."""
+    (found,) = check(**values).problems
+
+    assert found.startswith(f"argument: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("values", "warning"),
+    [
+        ({"dlq_store_url": "opensearch://search:9200,localhost"}, "letters go to search unencrypted; use opensearchs:"),
+        (
+            {"dlq_store_url": "opensearchs://ann:hunter2@search"},
+            "a password in a URL ends up in logs and process lists",
+        ),
+        ({"dlq_store_url": "opensearchs://search?verify=false"}, "whoever answers is trusted, because certificates"),
+        ({"dlq_store_url": "opensearchs://search", "dlq_local_url": "none"}, "failures that happen while OpenSearch"),
+        ({"dlq_store_url": "opensearchs://search", "dlq_local_url": "memory:"}, "letters kept in memory are lost"),
+        ({"dlq_store_url": "memory:"}, "letters kept in memory are lost when the program ends"),
+        ({"dlq_store_url": "opensearchs://search", "dlq_store_user": "ann"}, "user and password are only used toge"),
+        ({"dlq_store_password": "hunter2"}, "has no effect, because the store is not an OpenSearch"),
+        ({"dlq_enabled": False}, "failed workflows are not kept"),
+        ({"dlq_strategy": "disabled"}, "failed workflows are not kept"),
+        ({"dlq_default_retry_policy": "linear"}, "only counts for captured failures if dlq_automatic_policy is "),
+        ({"redact_keys": ["*"]}, "'*' masks the whole payload"),
+    ],
+)
+def test_what_may_surprise_is_a_warning(values: dict[str, Any], warning: str) -> None:
+    """One line, with its key; it keeps nothing from starting."""
+    report = check(**values)
+    (found,) = report.warnings
+
+    assert found.split(": ")[0] == "argument" or found.split(": ")[0] == "default"
+    assert found.split(": ", 2)[2].startswith(warning)
+    assert "hunter2" not in found
+    assert report.ok
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"dlq_store_url": "opensearch://localhost:9200,127.0.0.1,[::1]:9200,os.localhost"},
+        {"dlq_store_url": "opensearchs://search", "dlq_store_user": "ann", "dlq_store_password": "x"},
+        {"dlq_default_retry_policy": "linear", "dlq_automatic_policy": "default"},
+    ],
+)
+def test_what_is_fine_is_not_warned_of(values: dict[str, Any]) -> None:
+    """Warnings that are usually wrong are not read."""
+    assert check(**values).warnings == ()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes are a matter of POSIX")
+def test_a_password_in_a_file_that_all_can_read() -> None:
+    """Is worth a warning; the environment is not the file's fault."""
+    FILE.write_text("dlq_store_url: opensearchs://search\ndlq_store_user: ann\ndlq_store_password: hunter2\n")
+    FILE.chmod(0o644)
+    (found,) = check().warnings
+    assert found.startswith(f"{FILE}:3: dlq_store_password: is written in {FILE}, which other users")
+    FILE.chmod(0o600)
+    assert check().warnings == ()
+
+
+def test_reloading_tells_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """File and environment are read again, arguments stay."""
+    FILE.write_text("dlq_retry_interval_seconds: 60\ndlq_max_size: 300\n")
+    reloader = Reloader(MahavishnuSettings.load(dlq_max_size=200))
+    assert reloader.reload().changed == ()
+    FILE.write_text("dlq_max_size: 400\ndlq_retry_interval_seconds: 10\ncircuit: {cooloff_seconds: 9}\n")
+    monkeypatch.setenv("MAHAVISHNU_DLQ_STORE_PASSWORD", "x")
+    settings, changed, error = reloader.reload()
+
+    assert set(changed) == {"dlq_retry_interval_seconds", "circuit.cooloff_seconds", "dlq_store_password"}
+    assert (settings.dlq_retry_interval_seconds, settings.dlq_max_size, error) == (10, 200, None)
+    assert reloader.settings is settings
+    assert settings.origins()["dlq_retry_interval_seconds"] == f"{FILE}:2"
+
+
+def test_a_broken_file_leaves_the_running_settings_alone() -> None:
+    """The error stays visible until a reload succeeds."""
+    FILE.write_text("dlq_max_size: 300\n")
+    running = MahavishnuSettings.load()
+    reloader = Reloader(running)
+    for content in ("dlq_max_size: [", "dlq_max_size: 5", "dlq_max_sise: 300"):
+        FILE.write_text(content)
+        settings, changed, error = reloader.reload()
+        assert settings is running is reloader.settings
+        assert (changed, running.dlq_max_size) == ((), 300)
+        assert error is reloader.error is not None
+        assert str(error).startswith(f"{FILE}:1: ")
+    FILE.write_text("dlq_max_size: 301\n")
+    assert reloader.reload().changed == ("dlq_max_size",)
+    assert reloader.error is None
+
+
+def test_a_file_that_is_gone_is_no_return_to_the_defaults() -> None:
+    """An editor may just be replacing it; and a missing mount must not change the store."""
+    FILE.write_text("dlq_max_size: 300\n")
+    reloader = Reloader(MahavishnuSettings.load())
+    FILE.unlink()
+    reloaded = reloader.reload()
+
+    assert reloaded.settings.dlq_max_size == 300
+    assert str(reloaded.error) == f"{FILE}: there is no such file"
+
+
+def test_a_file_that_was_made_later_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where it was looked for at first, wherever the program has gone since."""
+    reloader = Reloader(MahavishnuSettings())
+    FILE.write_text("dlq_max_size: 300\n")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+
+    assert reloader.reload().changed == ("dlq_max_size",)

@@ -1,0 +1,72 @@
+"""A store from a URL, and URLs that people may see."""
+
+from __future__ import annotations
+
+import pytest
+
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.opensearch import OpenSearchStore
+from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.stores.urls import masked, open_store
+
+SECRETS = [
+    "opensearch://ann:{}@host:9200",
+    "opensearch://ann:se/{}@host",
+    "opensearch://ann:se#{}@host",
+    "opensearch://ann:se?{}@host",
+    "opensearch:ann:{}@host",
+    "opensearch://host?password={}",
+    "opensearch://host?timeout={}",
+    "opensearch://host?verify={}",
+    "memory://ann:{}@x",
+    "sqlite://ann:{}@x",
+    "redis://ann:{}@x",
+]
+
+
+@pytest.mark.parametrize("url", SECRETS)
+def test_no_message_and_no_mask_shows_a_secret(url: str) -> None:
+    given = url.format("s3cret")
+    assert "s3cret" not in masked(given)
+    try:
+        store = open_store(given)
+    except InvalidInput as problem:
+        assert "s3cret" not in str(problem)
+    else:
+        assert "s3cret" not in repr(store)
+
+
+def test_a_mask_keeps_what_is_no_secret() -> None:
+    assert masked("opensearchs://ann:pw@host:9200/x?ca=/etc/ca.pem") == "opensearchs://ann:***@host:9200/x?ca=***"
+    assert masked("sqlite:///letters.db") == "sqlite:///letters.db"
+    assert masked("memory:") == "memory:"
+
+
+def test_each_kind_of_store() -> None:
+    assert isinstance(open_store("memory:"), MemoryStore)
+    assert isinstance(open_store("sqlite:///letters.db"), SQLiteStore)
+    pair = open_store("opensearch://one:9200,two:9200/mine", local="sqlite:////tmp/local.db", user="ann", password="x")
+    assert isinstance(pair, FallbackStore)
+    assert isinstance(pair.primary, OpenSearchStore)
+    assert repr(pair.primary) == "OpenSearchStore('http://one:9200', 'http://two:9200', prefix='mine')"
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("opensearch://host?timout=3", "did you mean 'timeout'"),
+        ("opensearch://host?nonsense=3", "known are"),
+        ("opensearch://", "names no host"),
+        ("opensearch://host?timeout=soon", "no usable value for 'timeout'"),
+        ("opensearch://host?verify=perhaps", "no usable value for 'verify'"),
+        ("sqlite://letters.db", "sqlite:///relative.db"),
+        ("sqlite:///", "names no file"),
+        ("memory:x", "did you mean 'memory:'"),
+        ("redis://host", "no kind of store"),
+    ],
+)
+def test_what_is_wrong_is_said(url: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        open_store(url)
