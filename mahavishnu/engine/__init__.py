@@ -1,0 +1,1 @@
+"""How due letters are retried: one attempt as a pipeline, and the processor that runs many."""

@@ -1,0 +1,140 @@
+"""One attempt, as a pipeline of named steps over one value: guard, call, judge, settle, emit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from mahavishnu.adapters.base import PythonAdapter, Workflow
+from mahavishnu.model import lifecycle
+from mahavishnu.model.attempt import Attempt, current_attempt
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.errors import LostLease, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter, Failure
+from mahavishnu.stores.base import Collection, get_one, write_one
+
+DEFAULT_ADAPTER = "llamaindex"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a classifier says about a failure, as far as an attempt needs it."""
+
+    category: str
+    retry_in: timedelta | None = None
+    hopeless: bool = False  # said by somebody who knows: no automatic retry can help
+
+
+class Judge(Protocol):
+    """Describes and classifies what a run raised or answered."""
+
+    def __call__(self, error: BaseException | str, at: datetime) -> tuple[Failure, Ruling]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: with `failure` or without."""
+
+    result: Any = None
+    failure: Failure | None = None
+    ruling: Ruling | None = None
+
+    @property
+    def success(self) -> bool:
+        return self.failure is None
+
+
+def adapter_of(letter: DeadLetter) -> str:
+    """The adapter that runs the letter's task."""
+    task = letter.task
+    name = task.get("adapter") if isinstance(task, Mapping) else None
+    return name if isinstance(name, str) and name else DEFAULT_ADAPTER
+
+
+def complaint(result: Any) -> str | None:
+    """What a result says about its own failure; None if it does not say that it failed."""
+    if not isinstance(result, Mapping):
+        return None
+    if result.get("status") not in ("failed", "error") and result.get("success", True) is not False:
+        return None
+    error = result.get("error") or result.get("errors") or result.get("message")
+    return str(error) if error else f"the run answered {dict(result)!r}"[:500]
+
+
+async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, limit_seconds: float | None) -> Outcome:
+    """Call the task and judge how it ended. Cancellation is no outcome: it passes through.
+
+    A sync callback runs in a thread, so that it cannot stop the others; past the limit it is counted as failed, but
+    nothing can interrupt a thread.
+    """
+    token = current_attempt.set(attempt)
+    started = clock.monotonic()
+    result: Any = None
+    error: Exception | str | None
+    try:
+        async with asyncio.timeout(limit_seconds) as limit:
+            result = await PythonAdapter(callback).run(attempt.letter.task, list(attempt.letter.repos))
+            error = complaint(result)
+    except Exception as problem:
+        late = limit.expired()
+        error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds") if late else problem
+    finally:
+        current_attempt.reset(token)
+    if error is None:
+        return Outcome(result)
+    failure, ruling = judge(error, clock.now())
+    owner = attempt.letter.lease.owner if attempt.letter.lease else None
+    seconds = round(clock.monotonic() - started, 3)
+    return Outcome(result, replace(failure, duration_seconds=seconds, processor=owner), ruling)
+
+
+def settled(letter: DeadLetter, token: str, outcome: Outcome, now: datetime) -> DeadLetter:
+    """The letter after the run. Raises LostLease if the run no longer owns it."""
+    if outcome.failure is None:
+        return lifecycle.succeed(letter, token=token, now=now)
+    if outcome.ruling is not None and outcome.ruling.hopeless:
+        return lifecycle.exhaust(letter, token=token, failure=outcome.failure, now=now)
+    retry_in = outcome.ruling.retry_in if outcome.ruling else None
+    return lifecycle.fail(letter, token=token, failure=outcome.failure, now=now, retry_in=retry_in)
+
+
+Change = Callable[[DeadLetter], DeadLetter]
+
+
+async def write_through(
+    letters: Collection[DeadLetter],
+    letter: DeadLetter,
+    change: Change,
+    pause: Callable[[int], Awaitable[object]],
+    patience: int,
+) -> DeadLetter | None:
+    """Apply `change` to the letter as it is now, for as long as it takes; None if the run no longer owns it.
+
+    A lost compare-and-set is read again and decided again under the lease's token. While the store is away it is tried
+    again, `patience` times with a `pause` in between: work that was paid for is not lost to a blink of the store. Then
+    StoreUnavailable is raised, and the lease runs out by itself.
+    """
+    current: DeadLetter | None = letter
+    wanted: DeadLetter | None = None
+    tries = 0
+    while True:
+        try:
+            if current is None:
+                current = await get_one(letters, letter.key)
+                if current is None or current == wanted:  # removed meanwhile, or written although no answer came
+                    return current
+            wanted = change(current)
+            written = await write_one(letters, wanted)
+            if written is not None:
+                return written
+        except LostLease:
+            return None
+        except StoreUnavailable:
+            tries += 1
+            if tries > patience:
+                raise
+            await pause(tries)
+        current = None

@@ -1,0 +1,94 @@
+"""Bringing a failure into the store: create the letter, merge into the open one, or start the next generation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mahavishnu.engine.room import Room
+from mahavishnu.model import lifecycle
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.errors import QueueFull, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter, Failure, FormerLetter
+from mahavishnu.stores.base import Collection, get_one, write_one
+
+_TRIES = 50  # lost races for one letter before it is called an outage
+
+
+class How(StrEnum):
+    """What became of a failure."""
+
+    CREATED = "created"
+    MERGED = "merged"
+    REOPENED = "reopened"
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The letter as it is stored now, and how the failure came into it."""
+
+    letter: DeadLetter
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What capturing needs: where letters and their history are, and how much room is left."""
+
+    letters: Collection[DeadLetter]
+    history: Collection[FormerLetter]
+    room: Room
+    clock: Clock
+
+    async def capture(self, fresh: DeadLetter, failure: Failure) -> Captured:
+        """Store the failure. `fresh` is the letter it would make; an open letter of the same key takes it in instead.
+
+        Raises QueueFull if a new letter would be one too many, and what the store raises.
+        """
+        try:
+            await self.room.reserve(fresh.task_id)
+        except QueueFull:
+            if (merged := await self._merged(fresh.key, failure)) is not None:  # that needs no room
+                return merged
+            raise
+        stored: Captured | None = None
+        try:
+            stored = await self._stored(fresh, failure)
+        finally:
+            if stored is None or stored.how is How.MERGED:
+                self.room.unused()
+            else:
+                self.room.used()
+        return stored
+
+    async def _stored(self, fresh: DeadLetter, failure: Failure) -> Captured:
+        for _ in range(_TRIES):
+            if (created := await write_one(self.letters, fresh)) is not None:
+                return Captured(created, How.CREATED)
+            if (merged := await self._merged(fresh.key, failure)) is not None:
+                return merged
+            former = await get_one(self.letters, fresh.key)
+            if former is None or former.is_open:
+                continue
+            before, successor = lifecycle.next_generation(former, fresh)
+            await write_one(self.history, before)  # there already: somebody else is about to do the same
+            if (reopened := await write_one(self.letters, successor)) is not None:
+                return Captured(reopened, How.REOPENED)
+        raise _unlucky(fresh.key)
+
+    async def _merged(self, key: str, failure: Failure) -> Captured | None:
+        """The open letter with one more occurrence; None if there is no open letter."""
+        for _ in range(_TRIES):
+            current = await get_one(self.letters, key)
+            if current is None or not current.is_open:
+                return None
+            merged = await write_one(self.letters, lifecycle.merge(current, failure, self.clock.now()))
+            if merged is not None:
+                return Captured(merged, How.MERGED)
+        raise _unlucky(key)
+
+
+def _unlucky(key: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"letter {key!r} was changed by others {_TRIES} times in a row while a failure was captured"
+    )

@@ -1,0 +1,110 @@
+"""A person's moves: on one letter, or on everything that a query means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import Collection, Cursor, get_one, write_one
+
+Change = Callable[[DeadLetter], DeadLetter]
+_TRIES = 50
+
+
+async def move(letters: Collection[DeadLetter], key: str, change: Change) -> DeadLetter | None:
+    """Read the letter, change it, write it; again if somebody else got there first. None if there is no such letter.
+
+    Raises what `change` raises, and StoreUnavailable.
+    """
+    for _ in range(_TRIES):
+        letter = await get_one(letters, key)
+        if letter is None:
+            return None
+        moved = await write_one(letters, change(letter))
+        if moved is not None:
+            return moved
+    raise StoreUnavailable(f"letter {key!r} was changed by others {_TRIES} times in a row")
+
+
+@dataclass(slots=True)
+class BulkResult:
+    """What a bulk verb did, letter by letter: `done` went through, `refused` says why not.
+
+    With `dry_run` nothing was written, and `done` is what would go through. `left` tells that the cap ended it before
+    everything was seen; `degraded` that not everything could be seen.
+    """
+
+    dry_run: bool
+    done: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    left: bool = False
+    degraded: str | None = None
+
+    @property
+    def matched(self) -> int:
+        return len(self.done) + len(self.refused)
+
+
+async def move_many(
+    letters: Collection[DeadLetter],
+    query: Query,
+    change: Change,
+    *,
+    everything: bool = False,
+    dry_run: bool = False,
+    cap: int | None = None,
+    moved: Callable[[DeadLetter], object] = lambda letter: None,
+) -> BulkResult:
+    """Make the move with every letter that the query means now, one result for each.
+
+    Raises InvalidInput for a query without a condition, unless `everything` says that this is meant.
+    """
+    if not query.where and not everything:
+        raise InvalidInput("this would change every letter: give a filter, or say that you mean everything")
+    result, after = BulkResult(dry_run), None
+    seen: set[str] = set()
+    while True:
+        page = await letters.find(query, after)
+        result.degraded = result.degraded or page.degraded
+        fresh = [letter for letter in page.items if letter.key not in seen]
+        if cap is not None and len(seen) + len(fresh) > cap:
+            fresh, result.left = fresh[: cap - len(seen)], True
+        seen.update(letter.key for letter in fresh)
+        await _move_page(letters, fresh, change, result, moved)
+        result.refused.update({getattr(problem, "key", "?"): str(problem) for problem in page.corrupt})
+        if page.next is None or result.left:
+            return result
+        after = Cursor(page.next.after, page.next.snapshot)
+
+
+async def _move_page(
+    letters: Collection[DeadLetter],
+    page: list[DeadLetter],
+    change: Change,
+    result: BulkResult,
+    moved: Callable[[DeadLetter], object],
+) -> None:
+    changed: list[DeadLetter] = []
+    for letter in page:
+        try:
+            changed.append(change(letter))
+        except MahavishnuError as problem:
+            result.refused[letter.key] = str(problem)
+    if result.dry_run:
+        result.done += [letter.key for letter in changed]
+        return
+    for letter, written in zip(changed, await letters.write(changed), strict=True):
+        try:
+            if isinstance(written, StoreError):
+                raise written
+            again = written or await move(letters, letter.key, change)  # somebody was quicker: look again
+            if again is None:
+                raise IllegalMove(letter.key, "change", "gone", "it was removed meanwhile")
+        except MahavishnuError as problem:
+            result.refused[letter.key] = str(problem)
+        else:
+            result.done.append(letter.key)
+            moved(again)

@@ -1,0 +1,397 @@
+"""The retry processor: finds due letters, takes leases on them, runs them, and writes down how it went.
+
+It never waits for one letter in order to look after another: a hanging run takes one of the places, not the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from mahavishnu.adapters.base import Workflow
+from mahavishnu.engine import attempt as steps
+from mahavishnu.engine.attempt import Judge, Outcome, adapter_of, write_through
+from mahavishnu.engine.breaker import Breakers
+from mahavishnu.model import lifecycle
+from mahavishnu.model.attempt import Attempt
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.errors import IllegalMove, StoreError
+from mahavishnu.model.events import Event, EventName, Listener
+from mahavishnu.model.ids import PARTITIONS, document_key, new_token
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.query import SOONEST_FIRST, Sort, letters
+from mahavishnu.stores.base import Collection
+
+R = TypeVar("R")
+log = logging.getLogger(__name__)
+_MOST_AHEAD = 1000  # letters claimed before there is a place to run them
+_FOUND = 2000  # due letters looked up at once
+_OLDEST_EVERY = 4  # every so many look-ups go by age alone, so that low priority is not starved
+_PATIENCE = 8  # tries to write an outcome while the store is away
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much, how long, how often."""
+
+    concurrency: int = 50
+    run_seconds: float | None = 3600.0
+    lease_seconds: float = 300.0
+    interval_seconds: float = 60.0
+    grace_seconds: float = 30.0
+    polls: bool = True
+    wakes: bool = True
+
+
+@dataclass(slots=True)
+class _Held:
+    """A letter on which this processor holds a lease."""
+
+    letter: DeadLetter
+    token: str
+    running: asyncio.Task[Outcome] | None = None
+    lost: bool = False
+
+
+class Processor:
+    """Runs due letters with `callback` until it is stopped. `tell` hears of everything after it was written."""
+
+    def __init__(
+        self,
+        collection: Collection[DeadLetter],
+        callback: Workflow,
+        judge: Judge,
+        *,
+        owner: str,
+        clock: Clock,
+        limits: Limits | None = None,
+        breakers: Breakers | None = None,
+        tell: Listener = lambda event: None,
+        partitions: Callable[[], range] = lambda: range(PARTITIONS),
+    ) -> None:
+        self.limits = limits or Limits()
+        self.breakers = breakers or Breakers()
+        self.counts: Counter[str] = Counter()
+        self.owner = owner
+        self._letters = collection
+        self._callback = callback
+        self._judge = judge
+        self._clock = clock
+        self._tell_listener = tell
+        self._partitions = partitions
+        self._found: deque[DeadLetter] = deque()
+        self._ready: deque[_Held] = deque()
+        self._held: dict[str, _Held] = {}
+        self._runs: set[asyncio.Task[None]] = set()
+        self._writes: set[asyncio.Task[Any]] = set()
+        self._ahead = self.limits.concurrency
+        self._lookups = 0
+        self._awake = asyncio.Event()
+        self._stopping = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it looks for due letters by itself."""
+        return bool(self._tasks)
+
+    def start(self) -> None:
+        """Begin to look for due letters, now and then every `interval_seconds`. Starting twice is starting once."""
+        if not self._tasks:
+            self._stopping = False
+            self._tasks = [
+                asyncio.create_task(self._loop(), name="mahavishnu processor"),
+                asyncio.create_task(self._keep_leases(), name="mahavishnu leases"),
+            ]
+
+    def wake(self) -> None:
+        """Something may be due now: look at once."""
+        if self.limits.wakes:
+            self._awake.set()
+
+    async def stop(self) -> None:
+        """Take nothing more, let the runs end for `grace_seconds`, then give back what has not ended, unused."""
+        self._stopping = True
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._tasks = []
+        self._found.clear()
+        waiting, self._ready = list(self._ready), deque()
+        await asyncio.gather(*(self._give_back(held) for held in waiting))
+        if self._runs:
+            grace = asyncio.create_task(self._clock.sleep(self.limits.grace_seconds))
+            ended = asyncio.create_task(asyncio.wait(self._runs))
+            await asyncio.wait({grace, ended}, return_when=asyncio.FIRST_COMPLETED)
+            grace.cancel()
+            for run in list(self._runs):
+                run.cancel()
+            await asyncio.gather(ended, *self._runs, return_exceptions=True)
+        await asyncio.gather(*self._writes, return_exceptions=True)
+
+    async def cycle(self) -> int:
+        """Run everything that is due now and wait for it: one round, for tests and for `--once`. Returns how many."""
+        started, until = 0, self._clock.now()
+        while True:
+            taken = await self._fill(until)
+            started += taken
+            if not taken and not self._runs:
+                return started
+            if self._runs:
+                await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
+
+    async def run_claimed(self, claimed: DeadLetter, token: str) -> tuple[DeadLetter | None, Outcome]:
+        """Run a letter that the caller has claimed and write down how it went; no letter if the lease was lost."""
+        held = _Held(claimed, token)
+        self._held[claimed.key] = held
+        try:
+            return await self._run(held)
+        finally:
+            self._held.pop(claimed.key, None)
+
+    async def _loop(self) -> None:
+        troubled = False
+        while True:
+            self._awake.clear()
+            try:
+                taken = await self._fill(self._clock.now())
+                if troubled:
+                    log.warning("the processor goes on")
+                troubled = False
+            except StoreError as problem:
+                if not troubled:  # once, not in every round of an outage
+                    log.warning("the processor cannot reach the letters and tries again: %s", problem)
+                taken, troubled = 0, True
+            except Exception:
+                log.exception("the processor stumbled and goes on")
+                taken = 0
+            if not taken:
+                await self._rest()
+
+    async def _rest(self) -> None:
+        """Until something may have changed: a wake-up, a free place while more is known to be due, or the interval."""
+        waits: set[asyncio.Task[object]] = {asyncio.create_task(self._awake.wait())}
+        if self.limits.polls:
+            waits.add(asyncio.create_task(self._clock.sleep(self.limits.interval_seconds)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _fill(self, now: datetime) -> int:
+        """Claim as many due letters as there is room for. Returns how many of them are running or will be."""
+        room = self._ahead - len(self._held)
+        if room <= 0 or self._stopping:
+            return 0
+        if not self._found:
+            self._found.extend(await self._due(now))
+        chosen: dict[str, tuple[DeadLetter, str]] = {}
+        while self._found and len(chosen) < room:
+            letter = self._found.popleft()
+            if letter.key not in self._held and letter.key not in chosen:
+                token = new_token()
+                until = self._clock.now() + timedelta(seconds=self.limits.lease_seconds)
+                with contextlib.suppress(IllegalMove):
+                    claim = lifecycle.claim(letter, owner=self.owner, token=token, until=until, now=now)
+                    chosen[letter.key] = claim, token
+        if not chosen:
+            return 0
+        taken = 0
+        results = await self._letters.write([letter for letter, _ in chosen.values()])
+        for (_, token), result in zip(list(chosen.values()), results, strict=True):
+            if isinstance(result, DeadLetter):
+                self._took(result, token)
+                taken += 1
+            elif result is None:
+                self.counts["conflicts"] += 1
+            else:
+                log.warning("a due letter could not be claimed: %s", result)
+        # Letters that end faster than they can be claimed are claimed in larger portions, up to a bound.
+        hungry = not self._ready and taken
+        self._ahead = max(self.limits.concurrency, min(self._ahead * 2, _MOST_AHEAD) if hungry else self._ahead)
+        return taken
+
+    async def _due(self, now: datetime) -> Sequence[DeadLetter]:
+        self._lookups += 1
+        sort = (Sort("due_at"),) if self._lookups % _OLDEST_EVERY == 0 else SOONEST_FIRST
+        mine = self._partitions()
+        everything = len(mine) == PARTITIONS
+        query = letters(due=now, partitions=None if everything else mine, sort=sort, limit=_FOUND)
+        page = await self._letters.find(query)
+        for problem in page.corrupt:
+            log.error("a due letter cannot be read and is left alone: %s", problem)
+        return page.items
+
+    def _took(self, letter: DeadLetter, token: str) -> None:
+        if letter.lease is None:  # its lease had run out too often: it was not taken, but settled as failed
+            self._tell(EventName.RECOVERED, letter)
+            if letter.status is DeadLetterStatus.EXHAUSTED:
+                self._tell(EventName.EXHAUSTED, letter)
+            return
+        self.counts["claimed"] += 1
+        held = _Held(letter, token)
+        self._held[letter.key] = held
+        self._ready.append(held)
+        self._start_ready()
+
+    def _start_ready(self) -> None:
+        while self._ready and len(self._runs) < self.limits.concurrency and not self._stopping:
+            run = asyncio.create_task(self._attempt(self._ready.popleft()))
+            self._runs.add(run)
+            run.add_done_callback(self._ended)
+
+    def _ended(self, run: asyncio.Task[None]) -> None:
+        self._runs.discard(run)
+        if not run.cancelled() and (problem := run.exception()):
+            log.error("an attempt stumbled: its lease will run out", exc_info=problem)
+        self._start_ready()
+        if len(self._held) <= self._ahead // 2:
+            self._awake.set()
+
+    async def _attempt(self, held: _Held) -> None:
+        try:
+            if await self._may_run(held):
+                await self._run(held)
+        finally:
+            self._held.pop(held.letter.key, None)
+
+    async def _may_run(self, held: _Held) -> bool:
+        """The guard: a letter whose target is down, or that waits for another one, is given back unused."""
+        letter = held.letter
+        wait = self.breakers.wait(adapter_of(letter), self._clock.monotonic())
+        if wait is not None:
+            self.counts["circuit_skipped"] += 1
+            await self._give_back(held, max(wait, 1.0), circuit="open")
+            return False
+        if letter.depends_on and (blocked := await self.blocked_by(letter)):
+            self.breakers.abandoned(adapter_of(letter))
+            await self._give_back(held, self.limits.interval_seconds, blocked_by=blocked)
+            return False
+        return True
+
+    async def blocked_by(self, letter: DeadLetter) -> list[str]:
+        """The task ids that the letter waits for: those that have a letter which has not succeeded."""
+        keys = [document_key(task_id, letter.namespace, letter.queue) for task_id in letter.depends_on]
+        found = await self._letters.get(keys) if keys else []
+        done = [each is None or (isinstance(each, DeadLetter) and each.status == "completed") for each in found]
+        return [task_id for task_id, over in zip(letter.depends_on, done, strict=True) if not over]
+
+    async def _run(self, held: _Held) -> tuple[DeadLetter | None, Outcome]:
+        adapter = adapter_of(held.letter)
+        self._tell(EventName.RETRY_STARTED, held.letter)
+        attempt = Attempt(held.letter, held.token)
+        held.running = asyncio.ensure_future(
+            steps.run(self._callback, attempt, self._judge, self._clock, self.limits.run_seconds)
+        )
+        try:
+            outcome = await held.running
+        except asyncio.CancelledError:
+            self.breakers.abandoned(adapter)
+            if held.lost:
+                self._tell(EventName.STALE_CLAIM, held.letter)
+                return None, Outcome()
+            await self._surely(self._give_back(held))
+            raise
+        if outcome.failure is None:
+            self.breakers.succeeded(adapter)
+        else:
+            category = outcome.ruling.category if outcome.ruling else None
+            self.breakers.failed(adapter, category, self._clock.monotonic())
+        return await self._surely(self._settle(held, outcome)), outcome
+
+    async def _surely(self, write: Coroutine[Any, Any, R]) -> R:
+        """Have it written, even if the run is cancelled meanwhile."""
+        writing = asyncio.create_task(write)
+        self._writes.add(writing)
+        writing.add_done_callback(self._writes.discard)
+        return await asyncio.shield(writing)
+
+    async def _settle(self, held: _Held, outcome: Outcome) -> DeadLetter | None:
+        """Write the outcome."""
+        try:
+            letter = await write_through(
+                self._letters,
+                held.letter,
+                lambda current: steps.settled(current, held.token, outcome, self._clock.now()),
+                lambda tries: self._clock.sleep(min(0.1 * 2**tries, 5.0)),
+                _PATIENCE,
+            )
+        except StoreError as problem:
+            log.error(
+                "the outcome of letter %r could not be written, it will be run again: %s", held.letter.key, problem
+            )
+            return None
+        if letter is None:
+            self.counts["stale_claims"] += 1
+            log.warning("stale_claim: the outcome of letter %r was refused, it has another owner", held.letter.key)
+            self._tell(EventName.STALE_CLAIM, held.letter)
+            return None
+        self._tell(EventName.RETRY_SUCCEEDED if outcome.success else EventName.RETRY_FAILED, letter)
+        if letter.status is DeadLetterStatus.EXHAUSTED and not outcome.success:
+            self._tell(EventName.EXHAUSTED, letter)
+        self.counts["succeeded" if outcome.success else "failed"] += 1
+        return letter
+
+    async def _give_back(self, held: _Held, wait_seconds: float = 0.0, **why: object) -> None:
+        """Release the letter: the attempt is refunded."""
+        now = self._clock.now()
+        due = now + timedelta(seconds=wait_seconds)
+        try:
+            letter = await write_through(
+                self._letters,
+                held.letter,
+                lambda current: lifecycle.release(current, token=held.token, now=self._clock.now(), due_at=due),
+                lambda tries: self._clock.sleep(min(0.1 * 2**tries, 5.0)),
+                _PATIENCE,
+            )
+        except StoreError as problem:
+            log.warning("letter %r could not be given back, its lease will run out: %s", held.letter.key, problem)
+            return
+        finally:
+            self._held.pop(held.letter.key, None)
+        if letter is not None:
+            self._tell(EventName.RELEASED, letter, **why)
+
+    async def _keep_leases(self) -> None:
+        """Renew each lease at half of its life, whether its letter is running or waits for a place."""
+        while True:
+            await self._clock.sleep(self.limits.lease_seconds / 6)
+            horizon = self._clock.now() + timedelta(seconds=self.limits.lease_seconds / 2)
+            ending = [held for held in self._held.values() if held.letter.due_at and held.letter.due_at <= horizon]
+            for held in ending:
+                await self._renew(held)
+
+    async def _renew(self, held: _Held) -> None:
+        until = self._clock.now() + timedelta(seconds=self.limits.lease_seconds)
+        try:
+            letter = await write_through(
+                self._letters,
+                held.letter,
+                lambda current: lifecycle.renew(current, token=held.token, until=until, now=self._clock.now()),
+                lambda tries: self._clock.sleep(0.1 * tries),
+                1,
+            )
+        except StoreError as problem:
+            log.warning("the lease on letter %r could not be renewed: %s", held.letter.key, problem)
+            return
+        if letter is not None:
+            held.letter = letter
+        elif held.letter.key in self._held:
+            held.lost = True
+            if held.running is not None:
+                held.running.cancel()
+
+    def _tell(self, name: EventName, letter: DeadLetter, **detail: object) -> None:
+        try:
+            self._tell_listener(Event(name, self._clock.now(), letter, detail))
+        except Exception:
+            log.exception("a listener stumbled over %s", name)

@@ -1,0 +1,69 @@
+"""How many letters may still come in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.errors import QueueFull
+
+_AT_THE_LIMIT_SECONDS = 0.25
+
+
+class Room:
+    """Counts open letters: exactly inside this process, others' at each recount. It errs on the side of refusing.
+
+    Whoever got a place reports `used` when it holds a stored letter, `unused` when nothing came of it.
+    """
+
+    def __init__(
+        self, max_size: int, count: Callable[[], Awaitable[int]], clock: Clock, fresh_seconds: float = 5.0
+    ) -> None:
+        self.max_size = max_size
+        self._count = count
+        self._clock = clock
+        self._fresh_seconds = fresh_seconds
+        self._known = 0
+        self._counted_at: float | None = None
+        self._under_way = 0
+        self._used_meanwhile = 0
+        self._lock = asyncio.Lock()
+
+    async def reserve(self, task_id: str) -> None:
+        """Take a place. Raises QueueFull if there is none."""
+        await self._recount(self._fresh_seconds)
+        if self._taken >= self.max_size:
+            await self._recount(_AT_THE_LIMIT_SECONDS)  # others may have closed some
+        if self._taken >= self.max_size:
+            raise QueueFull(task_id, self._taken, self.max_size)
+        self._under_way += 1
+
+    def used(self) -> None:
+        """The place holds a stored letter now."""
+        self._under_way -= 1
+        self._known += 1
+        self._used_meanwhile += 1
+
+    def unused(self) -> None:
+        """Nothing came of it."""
+        self._under_way -= 1
+
+    def freed(self, places: int = 1) -> None:
+        """Letters were closed here."""
+        self._known = max(self._known - places, 0)
+
+    @property
+    def _taken(self) -> int:
+        return self._known + self._under_way
+
+    async def _recount(self, older_than_seconds: float) -> None:
+        async with self._lock:
+            now = self._clock.monotonic()
+            if self._counted_at is not None and now - self._counted_at <= older_than_seconds:
+                return
+            self._used_meanwhile = 0
+            counted = await self._count()
+            # A letter stored during the count may be in it or not: never let in one too many.
+            self._known = counted + self._used_meanwhile
+            self._counted_at = now

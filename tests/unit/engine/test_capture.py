@@ -1,0 +1,96 @@
+"""A failure comes into the store: as a new letter, into the open one, or as the next generation."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mahavishnu.engine.capture import How, Office
+from mahavishnu.engine.room import Room
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import QueueFull, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.query import Query, letters
+from mahavishnu.stores.base import get_one, scan, write_one
+from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
+
+
+class House:
+    def __init__(self, max_size: int = 1000) -> None:
+        self.clock = ManualClock()
+        self.store = FaultyStore(MemoryStore())
+        self.letters = self.store.collection(LETTERS)
+        self.room = Room(max_size, self.count, self.clock)
+        self.office = Office(self.letters, self.store.collection(HISTORY), self.room, self.clock)
+
+    async def count(self) -> int:
+        return (await self.letters.tally(letters(resolution="pending"))).total.count
+
+    async def capture(self, task_id: str) -> How:
+        return (await self.office.capture(make_letter(task_id=task_id), make_failure(f"{task_id} failed"))).how
+
+
+async def test_fifty_captures_of_one_task_are_one_letter() -> None:
+    house = House()
+    how = await asyncio.gather(*(house.capture("a") for _ in range(50)))
+    assert how.count(How.CREATED) == 1
+    assert how.count(How.MERGED) == 49
+    letter = await get_one(house.letters, "a")
+    assert letter is not None
+    assert (letter.occurrences, letter.tallies.deduplicated) == (50, 49)
+
+
+async def test_a_closed_letter_is_succeeded_and_goes_to_history() -> None:
+    house = House()
+    await house.capture("a")
+    letter = await get_one(house.letters, "a")
+    assert letter is not None
+    await write_one(house.letters, lifecycle.resolve(letter, now=house.clock.now(), by="ann"))
+    assert await house.capture("a") is How.REOPENED
+    successor = await get_one(house.letters, "a")
+    assert successor is not None
+    assert (successor.generation, successor.previous_entry_id) == (2, letter.entry_id)
+    assert [each.entry_id async for each in scan(house.store.collection(HISTORY), Query())] == [letter.entry_id]
+
+
+async def test_the_limit_holds_exactly_under_concurrency() -> None:
+    house = House(max_size=100)
+    results = await asyncio.gather(*(house.capture(f"t{n}") for n in range(500)), return_exceptions=True)
+    assert sum(result is How.CREATED for result in results) == 100
+    assert sum(isinstance(result, QueueFull) for result in results) == 400
+    assert await house.count() == 100
+
+
+async def test_a_full_queue_still_takes_in_what_it_has_and_has_room_again_when_one_is_closed() -> None:
+    house = House(max_size=2)
+    await house.capture("a")
+    await house.capture("b")
+    with pytest.raises(QueueFull, match=r"2 of 2.*'c'"):
+        await house.capture("c")
+    assert await house.capture("a") is How.MERGED
+    letter = await get_one(house.letters, "a")
+    assert letter is not None
+    await write_one(house.letters, lifecycle.archive(letter, now=house.clock.now(), by="ann"))
+    house.room.freed()
+    assert await house.capture("c") is How.CREATED
+
+
+async def test_others_who_close_letters_are_noticed() -> None:
+    house = House(max_size=1)
+    await house.capture("a")
+    (letter,) = await house.letters.get(["a"])
+    assert isinstance(letter, DeadLetter)
+    await write_one(house.letters, lifecycle.archive(letter, now=house.clock.now(), by="another process"))
+    house.clock.advance(1)
+    assert await house.capture("b") is How.CREATED
+
+
+async def test_a_place_is_given_back_when_the_store_fails() -> None:
+    house = House(max_size=1)
+    house.store.faults.unavailable("write", times=1)
+    with pytest.raises(StoreUnavailable):
+        await house.capture("a")
+    assert await house.capture("a") is How.CREATED

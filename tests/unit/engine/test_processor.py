@@ -1,0 +1,294 @@
+"""The processor: due letters are run once each, whatever happens around them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mahavishnu.engine.attempt import Ruling, complaint
+from mahavishnu.engine.processor import Limits, Processor
+from mahavishnu.model import lifecycle
+from mahavishnu.model.attempt import current_attempt
+from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.letter import DeadLetter, Failure
+from mahavishnu.stores.base import Collection, get_one, write_one
+from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.testing import FaultyStore, ManualClock, make_letter
+
+
+def judge(error: BaseException | str, at: datetime) -> tuple[Failure, Ruling]:
+    return Failure(at, str(error), type(error).__name__, "network"), Ruling("network")
+
+
+class House:
+    """A processor over letters in memory, with a clock that is moved by hand."""
+
+    def __init__(self, callback: Callable[[Any, list[str]], Any], **limits: Any) -> None:
+        self.clock = ManualClock()
+        self.store = FaultyStore(MemoryStore())
+        self.events: list[Event] = []
+        self.letters: Collection[DeadLetter] = self.store.collection(LETTERS)
+        self.processor = Processor(
+            self.letters,
+            callback,
+            judge,
+            owner="me",
+            clock=self.clock,
+            limits=Limits(**{"interval_seconds": 10, **limits}),
+            tell=self.events.append,
+        )
+
+    async def has(self, *letters: DeadLetter) -> None:
+        for letter in letters:
+            assert await write_one(self.letters, letter) is not None
+
+    async def current(self, key: str) -> DeadLetter:
+        letter = await get_one(self.letters, key)
+        assert letter is not None
+        return letter
+
+    def told(self) -> list[str]:
+        return [event.name.value for event in self.events]
+
+
+def succeed(task: Any, repos: list[str]) -> dict[str, str]:
+    return {"status": "completed"}
+
+
+async def test_an_always_failing_task_runs_after_1_2_and_4_minutes_and_is_exhausted() -> None:
+    runs: list[timedelta] = []
+
+    async def fail(task: Any, repos: list[str]) -> None:
+        runs.append(house.clock.now() - start)
+        raise ConnectionError("down")
+
+    house = House(fail)
+    start = house.clock.now()
+    await house.has(lifecycle.capture(make_letter(task_id="a", due_at=None)))
+    house.processor.start()
+    for _ in range(180):
+        await house.clock.sleeping(2)
+        house.clock.advance(10)
+    await house.processor.stop()
+    assert [round(run / timedelta(minutes=1)) for run in runs] == [1, 3, 7]
+    letter = await house.current("a")
+    assert (letter.status, letter.retry_count, letter.total_attempts) == ("exhausted", 3, 3)
+    assert house.told().count(EventName.EXHAUSTED) == 1
+
+
+@pytest.mark.parametrize("answer", [{"status": "failed", "error": "boom"}, {"success": False, "error": "boom"}])
+async def test_a_result_that_says_failed_is_a_failure(answer: dict[str, Any]) -> None:
+    house = House(lambda task, repos: answer)
+    await house.has(make_letter(task_id="a"))
+    await house.processor.cycle()
+    letter = await house.current("a")
+    assert (letter.status, letter.retry_count, letter.last_error) == ("pending", 1, "boom")
+    assert letter.failures[-1].processor == "me"
+
+
+@pytest.mark.parametrize("answer", [None, "failed", {"status": "completed"}, {"success": True}, {}])
+def test_other_results_are_none(answer: Any) -> None:
+    assert complaint(answer) is None
+
+
+async def test_each_due_letter_is_run_once_and_the_others_wait() -> None:
+    seen: list[str] = []
+
+    async def note(task: Any, repos: list[str]) -> None:
+        seen.append(task["name"])
+
+    house = House(note, concurrency=7)
+    await house.has(*(make_letter(task={"name": f"due-{n}"}) for n in range(200)))
+    later = house.clock.now() + timedelta(hours=1)
+    await house.has(make_letter(task={"name": "later"}, due_at=later), make_letter(task={"name": "never"}, due_at=None))
+    assert await house.processor.cycle() == 200
+    assert sorted(seen) == sorted(f"due-{n}" for n in range(200))
+
+
+async def test_a_hanging_run_does_not_hold_up_the_others() -> None:
+    hangs, done = asyncio.Event(), asyncio.Event()
+    finished = 0
+
+    async def run(task: Any, repos: list[str]) -> None:
+        nonlocal finished
+        if task["name"] == "hangs":
+            await hangs.wait()
+        finished += 1
+        if finished == 100:
+            done.set()
+
+    house = House(run, concurrency=5)
+    await house.has(make_letter(task={"name": "hangs"}, priority=5))
+    await house.has(*(make_letter(task={"name": f"{n}"}) for n in range(100)))
+    house.processor.start()
+    await done.wait()
+    hangs.set()
+    await house.processor.stop()
+    assert finished == 101
+
+
+async def test_two_processors_run_each_letter_once() -> None:
+    runs: list[str] = []
+
+    async def note(task: Any, repos: list[str]) -> None:
+        runs.append(task["name"])
+
+    house = House(note)
+    other = Processor(house.letters, note, judge, owner="other", clock=house.clock)
+    await house.has(*(make_letter(task={"name": f"{n}"}) for n in range(300)))
+    await asyncio.gather(house.processor.cycle(), other.cycle())
+    assert sorted(runs) == sorted(f"{n}" for n in range(300))
+
+
+async def test_a_claim_that_is_not_written_is_not_run() -> None:
+    ran = []
+    house = House(lambda task, repos: ran.append(task))
+    await house.has(make_letter(task_id="a"))
+    house.store.faults.conflict("write", times=1)
+    await house.processor.cycle()
+    assert ran == []
+    await house.processor.cycle()
+    assert len(ran) == 1
+
+
+async def test_an_open_circuit_costs_no_budget_and_half_open_probes_once() -> None:
+    calls = 0
+
+    async def down(task: Any, repos: list[str]) -> None:
+        nonlocal calls
+        calls += 1
+        raise ConnectionError("down")
+
+    house = House(down)
+    for _ in range(5):
+        house.processor.breakers.failed("llamaindex", "network", house.clock.monotonic())
+    await house.has(*(make_letter(task_id=f"t{n}") for n in range(100)))
+    for _ in range(5):
+        await house.processor.cycle()
+        house.clock.advance(10)
+    assert calls == 0
+    assert {(await house.current(f"t{n}")).total_attempts for n in range(100)} == {0}
+    house.clock.advance(60)
+    await house.processor.cycle()
+    assert calls == 1
+
+
+async def test_stop_gives_back_what_did_not_end_with_its_attempt_refunded() -> None:
+    began = asyncio.Event()
+
+    async def hang(task: Any, repos: list[str]) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    house = House(hang, grace_seconds=0)
+    await house.has(make_letter(task_id="a"))
+    house.processor.start()
+    await began.wait()
+    await house.processor.stop()
+    letter = await house.current("a")
+    assert (letter.status, letter.total_attempts, letter.lease) == ("pending", 0, None)
+
+
+async def test_the_outcome_is_written_although_the_store_blinks_and_a_person_edits() -> None:
+    async def run(task: Any, repos: list[str]) -> None:
+        letter = await house.current("a")
+        merged = lifecycle.merge(letter, Failure(house.clock.now(), "again"), house.clock.now())
+        assert await write_one(house.letters, merged) is not None
+        house.store.faults.unavailable("write", times=2)
+
+    house = House(run)
+    await house.has(make_letter(task_id="a"))
+    cycle = asyncio.create_task(house.processor.cycle())
+    for _ in range(2):
+        await house.clock.sleeping()
+        house.clock.advance(5)
+    await cycle
+    letter = await house.current("a")
+    assert (letter.status, letter.occurrences) == ("completed", 2)
+
+
+async def test_a_late_outcome_is_refused() -> None:
+    async def slow(task: Any, repos: list[str]) -> None:
+        house.clock.advance(400)  # the lease of 300 seconds is over, and somebody else is quicker
+        letter = await house.current("a")
+        now = house.clock.now()
+        taken = lifecycle.claim(letter, owner="b", token="b", until=now + timedelta(minutes=5), now=now)
+        stored = await write_one(house.letters, taken)
+        assert stored is not None
+        await write_one(house.letters, lifecycle.succeed(stored, token="b", now=now))
+
+    house = House(slow)
+    await house.has(make_letter(task_id="a"))
+    await house.processor.cycle()
+    assert house.processor.counts["stale_claims"] == 1
+    assert EventName.STALE_CLAIM in house.told()
+    letter = await house.current("a")
+    assert (letter.status, letter.tallies.retry_success) == ("completed", 1)
+
+
+async def test_the_run_knows_its_attempt_and_keys_change_only_with_outcomes() -> None:
+    keys: list[tuple[str, str]] = []
+
+    async def look(task: Any, repos: list[str]) -> None:
+        attempt = current_attempt.get()
+        assert attempt is not None
+        keys.append((attempt.idempotency_key, attempt.attempt_id))
+        raise ConnectionError("down")
+
+    house = House(look)
+    await house.has(make_letter(task_id="a"))
+    await house.processor.cycle()
+    house.clock.advance(3600)
+    await house.processor.cycle()
+    assert len({key for key, _ in keys}) == len({attempt for _, attempt in keys}) == 2
+    assert current_attempt.get() is None
+
+
+async def test_a_letter_waits_for_those_it_depends_on() -> None:
+    runs: list[str] = []
+    house = House(lambda task, repos: runs.append(task["name"]))
+    await house.has(make_letter(task_id="a", task={"name": "a"}, due_at=None))
+    await house.has(make_letter(task_id="b", task={"name": "b"}, depends_on=("a",)))
+    await house.processor.cycle()
+    assert runs == []
+    assert await house.processor.blocked_by(await house.current("b")) == ["a"]
+    await write_one(house.letters, lifecycle.redrive(await house.current("a"), now=house.clock.now()))
+    await house.processor.cycle()
+    house.clock.advance(60)
+    await house.processor.cycle()
+    assert runs == ["a", "b"]
+
+
+async def test_a_sync_callback_does_not_block_the_loop_and_a_time_limit_is_a_failure() -> None:
+    house = House(succeed)
+    await house.has(make_letter(task_id="a"))
+    await house.processor.cycle()
+    assert (await house.current("a")).status == "completed"
+
+
+async def test_leases_are_renewed_while_a_run_lasts() -> None:
+    ends, began = asyncio.Event(), asyncio.Event()
+
+    async def long(task: Any, repos: list[str]) -> None:
+        began.set()
+        await ends.wait()
+
+    house = House(long)
+    await house.has(make_letter(task_id="a"))
+    house.processor.start()
+    await began.wait()
+    for _ in range(20):
+        await house.clock.sleeping(2)
+        house.clock.advance(50)
+    await house.clock.sleeping(2)
+    letter = await house.current("a")
+    assert letter.due_at is not None
+    assert letter.due_at > house.clock.now()
+    ends.set()
+    await house.processor.stop()
+    assert (await house.current("a")).status == "completed"
