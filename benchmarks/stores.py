@@ -314,7 +314,7 @@ async def reading(server: Server) -> list[Figure]:
         layout, path = collection.index.layout, "/bench_read_dlq/_search"
         page_body = opensearch_query.search(LETTERS, layout, query, None, query.limit + 1)
         by = ("status", "error_category", "retry_policy")
-        tally_body = opensearch_query.tally(LETTERS, layout, Query(), by, (), (), None)
+        tally_body = opensearch_query.tally(LETTERS, layout, Query(), by, (), ())
 
         async def raw(body: dict[str, Any]) -> None:
             await client.transport.perform_request("POST", path, body=body)

@@ -83,6 +83,7 @@ def full_letter(shelf: str) -> DeadLetter:
         depends_on=("other", "ones"),
         generation=4,
         previous_entry_id="0198",
+        absorbed=("0197", "0198"),
         dlq_retry_count=2,
         occurrences=5,
         tallies=Tallies(*range(1, len(fields(Tallies)) + 1)),
