@@ -173,7 +173,8 @@ class Collection(Protocol[T]):
         """One page of what the query means, at most `query.limit` records.
 
         It sees everything this process has written; writes of others may take a moment. Paging on with `page.next`
-        neither repeats nor omits a record whose sort fields did not change meanwhile.
+        neither repeats nor omits a record whose sort fields did not change meanwhile; the later pages may show the
+        records as they were when paging began.
         """
         ...
 

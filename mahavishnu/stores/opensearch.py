@@ -7,10 +7,10 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from mahavishnu.model.errors import (
     CorruptRecord,
@@ -104,12 +104,9 @@ class OpenSearchStore(OpenClose):
         try:
             indices = [collection.index for collection in self._collections.values()]
             # All of them first, so that trouble changes nothing.
-            plans = await asyncio.gather(*(index.look() for index in indices))
+            plans = await _all(index.look() for index in indices)
             rest = start + PATIENCE * self._client.timeout - time.monotonic()
-            settling = (index.settle(plan, within=rest) for index, plan in zip(indices, plans, strict=True))
-            problems = await asyncio.gather(*settling, return_exceptions=True)
-            for problem in filter(None, problems):
-                raise problem
+            await _all(index.settle(plan, within=rest) for index, plan in zip(indices, plans, strict=True))
         except BaseException:
             await self._client.close()
             raise
@@ -311,3 +308,12 @@ class OpenSearchCollection(Generic[T]):
 
     def __repr__(self) -> str:
         return f"OpenSearchCollection({self.index.name!r})"
+
+
+async def _all(requests: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
+    """Every answer. Raises the first problem, but not before all requests have come to an end."""
+    answers = await asyncio.gather(*requests, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return cast("list[R]", answers)

@@ -115,7 +115,9 @@ class GroupCommit(Generic[T]):
                 try:
                     if await self._index.ensure():
                         self._answered = time.monotonic()
-                except StoreError as problem:
+                except Exception as problem:  # whatever it is, nobody may be left waiting
+                    if not isinstance(problem, StoreError):
+                        log.exception("index %s cannot be looked at", self._index.name)
                     for operation in self._all_waiting():
                         operation.settle_trouble(problem)
                     continue

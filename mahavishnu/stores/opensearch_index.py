@@ -77,6 +77,10 @@ class Index(Generic[T]):
             if await self._is_readable():  # a user who may only read has no right to look at the mapping
                 return Plan(Layout(), None)
             raise
+        if not isinstance(found, dict) or not all(
+            isinstance(each, dict) and "mappings" in each for each in found.values()
+        ):
+            raise StoreMisconfigured(f"{self.client!r} does not answer like OpenSearch: check the address")
         if len(found) != 1:
             raise StoreMisconfigured(f"{self.name} stands for several indices ({', '.join(found)}); it must be one")
         ((concrete, description),) = found.items()

@@ -77,7 +77,7 @@ class Operation:
     def settle_lost(self) -> None:
         self.settle(False if self.removes else None)
 
-    def settle_trouble(self, problem: StoreError) -> None:
+    def settle_trouble(self, problem: Exception) -> None:
         """The store as a whole does not answer, or not any more. A new error for each: they gather traces."""
         if isinstance(problem, StoreMisconfigured) and not self.doubtful:
             self.settle(StoreMisconfigured(str(problem)))

@@ -83,12 +83,15 @@ def masked(url: str) -> str:
     >>> masked("sqlite:///letters.db")
     'sqlite:///letters.db'
     """
-    scheme, _, rest = url.partition(":")
-    rest = re.sub(r"(?<==)[^&#]*", "***", rest.rpartition("@")[2]) if "@" in rest or "?" in rest else rest
-    if "@" not in url:
-        return f"{scheme}:{rest}"
-    user = url.partition("://")[2].partition("@")[0].partition(":")[0] if "://" in url else ""
-    return f"{scheme}://{user}:***@{rest}"
+    if url.startswith("sqlite:///"):  # a file's name may have an @
+        return url
+    scheme, colon, rest = url.partition(":")
+    credentials, at, host = rest.rpartition("@")
+    host = re.sub(r"(?<==)[^&#]*", "***", host)  # the values of options
+    if at:
+        named = re.fullmatch(r"//([^:/?#@]+):[^/?#@]*", credentials)
+        credentials = f"//{named.group(1)}:***" if named else "//***" if credentials.startswith("//") else "***"
+    return f"{scheme}{colon}{credentials}{at}{host}"
 
 
 def _sqlite_path(url: str) -> Path:

@@ -12,26 +12,22 @@ not be removed between tests. A store whose records outlive it takes `DurableSto
 
 from __future__ import annotations
 
-import pytest
-
-# The promises are plain modules to pytest: without this, a failed assert would not show its values.
-pytest.register_assert_rewrite("mahavishnu.testing.promises")
-
-from mahavishnu.testing.promises.agreeing import Agreeing  # noqa: E402
-from mahavishnu.testing.promises.counting import Counting  # noqa: E402
-from mahavishnu.testing.promises.finding import Finding  # noqa: E402
-from mahavishnu.testing.promises.keeping import Keeping  # noqa: E402
-from mahavishnu.testing.promises.lasting import Lasting  # noqa: E402
-from mahavishnu.testing.promises.naming import Naming  # noqa: E402
-from mahavishnu.testing.promises.paging import Paging  # noqa: E402
-from mahavishnu.testing.promises.racing import Racing  # noqa: E402
-from mahavishnu.testing.promises.serving import Serving  # noqa: E402
-from mahavishnu.testing.promises.writing import Writing  # noqa: E402
+from mahavishnu.testing.promises.agreeing import Agreeing
+from mahavishnu.testing.promises.counting import Counting
+from mahavishnu.testing.promises.finding import Finding
+from mahavishnu.testing.promises.keeping import Keeping
+from mahavishnu.testing.promises.lasting import Lasting
+from mahavishnu.testing.promises.listing import Listing
+from mahavishnu.testing.promises.naming import Naming
+from mahavishnu.testing.promises.paging import Paging
+from mahavishnu.testing.promises.racing import Racing
+from mahavishnu.testing.promises.serving import Serving
+from mahavishnu.testing.promises.writing import Writing
 
 __all__ = ["DurableStoreContract", "StoreContract"]
 
 
-class StoreContract(Writing, Racing, Keeping, Naming, Finding, Paging, Counting, Agreeing, Serving):
+class StoreContract(Writing, Racing, Keeping, Naming, Finding, Listing, Paging, Counting, Agreeing, Serving):
     """Every promise of a `Store`, for letters, their history and a kind of record that no store has heard of.
 
     Subclass it as `Test…` and define `make_store`: an unopened store. A fixture may prepare what that needs:
