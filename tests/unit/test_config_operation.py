@@ -80,7 +80,7 @@ def test_unusable_settings_are_a_report_too() -> None:
         ({"dlq_store_url": "opensearchs://search?ca=no.pem"}, "dlq_store_url: there is no no.pem"),
         (
             {"dlq_store_url": "opensearchs://search?verfy=0"},
-            "dlq_store_url: 'opensearchs://search?verfy=0' has the unk",
+            "dlq_store_url: 'opensearchs://search?verfy=***' has the unk",
         ),
         ({"plugin_directory": "nowhere"}, "plugin_directory: nowhere is no directory"),
         ({"classifier_rules": "no.yaml"}, "classifier_rules: there is no file no.yaml"),
