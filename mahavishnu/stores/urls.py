@@ -87,7 +87,7 @@ def masked(url: str) -> str:
         return url
     scheme, colon, rest = url.partition(":")
     credentials, at, host = rest.rpartition("@")
-    host = re.sub(r"(?<==)[^&#]*", "***", host)  # the values of options
+    host = re.sub(r"(?<==)[^&#'\s]*", "***", host)  # the values of options
     if at:
         named = re.fullmatch(r"//([^:/?#@]+):[^/?#@]*", credentials)
         credentials = f"//{named.group(1)}:***" if named else "//***" if credentials.startswith("//") else "***"
