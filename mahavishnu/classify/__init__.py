@@ -1,0 +1,1 @@
+"""What kind of failure was it? Rules, plugins, and the chain that asks them."""

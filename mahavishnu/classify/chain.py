@@ -1,0 +1,256 @@
+"""Asking the plugins what kind of failure it was. The answer always comes, whatever they do."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, NamedTuple, TypeAlias
+
+from mahavishnu.classify.fingerprint import fingerprint, named_fingerprint
+from mahavishnu.classify.guard import Answer, ask, ask_async, made
+from mahavishnu.classify.loading import where_it_broke
+from mahavishnu.classify.plugins import Plugins, PluginState, Step
+from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter import ErrorCategory
+
+log = logging.getLogger(__name__)
+MAX_FAULTS = 5
+TIMEOUT = timedelta(milliseconds=250)
+_UNKNOWN = Verdict(ErrorCategory.PERMANENT, "no rule and no plugin knows this error", NOBODY)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What came of asking one plugin. `counts`: its opinion became the verdict."""
+
+    plugin: str
+    outcome: str
+    verdict: Verdict | None = None
+    seconds: float = 0.0
+    counts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A verdict, and how it came about."""
+
+    verdict: Verdict
+    trail: tuple[Said, ...]
+
+
+class _Heard(NamedTuple):
+    """A plugin's opinion, or what was wrong with its answer, or neither."""
+
+    name: str
+    seconds: float
+    opinion: Any = None
+    fault: str = ""
+
+
+_Error: TypeAlias = "BaseException | str"
+_Group: TypeAlias = "tuple[Step, ...]"
+_Hearing: TypeAlias = "Generator[_Group, list[Answer], list[_Heard]]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Hook:
+    """How answers to a hook are read. `read` returns the opinion, or raises InvalidInput for nonsense."""
+
+    name: str
+    read: Callable[[str, Any], Any]
+    is_opinion: Callable[[Any], bool]
+
+    def is_enough(self, answer: Answer) -> bool:
+        return answer.value is not None and self.is_opinion(answer.value)
+
+
+class Chain:
+    """Asks one plugin after the other; the first opinion counts.
+
+    A plugin that raises, takes longer than `timeout` or answers nonsense is passed over, named in the log and counted;
+    after `max_faults` such times in a row it is quarantined. One chain can be used by many threads and tasks.
+
+    >>> verdict = Chain().classify(ConnectionResetError("peer went away"))
+    >>> verdict.category, verdict.reason, verdict.author
+    (<ErrorCategory.NETWORK: 'network'>, 'ConnectionResetError', 'built-in')
+    """
+
+    def __init__(
+        self, plugins: Plugins | None = None, *, timeout: timedelta = TIMEOUT, max_faults: int = MAX_FAULTS
+    ) -> None:
+        if timeout <= timedelta(0) or max_faults < 1:
+            raise InvalidInput("a chain needs a timeout above zero, and max_faults of at least 1")
+        self.plugins = plugins or Plugins()
+        self.max_faults = max_faults
+        self._timeout = timeout.total_seconds()
+        self._known: dict[str, tuple[int, tuple[_Group, ...]]] = {}
+
+    def classify(self, error: BaseException | str, context: Context | None = None) -> Verdict:
+        """What kind of failure it was. Never raises; PERMANENT, by "nobody", if nobody knows.
+
+        Every plugin that hangs holds up the caller for the timeout: where an event loop is, use `classify_async`.
+        """
+        return _verdict(self._hear(_CLASSIFY, _taken(error), context or NO_CONTEXT))
+
+    async def classify_async(self, error: BaseException | str, context: Context | None = None) -> Verdict:
+        """As `classify`, without holding up the event loop for plugins."""
+        arguments = (_taken(error), context or NO_CONTEXT)
+        hearing = self._hearing(_CLASSIFY, arguments[1])
+        answers: list[Answer] | None = None
+        try:
+            while True:
+                group = hearing.send(answers)  # type: ignore[arg-type]  # the first one has to be None
+                if group[0].trusted:
+                    answers = _answers(group, arguments)
+                else:
+                    answers = await ask_async(_calls(group), arguments, _CLASSIFY.is_enough, self._timeout)
+        except StopIteration as end:
+            return _verdict(end.value)
+
+    def explain(self, error: BaseException | str, context: Context | None = None) -> Explanation:
+        """The verdict, and what every plugin says, also after the one whose opinion counts. No fault is counted."""
+        heard = self._hear(_CLASSIFY, _taken(error), context or NO_CONTEXT, everyone=True)
+        first = next((index for index, each in enumerate(heard) if each.opinion is not None), None)
+        trail = [
+            Said(
+                each.name,
+                each.fault or (f"{each.opinion.category}: {each.opinion.reason}" if each.opinion else "no opinion"),
+                each.opinion,
+                each.seconds,
+                counts=index == first,
+            )
+            for index, each in enumerate(heard)
+        ]
+        trail += [
+            Said(info.name, f"not asked, because it is {info.state}: {info.why}")
+            for info in self.plugins.report()
+            if info.state is not PluginState.OK
+        ]
+        return Explanation(_verdict(heard), tuple(trail))
+
+    def fingerprint(self, error: BaseException | str, context: Context | None = None) -> str:
+        """What failures of the same cause have in common: a plugin's name for it, or the usual one. Never raises."""
+        error = _taken(error)
+        for heard in self._hear(_FINGERPRINT, error, context or NO_CONTEXT):
+            if heard.opinion is not None:
+                return named_fingerprint(heard.opinion)
+        return fingerprint(error)
+
+    def _hear(self, hook: _Hook, error: _Error, context: Context, *, everyone: bool = False) -> list[_Heard]:
+        arguments = (error, context)
+        hearing = self._hearing(hook, context, everyone=everyone)
+        answers: list[Answer] | None = None
+        try:
+            while True:
+                group = hearing.send(answers)  # type: ignore[arg-type]  # the first one has to be None
+                if group[0].trusted:
+                    answers = _answers(group, arguments)
+                else:
+                    is_enough = _never if everyone else hook.is_enough
+                    answers = ask(_calls(group), arguments, is_enough, self._timeout)
+        except StopIteration as end:
+            heard: list[_Heard] = end.value
+            return heard
+
+    def _hearing(self, hook: _Hook, context: Context, *, everyone: bool = False) -> _Hearing:
+        """Yields whom to ask, until there is an opinion, and returns what they said; how to ask is up to the caller."""
+        is_trial = everyone or context.recalled  # an error that lost its attributes is not the plugin's fault
+        trail: list[_Heard] = []
+        for group in self._asked(hook.name):
+            for answer in (yield group):
+                heard = self._read(hook, group[answer.place].name, answer)
+                trail.append(heard)
+                if is_trial or group[answer.place].trusted:
+                    continue
+                if heard.fault:
+                    log.warning("plugin %s was passed over at %s: it %s", heard.name, hook.name, heard.fault)
+                    self.plugins.faulted(heard.name, heard.fault, self.max_faults)
+                else:
+                    self.plugins.answered(heard.name)
+            if trail and trail[-1].opinion is not None and not everyone:
+                break
+        return trail
+
+    def _read(self, hook: _Hook, name: str, answer: Answer) -> _Heard:
+        if answer.value is None and answer.raised is None and not answer.hung:
+            return _Heard(name, answer.seconds)
+        if answer.hung:
+            return _Heard(name, answer.seconds, fault=f"took longer than {self._timeout * 1000:g} ms")
+        if answer.raised is not None:
+            return _Heard(name, answer.seconds, fault=f"raised {where_it_broke(answer.raised)}")
+        try:
+            return _Heard(name, answer.seconds, hook.read(name, answer.value))
+        except InvalidInput as problem:
+            return _Heard(name, answer.seconds, fault=str(problem))
+
+    def _asked(self, hook: str) -> tuple[_Group, ...]:
+        """The plugins in order, those next to each other that need no guard, or do, together."""
+        revision = self.plugins.revision
+        known = self._known.get(hook)
+        if known is None or known[0] != revision:
+            groups: list[_Group] = []
+            for step in self.plugins.steps(hook):
+                if groups and groups[-1][0].trusted is step.trusted:
+                    groups[-1] += (step,)
+                else:
+                    groups.append((step,))
+            known = self._known[hook] = (revision, tuple(groups))
+        return known[1]
+
+
+def _taken(error: object) -> _Error:
+    """The error as it came, or its text if it is neither text nor exception."""
+    return error if isinstance(error, BaseException | str) else "" if error is None else str(error)
+
+
+def _answers(group: Sequence[Step], arguments: tuple[Any, Any]) -> list[Answer]:
+    return [made(step.call, arguments, index) for index, step in enumerate(group)]
+
+
+def _calls(group: Sequence[Step]) -> list[Callable[[Any, Any], Any]]:
+    return [step.call for step in group]
+
+
+def _never(answer: Answer) -> bool:
+    return False
+
+
+def _verdict(heard: Sequence[_Heard]) -> Verdict:
+    return next((each.opinion for each in heard if each.opinion is not None), _UNKNOWN)
+
+
+def _read_verdict(name: str, value: Any) -> Verdict:
+    if isinstance(value, Verdict):
+        return value if value.author == name else replace(value, author=name)
+    if isinstance(value, str):
+        try:
+            return Verdict(ErrorCategory(value), f"{name} says so", name)
+        except ValueError:
+            pass
+    raise _nonsense(value, f"a category ({', '.join(ErrorCategory)}), a Verdict or None")
+
+
+def _is_verdict(value: Any) -> bool:
+    return isinstance(value, Verdict) or (isinstance(value, str) and value in _CATEGORIES)
+
+
+def _read_fingerprint(name: str, value: Any) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise _nonsense(value, "a text or None")
+
+
+def _nonsense(value: Any, wanted: str) -> InvalidInput:
+    if inspect.iscoroutine(value):
+        value.close()
+        return InvalidInput("is async; a hook has to be a plain function that answers at once")
+    return InvalidInput(f"answered {repr(value)[:200]}, which is not {wanted}")
+
+
+_CATEGORIES = frozenset(ErrorCategory)
+_CLASSIFY = _Hook("classify_error", _read_verdict, _is_verdict)
+_FINGERPRINT = _Hook("fingerprint_failure", _read_fingerprint, lambda value: isinstance(value, str) and bool(value))

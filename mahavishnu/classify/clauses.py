@@ -1,0 +1,156 @@
+"""Error texts made ready to be read: tidied, cut into clauses, and rid of what does not tell of a failure.
+
+Language is slippery, so the reading is guarded. A clause that tells of success, or that merely advises, says nothing; a
+phrase that is denied ("no timeouts", "validation errors: 0"), or is only a setting ("timeout=30"), says nothing either.
+Texts in other languages than English are not understood, and so are not misunderstood.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mahavishnu.classify.causes import middle_cut
+
+
+def any_of(words: str) -> str:
+    """A pattern for one of the words; a long list goes on in the next line after a bar."""
+    joined = re.sub(r"\|\s*\n\s*", "|", words.strip())
+    return f"(?:{joined})"
+
+
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>)\]]+", re.IGNORECASE)
+_PATH = re.compile(r"(?<![\w/:])(?:[A-Za-z]:)?(?:[\\/][\w.@%+~-]+){2,}[\\/]?|(?<![\w/:])(?:\.{1,2}|~)?/[\w.@%+~/-]{3,}")
+_FILE = re.compile(
+    r"\b[\w-]+\.(?:py|json|ya?ml|toml|csv|txt|log|xml|html?|md|sql|js|ts|go|rs|java|zip|gz|parquet|cfg|ini|pem|crt)\b"
+)
+# A quoted single word is data, unless it is the value of a key in something printed as a mapping.
+_QUOTED = re.compile(r"(?<![\w'\"])(?<!['\"]: )(?<!['\"]:)(['\"`])(?!https?:)([^\s'\"`]{1,80})\1(?![\w'\"]|\s?:)")
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
+_APOSTROPHE = re.compile(r"[\u2018\u2019\u02bc]")
+_CANNOT = re.compile(r"\b(?:can't|can not|cant)\b")
+_NOT = re.compile(r"\b(could|did|does|do|is|was|were|are|has|have|had|would|should|wo)n'?t\b")
+_JOINED = re.compile(r"(?<=\w)[_-](?=\w)")
+_BLANKS = re.compile(r"[ \t]+")
+_CLAUSES = re.compile(r"(?<=[.!?])\s+|;\s|\n+|\r|,? but | however,? | \| | [\u2013\u2014-] (?=[a-z])| => | -> ")
+_PARTS = re.compile(r", | and | then |: ")
+
+_IS_FALSE = r" ?[\"']? ?[:=] ?[\"']?(?:false|0|no\b)"
+_WELL = re.compile(
+    rf"\b(?<!un)(?:success(?!{_IS_FALSE})|successful(?!ly)|ok\b(?!ay|{_IS_FALSE})|"
+    r"passed(?! to| in| as| by| the| an?| \w+ arg)|resolved(?! to| name| address)|"
+    r"(?:0|no|zero|without(?: any)?) (?:\w+ )?(?:errors?|failures?|problems?|issues?|warnings?|incidents?|timeouts?)"
+    r"(?! (?:message|code|details|information|description|handler|was|text))|(?:is|are|looks?) (?:fine|good|valid)\b|"
+    r"successfully|succeeded|okay|recovered|fixed|restored|reconnected|re established|established|granted|healthy|"
+    r"healed|as expected|all good|no longer|back online|is back|up and running|worked|cleared|all right|"
+    r"in good order)"
+)
+_NOT_WELL = re.compile(
+    r"\b(?:not|never|cannot|unable|failed|failure|without|could|un|no|nobody|neither|nor|be|until|unless|before|yet to|"
+    r"to be|error)(?: \w+){0,2} $|\b(?:before|until|unless|cannot|could not)(?: \w+){0,5} $"
+)
+_HARD_WORDS = any_of("""
+    error|errors|failed|failure|failures|fails|failing|fail|cannot|could not|unable|refused|denied|rejected|
+    exceeded|exceeds|exceed|exhausted|exception|fatal|abort|aborted|unauthori[sz]ed|forbidden|reset|unreachable|
+    broken|lost|invalid|malformed|killed|full|insufficient|missing|expired|unavailable|overloaded|throttled|
+    throttling|throttle|must|required|not|no|too many|too large|out of|timed out|timeout|deadlock|violates|
+    duplicate|unexpected|corrupt|conflict|limited|locked|busy|disconnected|mismatch|unsupported|unknown|illegal|
+    critical|panic|crash|crashed|expecting""")
+_HARD = re.compile(rf"\b{_HARD_WORDS}\b")
+_ADVISES = any_of(r"""
+    how to|to (?:avoid|prevent|fix|reduce|increase|raise|simulate|change|set|configure)|
+    if you (?:see|get|want|like|need)|tips?\b|guide|lesson|chapter|tutorial|example|learn|see also|docs?\b|
+    documentation|note that the|reminder|agenda|meeting|test(?:s|ing)? (?:for|that|the|of)|added|adds|add|
+    implements?|feature|todo|hint|tip|faq|what is|what are|why|when should|release notes?|changelog|refactor|
+    improve[ds]?|support for|handles?|the (?:article|book|film|song|course|talk|paper|chapter)|simulat(?:e|ed|ing)|
+    welcome|thank|configure[ds]?|setting|increase[ds]?|we (?:should|could|plan|want|will)""")
+_ADVICE = re.compile(rf"^{_ADVISES}\b")
+_DENIED = re.compile(
+    r"\b(?:(?:no|without|zero|(?<![\d.])0|any|non|free of|avoids?|avoided|prevents?|prevented|ignores?|ignored|"
+    r"ignoring|despite|survived|instead of)(?: \w+)?|(?:not|never|neither|nor|is not|was not)"
+    r"(?: (?:a|an|the|any|really|due to|caused by|because of|related to|be|been|about))*(?: \w+)?) $"
+)
+_NONE_AFTER = re.compile(
+    r"^ (?:is|was|were|are|has|have|had|did) (?:not|never) (?:been )?"
+    r"(?:thrown|raised|seen|observed|found|occur|happen|present|detected|triggered)|"
+    r"^(?:s|es)?(?: \w+){0,2}\s*(?:[:=]|is|was|are)\s*[\"']?"
+    r"(?:0(?![.\d]*[1-9])|none|false|no|nil|null|zero|off|ok|disabled|enabled|low)\b(?=\s*(?:$|[,;.)\]}|\"']))"
+)
+# "permission granted", "temporary table was dropped": what is said of the matter next is that nothing is wrong with it.
+_TURNS = "to|before|not|until|while|when|for|because|cannot|being|from|in|on|at|by|of|with|after|as|during|and|or|no"
+_IS_FINE = any_of("""
+    granted|renewed|refreshed|updated|installed|enabled|configured|completed|finished|processed|deleted|removed|
+    purged|evicted|skipped|dropped|cleaned|created|saved|sent|delivered|approved|accepted|published|increased|
+    decreased|extended|changed|set to|generated|scheduled|subscribed|registered|launched|opened|started|loaded|
+    imported|exported|uploaded|downloaded|rotated|upgraded|added|joined|handled|tuned|documented|tested|reviewed|
+    archived|replaced|listed|printed|played|booked|planned|measured|calculated|stable|normal|fixed|resolved|cleared|
+    over|adjusted|warmed""")
+_FINE_AFTER = re.compile(
+    rf"^(?: (?!(?:{_TURNS})\b)[\w'\"~.-]+){{0,3}}? (?:(?:has|have|had|was|were|is|are|been|be|will be|got) )*"
+    rf"(?:successfully )?{_IS_FINE}\b(?! by peer)"
+)
+# "timeout=30", "rate limit: 500": a setting, not an event.
+_SETTING = re.compile(
+    r"^s?[\"']?\s*[:=]\s*[\"']?(?:\d+(?:\.\d+)?\s*(?:ms|s|sec\w*|min\w*|m|h|gb|mb|kb|%|per \w+)?|none|null|true|false|"
+    r"default|unlimited)[\"']?(?=$|[\s,;)}\]])"
+)
+_SETTABLE = re.compile(
+    r"^(?!.*\b(?:exceed|reached|hit|over)).*(?:time ?outs?|limits?|quota|memory|disk|retries|deadline)$"
+)
+
+
+def tidied(text: str) -> str:
+    """`text` as the phrases expect it: lower case, paths and single quoted words taken out, one spelling.
+
+    >>> tidied("RateLimitExceeded: can't open '/var/log/denied.txt'")
+    "rate limit exceeded: cannot open '~'"
+    """
+    text = middle_cut(text)
+    # Each of these passes costs as much as the whole rest, and most texts need none of them.
+    if "://" in text:
+        text = _URL.sub("~", text)
+    if "/" in text or "\\" in text:
+        text = _PATH.sub("~", text)
+    if "." in text:
+        text = _FILE.sub("~", text)
+    if not text.isascii():
+        text = _APOSTROPHE.sub("'", text)
+    if ("'" in text or '"' in text or "`" in text) and not _QUOTED.fullmatch(text.strip()):
+        text = _QUOTED.sub(r"\1~\1", text)
+    text = _HUMPS.sub(" ", text).lower()
+    if "can" in text:
+        text = _CANNOT.sub("cannot", text)
+    if "nt" in text or "n't" in text:
+        text = _NOT.sub(lambda found: f"{'will' if found[1] == 'wo' else found[1]} not", text)
+    if "_" in text or "-" in text:
+        text = _JOINED.sub(" ", text)
+    if "  " in text or "\t" in text:
+        text = _BLANKS.sub(" ", text)
+    return text.strip()
+
+
+def clauses(text: str) -> list[str]:
+    """The parts of a tidied text that may tell of a failure."""
+    found: list[str] = []
+    for clause in _CLAUSES.split(text):
+        if not clause or _ADVICE.match(clause):
+            continue
+        if not _tells_success(clause):
+            found.append(clause)
+        else:
+            found += [part for part in _PARTS.split(clause) if not _tells_success(part) and _HARD.search(part)]
+    return found
+
+
+def _tells_success(clause: str) -> bool:
+    return any(not _NOT_WELL.search(clause[: match.start()]) for match in _WELL.finditer(clause))
+
+
+def is_taken_back(words: str, before: str, after: str) -> bool:
+    """Whether what stands around the words says that it did not happen, or happened no more, or is only a setting.
+
+    >>> is_taken_back("connection error", "there was no ", " today")
+    True
+    """
+    if _DENIED.search(before) or _NONE_AFTER.match(after) or _FINE_AFTER.match(after):
+        return True
+    return _SETTABLE.search(words) is not None and _SETTING.match(after) is not None

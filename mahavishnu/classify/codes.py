@@ -1,0 +1,111 @@
+"""Codes in error texts: HTTP statuses, errno, SQLSTATE, gRPC statuses, mail statuses, Windows errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mahavishnu.classify import known
+from mahavishnu.classify.clauses import any_of, clauses, is_taken_back, tidied
+from mahavishnu.classify.known import N, P, R, T, V
+from mahavishnu.classify.signs import Finding
+
+_REASONS = any_of("""
+    bad request|unauthori[sz]ed|payment required|forbidden|not found|method not allowed|not acceptable|
+    proxy authentication required|request time ?out|conflict|gone|length required|precondition failed|
+    (?:request entity|payload|content|uri|request uri|request header fields) too (?:large|long)|
+    unsupported media type|range not satisfiable|expectation failed|unprocessable(?: entity| content)?|locked|
+    failed dependency|too early|upgrade required|too many requests|unavailable for legal reasons|
+    internal server error|internal error|not implemented|bad gateway|service (?:temporarily )?unavailable|
+    gateway time ?out|insufficient storage|loop detected|bandwidth limit exceeded|web server is down|
+    connection timed out|origin is unreachable|server error|client error|backend|varnish|slow down|
+    a timeout occurred|web server is returning an unknown error|origin error|overloaded|
+    network authentication required|site is overloaded""")
+# "404 items processed" is a number of items.
+_COUNTED = any_of(r"""
+    items?|rows?|records?|files?|results?|users?|requests?|times?|ms|s|sec|seconds?|bytes?|[kmgt]i?b|entries|entry|
+    lines?|tests?|pages?|jobs?|tasks?|events?|messages?|points?|euros?|dollars?|people|days?|hours?|minutes?|units?|
+    objects?|documents?|products?|orders?|customers?|emails?|more|total|errors?|warnings?|columns?|tokens|
+    characters|chars|words|images|copies|nodes|pixels|px|meters|km|miles|
+    (?:\w+ )?(?:processed|imported|deleted|found)|\w+s (?:were|have|are|in|processed|found|imported)""")
+_STATUS = rf"([45]\d\d)\b(?![.,]?\d)(?!%| ?%)(?! {_COUNTED}\b)"
+_MAY_FOLLOW = any_of("""
+    error|client|server|for|from|on|while|when|after|in|at|with|response|and|url|status|http|because|due|by|to|as|
+    service|trying|during|retry""")
+_NAMED = any_of("""
+    status|statuscode|status code|response code|response status|error code|errorcode|http code|returned|got|
+    received|response|code|answered|responded|failed|error|replied|threw|gave""")
+_HTTP = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\bhttps?(?:/\d(?:\.\d)?| \d\.\d)?(?: ?(?:status|error|response|code|exception|request failed|returned|"
+        rf"failed|with|got|[:=(\[#]))* ?{_STATUS}",
+        rf"\b{_NAMED}(?: (?:of|an?|code|status|with|was|is|http|error|response|unexpected|from server))*[\"']?"
+        rf"[ :=(\[#\"']+{_STATUS}(?=$|[\s.,;:)\]}}\"'>!/-])(?! (?!{_MAY_FOLLOW}\b)[a-z]+\b)",
+        rf"\b([45]\d\d)(?: (?:client|server|http))?(?: error| status| response)?[\s:,()\"'-]*{_REASONS}\b",
+        r"^[(\[]?([45]\d\d)[)\]]?(?:$| ?[:|]\s| - |, )",
+        r"\[(?:http )?([45]\d\d)\]",
+    )
+)
+_ERRNO = re.compile(r"\[errno (\d{1,3})\]|\berrno ?[=:] ?(\d{1,3})\b")
+_WINDOWS = re.compile(r"\[win ?error (\d{1,5})\]|\bwsa?e?rror ?(\d{5})\b")
+_SQL_STATE = re.compile(r"\bsqlstate[ \[:=(]+([0-9a-z]{5})\b|\b(?:error|pgcode)[: ]+([0-9]{2}[0-9a-z]{3})\b")
+# Mail servers answer with two numbers: "550 5.7.1 …". The second says what it is about.
+_MAIL = re.compile(r"(?:^|[\s:(])[45]\d\d[ -#]([45]\.\d\.\d{1,3})\b")
+_GRPC = re.compile(
+    r"\bstatus ?code[.=: ]+([a-z][a-z ]+)|\bcode ?= ?([a-z][a-z ]+?) (?:desc|details)\b|"
+    r"\bstatus ?= ?status ?code\.([a-z ]+)"
+)
+_GRPC_NAMES = {name.replace("_", " ").lower(): name for name in known.GRPC}
+
+
+def of_codes(clause: str) -> Finding | None:
+    """What a code in a tidied clause says."""
+    if "code" not in clause and not any(map(str.isdigit, clause)):
+        return None
+    if (number := _first(_ERRNO, clause)) is not None and int(number) in known.ERRNO:
+        return Finding(known.ERRNO[int(number)], f"text: {known.errno_name(int(number))}")
+    if (number := _first(_WINDOWS, clause)) is not None and int(number) in known.WINDOWS:
+        return Finding(known.WINDOWS[int(number)], f"text: Windows error {number}")
+    if (state := _first(_SQL_STATE, clause)) is not None and (sql := known.of_sql_state(state.upper())) is not None:
+        return Finding(sql, f"text: SQLSTATE {state.upper()}")
+    if (name := _GRPC_NAMES.get((_first(_GRPC, clause) or "").strip())) is not None:
+        return Finding(known.GRPC[name], f"text: gRPC status {name}")
+    if (code := _first(_MAIL, clause)) is not None and (mail := _of_mail(code)) is not None:
+        return Finding(mail, f"text: mail status {code}")
+    for status in _statuses(clause):
+        if (category := known.of_http(status)) is not None:
+            return Finding(V if status == 409 and "exist" in clause else category, f"text: HTTP {status}")
+    return None
+
+
+def statuses_in(text: str) -> tuple[int, ...]:
+    """The HTTP statuses that a text tells of.
+
+    >>> statuses_in("503 Server Error: Service Unavailable for url: https://example.com/404")
+    (503,)
+    """
+    return tuple(dict.fromkeys(status for clause in clauses(tidied(text)) for status in _statuses(clause)))
+
+
+def _statuses(clause: str) -> Iterator[int]:
+    for pattern in _HTTP:
+        for match in pattern.finditer(clause):
+            if not is_taken_back("", clause[: match.start()], clause[match.end() :]):
+                yield int(match[1])
+
+
+def _of_mail(code: str) -> known.ErrorCategory | None:
+    subject = code[2:]
+    if code.startswith("5.7") or subject == "7.8":
+        return P
+    if subject in ("2.2", "3.1", "3.4"):
+        return R
+    if code.startswith("4"):
+        return N if subject.startswith("4") else T
+    return V if subject[0] in "156" else None
+
+
+def _first(pattern: re.Pattern[str], clause: str) -> str | None:
+    match = pattern.search(clause)
+    return next(group for group in match.groups() if group) if match else None

@@ -1,0 +1,93 @@
+"""From an exception or a text to the record of a failed run: everything bounded, and safe whatever the error does."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from mahavishnu.classify.causes import MOST, said, type_name, walk
+from mahavishnu.model.letter import Failure
+
+LONGEST_MESSAGE: Final = 32 * 1024  # bytes of UTF-8
+LONGEST_TRACEBACK: Final = 64 * 1024
+_MOST_MEMBERS = 15  # of a group that are printed
+
+
+def failure_of(
+    error: BaseException | str,
+    *,
+    at: datetime,
+    category: str | None = None,
+    processor: str | None = None,
+    duration_seconds: float | None = None,
+) -> Failure:
+    """The record of one failed run. Never raises.
+
+    >>> from datetime import UTC
+    >>> failure = failure_of(ValueError("no such repo"), at=datetime(2030, 1, 1, tzinfo=UTC))
+    >>> failure.type, failure.message
+    ('ValueError', 'no such repo')
+    """
+    if isinstance(error, BaseException):
+        name, message, stack = type_name(type(error)), message_of(error), traceback_of(error)
+    else:
+        name, message, stack = None, cut(str(error), LONGEST_MESSAGE), None
+    return Failure(at, message, name, category, stack, processor, duration_seconds)
+
+
+def message_of(error: BaseException) -> str:
+    """What the error says, or the name of its type if it says nothing, in at most 32 KB."""
+    text = said(error)
+    return cut(text if text.strip() else type(error).__name__, LONGEST_MESSAGE)
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback as Python prints it, with causes and members of groups, in at most 64 KB."""
+    try:
+        return cut("".join(_printed(error)), LONGEST_TRACEBACK)
+    except Exception as problem:  # printing runs the code of every error in the chain
+        return f"the traceback of {type_name(type(error))} cannot be shown: {type(problem).__name__}"
+
+
+def cut(text: str, most_bytes: int) -> str:
+    """`text` in at most so many bytes, without its middle if it is longer; what UTF-8 cannot hold becomes escapes.
+
+    >>> cut("abcdefgh" * 20, 80)
+    'abcdefghabcdefg\\n  [… of 160 characters the middle is cut …]\\nbcdefghabcdefgh'
+    """
+    if len(text) <= most_bytes and text.isascii():
+        return text
+    if len(text) <= most_bytes:
+        data = text.encode("utf-8", "backslashreplace")
+        if len(data) <= most_bytes:
+            return data.decode()
+    # Only what may be kept is encoded: a hundred megabytes need not be copied to be thrown away.
+    marker = f"\n  [… of {len(text)} characters the middle is cut …]\n".encode()
+    half = max((most_bytes - len(marker)) // 2, 0)
+    first, last = (part.encode("utf-8", "backslashreplace") for part in (text[:half], text[len(text) - half :]))
+    return (first[:half] + marker + last[len(last) - half :]).decode(errors="ignore")
+
+
+def _printed(error: BaseException) -> Iterator[str]:
+    links = walk(error)
+    groups = [link.error for link in links if isinstance(link.error, BaseExceptionGroup)]
+    if len(links) < MOST and all(len(group.exceptions) <= _MOST_MEMBERS for group in groups):
+        yield from map(_short, traceback.format_exception(error))
+        return
+    # A chain or a group without measure: printing it as a whole would take memory and time without measure too.
+    for link in links[:_MOST_MEMBERS]:
+        yield from map(_short, _alone(link.error))
+    yield f"\n… and {'more than ' if len(links) == MOST else ''}{max(len(links) - _MOST_MEMBERS, 0)} errors behind it\n"
+
+
+def _alone(error: BaseException) -> list[str]:
+    if not isinstance(error, BaseExceptionGroup):
+        return traceback.format_exception(error, chain=False)
+    frames = traceback.format_tb(error.__traceback__)
+    return ["Traceback (most recent call last):\n", *frames, f"{type_name(type(error))}: {said(error)}\n"]
+
+
+def _short(part: str) -> str:
+    return part if len(part) <= 2 * LONGEST_TRACEBACK else f"{part[:LONGEST_TRACEBACK]}{part[-LONGEST_TRACEBACK:]}"

@@ -1,0 +1,179 @@
+"""What failures of the same cause have in common: their fingerprint, and a title for the group that they make.
+
+It is made of the types of the error and its causes, the functions of the user's own code that it went through, and the
+message without what differs from run to run. A traceback that was kept as text has the fingerprint of its exception.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sysconfig
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath, PureWindowsPath
+from types import TracebackType
+
+from mahavishnu.classify.causes import said, type_name
+from mahavishnu.classify.spoken import Spoken, heard
+
+VERSION = "v1"  # goes up whenever the same failure would get another fingerprint
+LONGEST_MESSAGE = 2000
+_MOST_ERRORS, _MOST_FRAMES = 16, 24
+
+_URL = re.compile(
+    r"\b([a-z][a-z0-9+.-]{1,20}://)(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>()]*)([^\s?#'\"<>()]*)(?:[?#][^\s'\"<>()]*)?", re.I
+)
+_MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
+_TIME = re.compile(
+    r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d))?)?\b"
+    r"|\b\d\d?/\d\d?/\d{4}\b|\b\d\d?:\d\d:\d\d(?:[.,]\d+)?\b"
+    r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? \d\d? [A-Z][a-z]{2} \d{4}\b"
+)
+_UUID = re.compile(r"\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b", re.I)
+_HEX = re.compile(r"\b0x[0-9a-f]+\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}\b", re.I)
+_ADDRESS = re.compile(
+    r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b|(?<![\w:])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?![\w:])", re.I
+)
+_QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,300}'(?!\w)|\"[^\"\n]{1,300}\"|`[^`\n]{1,300}`")
+_PATH = re.compile(r"(?<![\w/:<])(?:[A-Za-z]:[\\/]|\\\\|\.{0,2}/|~/)[\w.@%+~-]+(?:[\\/][\w.@%+~-]+)*[\\/]?")
+# Numbers that say what went wrong stay: error codes, exit codes, HTTP statuses.
+_TELLING = re.compile(
+    r"(?i:\b(?:errno|winerror|error code|exit code|exit status|http(?:/\d(?:\.\d)?)?|status(?: ?code)?|code|sqlstate|"
+    r"error|signal)[\s:=\[(]{1,3})"
+    r"(-?\d{1,5})\b(?![.\d])|\b([45]\d\d)(?= (?:[A-Z][a-z]+|[a-z]+ error)\b)"
+)
+_NUMBER = re.compile(r"[-+]?\d+(?:[.,:]\d+)*(?:e[-+]?\d+)?", re.I)
+_BLANKS = re.compile(r"\s+")
+
+
+def normalised(message: str) -> str:
+    """The message without what differs from run to run.
+
+    >>> normalised("GET https://api.example.com/users/42?key=x failed after 3.5s for 'ann' (req 7f3a9b2c1d)")
+    'GET https://api.example.com/users/<n> failed after <n>s for <value> (req <hex>)'
+    >>> normalised("HTTP 503 from 10.0.0.7:8080")
+    'HTTP 503 from <address>'
+    """
+    text = message[:LONGEST_MESSAGE]
+    text = _URL.sub(_plain_url, text)
+    for pattern, name in (
+        (_MAIL, "<mail>"),
+        (_TIME, "<time>"),
+        (_UUID, "<uuid>"),
+        (_ADDRESS, "<address>"),
+        (_HEX, "<hex>"),
+        (_QUOTED, "<value>"),
+        (_PATH, "<path>"),
+    ):
+        text = pattern.sub(name, text)
+    return _BLANKS.sub(" ", _without_numbers(text)).strip()
+
+
+def _plain_url(url: re.Match[str]) -> str:
+    scheme, host, path = url.groups()
+    host = re.sub(r":\d+$", "", _ADDRESS.sub("<address>", host))
+    parts = [
+        "<n>" if any(map(str.isdigit, part)) and not re.fullmatch(r"v\d", part) else part for part in path.split("/")
+    ]
+    return f"{scheme}{host}{'/'.join(parts)}"
+
+
+def _without_numbers(text: str) -> str:
+    kept = {match.span(group) for match in _TELLING.finditer(text) for group in (1, 2) if match.group(group)}
+
+    def replaced(number: re.Match[str]) -> str:
+        start, end = number.span()
+        return number.group() if any(begin <= start and end <= stop for begin, stop in kept) else "<n>"
+
+    return _NUMBER.sub(replaced, text)
+
+
+def title(error: BaseException | str) -> str:
+    """One line for a group of failures: type and normalised message, at most 200 characters.
+
+    >>> title(ValueError("row 17 is broken"))
+    'ValueError: row <n> is broken'
+    """
+    spoken = _spoken(error)[0]
+    message = normalised(spoken.message)
+    whole = f"{spoken.name}: {message}" if spoken.name and message else spoken.name or message
+    return whole if len(whole) <= 200 else f"{whole[:199]}…"
+
+
+def fingerprint(error: BaseException | str) -> str:
+    """The fingerprint of a failure, such as "v1:…". The same in every process, on every host, in every directory.
+
+    >>> fingerprint("row 17 is broken") == fingerprint("row 4 is broken")
+    True
+    """
+    return _hashed(sorted({_signature(spoken) for spoken in _spoken(error)[:_MOST_ERRORS]}))
+
+
+def named_fingerprint(name: str) -> str:
+    """The fingerprint for a name that a plugin gave to the cause."""
+    return _hashed([f"named\0{name}"])
+
+
+def _hashed(parts: Iterable[str]) -> str:
+    text = "\1".join(parts).encode("utf-8", "backslashreplace")
+    return f"{VERSION}:{hashlib.blake2b(text, digest_size=10).hexdigest()}"
+
+
+def _signature(spoken: Spoken) -> str:
+    frames = dict.fromkeys(f"{_module(file)}.{function}" for file, function in spoken.frames if _is_own(file, function))
+    return "\0".join([spoken.name or "", normalised(spoken.message), *list(frames)[-_MOST_FRAMES:]])
+
+
+def _spoken(error: BaseException | str) -> list[Spoken]:
+    if isinstance(error, str):
+        return heard(error)
+    found: dict[int, BaseException] = {}
+    waiting = deque([error])
+    while waiting and len(found) < _MOST_ERRORS:
+        this = waiting.popleft()
+        if id(this) not in found:
+            found[id(this)] = this
+            waiting.extend(_printed_with(this))
+    return [_told(each) for each in found.values()]
+
+
+def _printed_with(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        yield from error.exceptions[:_MOST_ERRORS]
+    if error.__cause__ is not None:
+        yield error.__cause__
+    elif error.__context__ is not None and not error.__suppress_context__:
+        yield error.__context__
+
+
+def _told(error: BaseException) -> Spoken:
+    message = said(error).strip().partition("\n\n")[0]  # a blank line ends the message in a printed traceback too
+    return Spoken(type_name(type(error)), message, frames=_frames(error.__traceback__))
+
+
+def _frames(trace: TracebackType | None) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    while trace is not None and len(found) < 2000:
+        code = trace.tb_frame.f_code
+        found.append((code.co_filename, code.co_name))
+        trace = trace.tb_next
+    return tuple(found)
+
+
+_STANDARD = tuple({path for name in ("stdlib", "platstdlib") if (path := sysconfig.get_path(name))})
+_FOREIGN = re.compile(
+    r"[\\/](?:site-packages|dist-packages|lib[\\/]python\d(?:\.\d+)?)[\\/]|^<|[\\/]mahavishnu[\\/](?:engine|core|adapters|classify)[\\/]"
+)
+_COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")  # newer Pythons have no frames for them
+
+
+def _is_own(file: str, function: str) -> bool:
+    """Whether it is the user's code: not the standard library's, not a library's and not ours."""
+    return not (function in _COMPREHENSIONS or file.startswith(_STANDARD) or _FOREIGN.search(file))
+
+
+def _module(file: str) -> str:
+    """The file without its directories: they differ from host to host."""
+    path = PureWindowsPath(file) if "\\" in file else PurePath(file)
+    return path.parent.name if path.stem == "__init__" else path.stem

@@ -1,0 +1,273 @@
+"""What is known by name or number: types of errors, and codes of operating systems, protocols and databases.
+
+Libraries are named, never imported. Names that speak for themselves (`ReadTimeout`, `RateLimitError`) are not listed:
+`mahavishnu.classify.names` reads them. Here is what would be misread, or says nothing.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+from collections import Counter
+from collections.abc import Mapping
+
+from mahavishnu.model.letter import ErrorCategory as ErrorCategory
+
+T, N, R = ErrorCategory.TRANSIENT, ErrorCategory.NETWORK, ErrorCategory.RESOURCE
+P, V, X = ErrorCategory.PERMISSION, ErrorCategory.VALIDATION, ErrorCategory.PERMANENT
+
+
+def _table(**columns: str) -> dict[str, ErrorCategory]:
+    found = [(name, ErrorCategory(category)) for category, names in columns.items() for name in names.split()]
+    if len(dict(found)) < len(found):
+        counts = Counter(name for name, _ in found)
+        raise ValueError(f"in a table twice: {[name for name, count in counts.items() if count > 1]}")
+    return dict(found)
+
+
+TYPES: Mapping[str, ErrorCategory] = _table(
+    transient="""
+        concurrent.futures.process.BrokenProcessPool concurrent.futures.thread.BrokenThreadPool
+        concurrent.futures._base.BrokenExecutor asyncio.exceptions.CancelledError
+        concurrent.futures._base.CancelledError redis.exceptions.BusyLoadingError redis.exceptions.ReadOnlyError
+        redis.exceptions.ClusterDownError redis.exceptions.MasterDownError redis.exceptions.LockError
+        redis.exceptions.WatchError psycopg2.errors.SerializationFailure psycopg.errors.SerializationFailure
+        asyncpg.exceptions.SerializationError opensearchpy.exceptions.ConflictError elasticsearch.ConflictError
+        asyncpg.exceptions.CannotConnectNowError sqlalchemy.orm.exc.StaleDataError pybreaker.CircuitBreakerError
+        kafka.errors.NotLeaderForPartitionError kafka.errors.CoordinatorNotAvailableError zmq.error.Again
+        ftplib.error_temp _queue.Empty asyncio.queues.QueueEmpty kazoo.exceptions.SessionExpiredError
+        pymongo.errors.AutoReconnect pymongo.errors.NotPrimaryError google.auth.exceptions.TransportError
+        mahavishnu.model.errors.StoreUnavailable mahavishnu.model.errors.LostLease""",
+    network="""
+        socket.gaierror socket.herror ssl.SSLError ssl.SSLCertVerificationError
+        asyncio.exceptions.IncompleteReadError http.client.IncompleteRead http.client.BadStatusLine
+        http.client.RemoteDisconnected http.client.LineTooLong urllib.error.ContentTooShortError
+        subprocess.TimeoutExpired smtplib.SMTPServerDisconnected requests.exceptions.ConnectionError
+        requests.exceptions.ChunkedEncodingError urllib3.exceptions.ProtocolError
+        urllib3.exceptions.NewConnectionError urllib3.exceptions.IncompleteRead
+        urllib3.exceptions.InvalidChunkLength urllib3.exceptions.NameResolutionError httpx.RemoteProtocolError
+        httpx.NetworkError httpx.CloseError httpx.ReadError httpx.WriteError httpcore.RemoteProtocolError
+        httpcore.NetworkError httpcore.ReadError httpcore.WriteError
+        aiohttp.client_exceptions.ServerDisconnectedError aiohttp.client_exceptions.ClientOSError
+        aiohttp.client_exceptions.ClientPayloadError aiohttp.client_exceptions.ClientSSLError
+        aiohttp.client_exceptions.ClientHttpProxyError anyio.BrokenResourceError anyio.EndOfStream
+        paramiko.ssh_exception.NoValidConnectionsError paramiko.ssh_exception.ChannelException
+        pika.exceptions.AMQPConnectionError pika.exceptions.StreamLostError kafka.errors.NoBrokersAvailable
+        kafka.errors.KafkaConnectionError kafka.errors.NodeNotReadyError pymongo.errors.ServerSelectionTimeoutError
+        pymongo.errors.WaitQueueTimeoutError imaplib.IMAP4.abort botocore.exceptions.EndpointConnectionError
+        botocore.exceptions.HTTPClientError amqp.exceptions.RecoverableConnectionError
+        azure.core.exceptions.ServiceRequestError azure.core.exceptions.ServiceResponseError
+        websockets.exceptions.ConnectionClosedError""",
+    resource="""
+        _queue.Full queue.Full asyncio.queues.QueueFull redis.exceptions.MaxConnectionsError
+        urllib3.exceptions.EmptyPoolError urllib3.exceptions.FullPoolError psycopg_pool.TooManyRequests
+        mahavishnu.model.errors.QueueFull PIL.Image.DecompressionBombError botocore.exceptions.NoSpaceLeftError
+        google.api_core.exceptions.ResourceExhausted""",
+    permission="""
+        redis.exceptions.AuthenticationWrongNumberOfArgsError botocore.exceptions.NoCredentialsError
+        botocore.exceptions.PartialCredentialsError botocore.exceptions.ClientCredentialsError
+        botocore.exceptions.TokenRetrievalError jwt.exceptions.ExpiredSignatureError
+        jwt.exceptions.InvalidSignatureError jwt.exceptions.InvalidTokenError jwt.exceptions.DecodeError
+        jwt.exceptions.ImmatureSignatureError cryptography.fernet.InvalidToken itsdangerous.exc.BadSignature
+        django.core.exceptions.DisallowedHost google.auth.exceptions.RefreshError
+        google.auth.exceptions.DefaultCredentialsError paramiko.ssh_exception.BadHostKeyException
+        paramiko.ssh_exception.PasswordRequiredException asyncpg.exceptions.InvalidPasswordError
+        asyncpg.exceptions.InvalidAuthorizationSpecificationError hvac.exceptions.Forbidden psutil.AccessDenied""",
+    validation="""
+        requests.exceptions.InvalidURL requests.exceptions.MissingSchema requests.exceptions.InvalidSchema
+        requests.exceptions.InvalidHeader requests.exceptions.InvalidJSONError
+        requests.exceptions.ContentDecodingError requests.exceptions.UnrewindableBodyError
+        urllib3.exceptions.LocationParseError httpx.InvalidURL httpx.UnsupportedProtocol httpx.LocalProtocolError
+        httpx.DecodingError httpx.CookieConflict httpcore.UnsupportedProtocol httpcore.LocalProtocolError
+        aiohttp.client_exceptions.ContentTypeError aiohttp.client_exceptions.InvalidURL http.client.InvalidURL
+        http.client.UnknownProtocol xml.etree.ElementTree.ParseError xml.parsers.expat.ExpatError
+        xml.sax._exceptions.SAXParseException yaml.error.YAMLError configparser.Error _csv.Error struct.error
+        zlib.error binascii.Error binascii.Incomplete _pickle.UnpicklingError _pickle.PicklingError
+        pickle.UnpicklingError pickle.PicklingError zipfile.BadZipFile tarfile.ReadError lzma.LZMAError
+        _lzma.LZMAError argparse.ArgumentError argparse.ArgumentTypeError re.error re.PatternError
+        decimal.InvalidOperation json.decoder.JSONDecodeError email.errors.MessageError redis.exceptions.DataError
+        click.exceptions.UsageError click.exceptions.BadParameter typer.BadParameter
+        jsonschema.exceptions.SchemaError jsonschema.exceptions.UnknownType
+        pydantic_core._pydantic_core.ValidationError pydantic.errors.PydanticUserError
+        opensearchpy.exceptions.SerializationError elasticsearch.SerializationError
+        elastic_transport.SerializationError botocore.exceptions.ParamValidationError
+        google.protobuf.message.DecodeError
+        google.protobuf.json_format.ParseError google.protobuf.message.EncodeError
+        django.core.exceptions.SuspiciousOperation pymongo.errors.DocumentTooLarge pymongo.errors.BSONError
+        bson.errors.BSONError smtplib.SMTPRecipientsRefused smtplib.SMTPDataError
+        kafka.errors.MessageSizeTooLargeError jinja2.exceptions.TemplateSyntaxError jinja2.exceptions.UndefinedError
+        packaging.version.InvalidVersion asyncio.exceptions.LimitOverrunError sqlite3.ProgrammingError
+        mahavishnu.model.errors.IllegalMove""",
+    permanent="""
+        zipfile.LargeZipFile asyncio.exceptions.InvalidStateError concurrent.futures._base.InvalidStateError
+        importlib.metadata.PackageNotFoundError django.core.exceptions.ImproperlyConfigured ftplib.error_perm
+        requests.exceptions.TooManyRedirects httpx.TooManyRedirects aiohttp.client_exceptions.TooManyRedirects
+        redis.exceptions.NoScriptError sqlalchemy.exc.NoResultFound sqlalchemy.exc.MultipleResultsFound
+        sqlalchemy.exc.ArgumentError sqlalchemy.exc.NoSuchModuleError urllib3.exceptions.URLSchemeUnknown
+        mahavishnu.model.errors.StoreMisconfigured mahavishnu.model.errors.StoreCorrupt""",
+)
+
+# Said of the type only where nothing else is known. The text decides first: a wrong password is one of these too.
+WEAK_TYPES: Mapping[str, ErrorCategory] = _table(
+    network="""
+        psycopg.OperationalError psycopg2.OperationalError pymysql.err.OperationalError MySQLdb.OperationalError
+        http.client.HTTPException urllib.error.URLError aiohttp.client_exceptions.ClientError httpx.TransportError
+        httpcore.TransportError urllib3.exceptions.MaxRetryError paramiko.ssh_exception.SSHException
+        opensearchpy.exceptions.TransportError elastic_transport.TransportError
+        websockets.exceptions.ConnectionClosed websockets.exceptions.WebSocketException anyio.ClosedResourceError
+        kombu.exceptions.KombuError kombu.exceptions.OperationalError pika.exceptions.AMQPError""",
+    transient="sqlite3.OperationalError tenacity.RetryError kafka.errors.KafkaError celery.exceptions.Retry",
+    validation="jsonschema.exceptions.ValidationError jsonschema.exceptions._WrappedReferencingError",
+)
+
+BUILTINS: Mapping[str, ErrorCategory] = _table(
+    network="""
+        ConnectionError BrokenPipeError ConnectionAbortedError ConnectionRefusedError ConnectionResetError
+        TimeoutError""",
+    transient="BlockingIOError InterruptedError",
+    resource="MemoryError",
+    permission="PermissionError",
+    validation="""
+        ValueError UnicodeError TypeError KeyError SyntaxError FileExistsError IsADirectoryError NotADirectoryError""",
+    permanent="""
+        FileNotFoundError ImportError ModuleNotFoundError NotImplementedError RecursionError ProcessLookupError""",
+)
+# Bugs in a program: their text is Python's own and tells nothing of the systems around. What was being handled may.
+BUGS = frozenset(
+    {"AttributeError", "NameError", "UnboundLocalError", "IndexError", "ZeroDivisionError", "StopIteration"}
+)
+BUILTIN_TYPES: Mapping[type, ErrorCategory] = {getattr(builtins, name): what for name, what in BUILTINS.items()}
+
+
+def _numbers(**columns: str) -> dict[int, ErrorCategory]:
+    found = {name: category for name, category in _table(**columns).items() if hasattr(errno, name)}
+    return {getattr(errno, name): category for name, category in found.items()}  # not every system has every name
+
+
+ERRNO: Mapping[int, ErrorCategory] = _numbers(
+    network="""
+        ECONNREFUSED ECONNRESET ECONNABORTED ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN ENETRESET EPIPE
+        ENOTCONN ESHUTDOWN EADDRNOTAVAIL EADDRINUSE EPROTO ENOLINK ECOMM EREMOTEIO ENONET ETIME""",
+    transient="EAGAIN EWOULDBLOCK EINTR EBUSY ETXTBSY EDEADLK EINPROGRESS EALREADY ESTALE ECANCELED ERESTART",
+    resource="ENOSPC EDQUOT ENOMEM EMFILE ENFILE EFBIG ENOBUFS EMLINK ENOLCK EUSERS EIO",
+    permission="EACCES EPERM EROFS EKEYREJECTED EKEYEXPIRED ENOKEY EKEYREVOKED",
+    validation="""
+        EINVAL EISDIR ENOTDIR ENAMETOOLONG E2BIG EDOM ERANGE EBADMSG EILSEQ EMSGSIZE EEXIST ELOOP ENOTEMPTY
+        EAFNOSUPPORT EDESTADDRREQ EBADF""",
+    permanent="ENOENT ENXIO ENODEV ESRCH ENOEXEC ENOSYS EOPNOTSUPP ENOTSUP EXDEV ECHILD",
+)
+
+WINDOWS: Mapping[int, ErrorCategory] = {
+    **dict.fromkeys((64, 121, 1225, 1236, 10048, 10049, 10050, 10051, 10053, 10054), N),
+    **dict.fromkeys((10057, 10060, 10061, 10064, 10065, 11001), N),
+    **dict.fromkeys((32, 33, 170, 10035), T),
+    **dict.fromkeys((8, 14, 112, 1450, 1455, 10055), R),
+    **dict.fromkeys((5, 1314, 1326), P),
+}
+
+
+def errno_name(number: int) -> str:
+    """ENOSPC for 28."""
+    return errno.errorcode.get(number, f"errno {number}")
+
+
+# A 404 is PERMANENT: what is asked for is not there, and it is neither a malformed request nor a lack of rights.
+# A 500 or 502 is TRANSIENT: the server broke or its own server did, and the same request may well work later.
+HTTP: Mapping[int, ErrorCategory] = {
+    **dict.fromkeys((400, 405, 406, 411, 412, 413, 414, 415, 416, 417, 422, 426, 428, 431), V),
+    **dict.fromkeys((401, 402, 403, 407, 451, 511), P),
+    **dict.fromkeys((404, 410, 418, 501, 505, 506, 508, 510), X),
+    **dict.fromkeys((409, 421, 423, 424, 425, 429, 500, 502, 503, 520, 529, 530), T),
+    **dict.fromkeys((408, 460, 499, 504, 521, 522, 523, 524, 525, 526, 527, 598, 599), N),
+    **dict.fromkeys((507, 509), R),
+}
+
+
+def of_http(status: int) -> ErrorCategory | None:
+    """The category of an HTTP status; none for one that is no failure."""
+    if status in HTTP:
+        return HTTP[status]
+    return V if 400 <= status < 500 else T if 500 <= status < 600 else None
+
+
+GRPC: Mapping[str, ErrorCategory] = _table(
+    transient="UNAVAILABLE ABORTED INTERNAL CANCELLED",
+    network="DEADLINE_EXCEEDED",
+    resource="RESOURCE_EXHAUSTED",
+    permission="PERMISSION_DENIED UNAUTHENTICATED",
+    validation="INVALID_ARGUMENT FAILED_PRECONDITION OUT_OF_RANGE ALREADY_EXISTS",
+    permanent="NOT_FOUND UNIMPLEMENTED DATA_LOSS",
+)
+
+_SQL_STATES: Mapping[str, ErrorCategory] = _table(
+    network="08 HYT00 HYT01 57014 25P03 57P05 01002",
+    transient="40 55P03 55006 57P01 57P02 57P03 57P04 25006 25P02 57 XX000 72 58",
+    resource="53 54023 58030",
+    permission="28 42501 0L 0P 38004",
+    validation="22 23 42 44 21 07 34 2F 0A 54 3D 3F 26 3B 25 55 24 27",
+    permanent="XX001 XX002 F0 02",
+)
+
+
+def of_sql_state(state: str) -> ErrorCategory | None:
+    """The category of an SQLSTATE: of all five characters if that is known, else of its class."""
+    return _SQL_STATES.get(state) or _SQL_STATES.get(state[:2]) if len(state) == 5 else None
+
+
+def _codes(**columns: str) -> dict[int, ErrorCategory]:
+    return {int(code): category for code, category in _table(**columns).items()}
+
+
+MYSQL: Mapping[int, ErrorCategory] = _codes(
+    network="""
+        1042 1043 1047 1080 1081 1152 1154 1155 1156 1157 1158 1159 1160 1161 1184 2001 2002 2003 2004 2005 2006
+        2012 2013 2026 2055 3024""",
+    transient="1053 1077 1205 1213 1290 1317 1412 1614 1836 3572",
+    resource="1021 1037 1038 1040 1041 1114 1135 1203 1206 1226 2008",
+    permission="1044 1045 1095 1130 1142 1143 1227 1370 1410 1698 1820 3118",
+    validation="""
+        1048 1050 1052 1054 1061 1062 1064 1065 1091 1109 1136 1138 1146 1153 1216 1217 1264 1265 1292 1364 1366
+        1406 1451 1452 1454 3140 3819""",
+    permanent="1046 1049 1051 1235",
+)
+MONGO: Mapping[int, ErrorCategory] = _codes(
+    network="6 7 50 89 202 262 9001",
+    transient="91 112 189 10058 10107 11600 11602 13435 13436 251 24 46 117 134 225 291",
+    resource="146 14031 39 292",
+    permission="11 13 18 31 33 8000",
+    validation="2 9 14 16 22 40 52 54 66 72 121 10334 11000 11001 17280 17419",
+    permanent="26 59 115",
+)
+SQLITE: Mapping[str, ErrorCategory] = _table(
+    transient="SQLITE_BUSY SQLITE_LOCKED SQLITE_INTERRUPT SQLITE_PROTOCOL SQLITE_SCHEMA",
+    resource="SQLITE_FULL SQLITE_NOMEM SQLITE_IOERR SQLITE_NOLFS",
+    permission="SQLITE_READONLY SQLITE_PERM SQLITE_AUTH",
+    validation="""
+        SQLITE_CONSTRAINT SQLITE_MISMATCH SQLITE_RANGE SQLITE_TOOBIG SQLITE_MISUSE SQLITE_ERROR SQLITE_FORMAT""",
+    permanent="SQLITE_CORRUPT SQLITE_NOTADB SQLITE_CANTOPEN SQLITE_INTERNAL SQLITE_NOTFOUND",
+)
+SMTP: Mapping[int, ErrorCategory] = _codes(
+    transient="421 450 451 454 432 471",
+    resource="452 552",
+    permission="530 534 535 538 550 551 553 554",
+    validation="500 501 502 503 504 555",
+)
+# By its type, because the status alone misleads: "too many shards" comes as a 400, a full disk as a 403 or a 429.
+SEARCH: Mapping[str, ErrorCategory] = _table(
+    transient="""
+        es_rejected_execution_exception opensearch_rejected_execution_exception rejected_execution_exception
+        version_conflict_engine_exception process_cluster_event_timeout_exception unavailable_shards_exception
+        no_shard_available_action_exception cluster_manager_not_discovered_exception master_not_discovered_exception""",
+    resource="circuit_breaking_exception too_many_buckets_exception",
+    network="""
+        node_disconnected_exception node_not_connected_exception receive_timeout_transport_exception
+        connect_transport_exception""",
+    permission="security_exception authorization_exception",
+    validation="""
+        mapper_parsing_exception illegal_argument_exception parsing_exception parse_exception
+        x_content_parse_exception strict_dynamic_mapping_exception document_parsing_exception
+        action_request_validation_exception resource_already_exists_exception query_shard_exception
+        number_format_exception""",
+    permanent="""
+        index_not_found_exception document_missing_exception resource_not_found_exception index_closed_exception""",
+)

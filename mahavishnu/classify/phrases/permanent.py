@@ -1,0 +1,26 @@
+"""What is not there, or never will be. The category is that of an unknown error, but the reason is a better one."""
+
+from __future__ import annotations
+
+PHRASES: dict[int, str] = {
+    1: """
+    index out of range|bounds
+    """,
+    3: """
+    not be? found !guilty
+    could_not|cannot|unable_to|failed_to be? found|find|locate|located
+    no .... found $
+    no .. .. found
+    does_not|do_not|did_not|no_longer|not|never exist|exists
+    no such
+    stack overflow
+    not yet? implemented
+    unimplemented
+    no module named
+    cannot import
+    has no attribute
+    is not defined
+    has_been|is|was|permanently deprecated|retired|decommissioned|discontinued|removed|deleted|gone
+    not a git repository
+    """,
+}

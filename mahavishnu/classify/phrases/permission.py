@@ -1,0 +1,118 @@
+"""Somebody is not allowed to, or did not prove who they are."""
+
+from __future__ import annotations
+
+PHRASES: dict[int, str] = {
+    2: """
+    permission|permissions|privilege|privileges %be* denied|refused|rejected|error|missing|insufficient|not_granted|
+        violation|required|needed|denied_error
+    permission|access to .... %be* denied|refused|forbidden|blocked|disallowed
+    insufficient|missing|lacks|lack|lacking|without|required|inadequate|not_have|not_enough|requires|require|need|
+        needs|has_no|have_no|necessary|elevated|sufficient the|any|enough|sufficient|required|necessary|
+        proper? .... permission|permissions|privilege|privileges !slip|slips
+    access|entry|login|logon ....... denied|forbidden|refused|disallowed|prohibited|restricted|revoked|blocked
+    no .. permission|permissions|privilege|privileges to|for|on|$
+    accessdenied
+    denied access
+    not have .. access|authorization|authority|rights|clearance
+    no|without|lacks|lacking read|write|admin|root|any? access rights|to
+    correct access rights
+    insufficient|missing|inadequate|not_enough|without|invalid|required|lacks .... scope|scopes|rights|roles|
+        authority|clearance|access !of
+    missing|insufficient|lack|lacks|lacking|requires|without the|a|any? .. role|roles !model|models
+    access|entry|caller|member|origin %be* not allowed|permitted|granted|authorized|whitelisted|allowlisted
+    not entitled|a_member_of|whitelisted|allowlisted
+    restricted|limited to admins|administrators|members|owners|staff
+    admin|admins|administrators|owner|staff|members only !talk|parking
+    consent|login|sign_in|mfa|2fa required
+    have|has no access
+    not accessible by|to|for
+    unauthorized|unauthorised access|request|client|user|operation|to|for|error|action|ip|call|domain|token|api|use|
+        exception|url|response|scope|-|$
+    is|was|are|be|401|http|status|returned|you unauthorized
+    not been|properly|currently? authorized|authorised|authenticated|authed
+    not authorised|authorized
+    unauthenticated|unauthorizedoperation
+    authorization|authorisation|authentication|auth|authenticate .... %be* failed|failure|error|required|denied|
+        rejected|unsuccessful|invalid|missing|expired|incorrect|exception|not_provided|needed|challenge
+    %fail to? authenticate|reauthenticate|authenticating|authorize|log_in|login|sign_in|logon
+    authentication|auth credentials|fail|token
+    missing|invalid|bad|no|failed|wrong authentication|authorization|auth|authn
+    requires|need|needs|require|must authentication|authenticate|be_authenticated|be_logged_in|be_signed_in
+    noauth|wrongpass|noperm
+    need to be authenticated|logged_in|signed_in
+    ^ forbidden $
+    forbidden by|for|to|error|access|request|operation|from|exception|resource|url|because|:
+    is|was|are|be|403|status|http|strictly|been forbidden !to_say
+    operation|action|request|it|user|client|host|ip|access|you|account|key|role|command|caller|
+        service_account .. not permitted|allowed_to|allowed_for|allowed_from
+    not|never permitted !to_say
+    not allowed to access|connect|perform|read|write|delete|create|use|execute|do|view|modify|push|run|publish|
+        assume|call|list|get|update|see
+    user|host|client|ip|origin %be* not allowed
+    login|logon|sign_in|log_in|log_on .... %be* failed|failure|incorrect|required|denied|invalid|rejected|error|
+        unsuccessful|refused
+    failed|invalid|bad|incorrect login|logon|sign_in
+    not logged in
+    please|must|to log|sign in again|first|to|$
+    password|passphrase .... %be* %state
+    invalid|incorrect|wrong|bad|expired|missing|no username|user_name|user|login|email or|and|/? password
+    invalid|incorrect|wrong|bad|expired|missing|no password|passphrase|passcode|pin !policy
+    password authentication|verification|check failed
+    a password is required
+    using password: yes|no
+    no password supplied
+    username .. password not accepted
+    invalid|bad|wrong|incorrect|missing|expired|no|insufficient|revoked|unknown|malformed|
+        unrecognized .. %secret !at|in_json|until
+    %secret .. provided|supplied|header? %be* %state !until|in_json
+    incorrect .. %secret provided
+    %fail locate|find|load|verify|validate|obtain|refresh|get|determine|automatically_determine .. credential|
+        credentials
+    no valid credentials
+    invalid|expired|revoked|missing .. token|jwt|session|cookie|certificate_authority !at|in_json|near|
+        in_expression|'|"|<|{|in_response
+    token|jwt|session|cookie included_in_the_request|used|provided|supplied|has? %be* expired|revoked|not_valid|
+        no_longer_valid|invalid|blacklisted|rejected|missing|required|inactive|unauthorized
+    csrf|xsrf token|verification|cookie|check? failed|missing|invalid|mismatch
+    grant %be* expired|revoked|invalid
+    invalid grant|client|client_secret|client_token_id
+    host|ssh key verification failed
+    key id you provided
+    request signature we calculated
+    signature %be* does_not_match|mismatch|verification_failed|invalid|expired|not_yet_current
+    publickey
+    must|only be|the|run_as|an|table? superuser|owner|root|admin|administrator|administrators|superusers|admins|
+        owners !of_the_month
+    must be .. owner|superuser of
+    requires|require|need|needs .. superuser|root|admin|administrator|elevated privileges|rights|access?
+    are you root
+    read only file_system|filesystem|database|mode|transaction|user|access|volume|share
+    readonly database|filesystem
+    write a read? only|readonly database
+    by|violates|against|per .. policy|acl|rbac|firewall|administrator
+    blocked|denied|rejected|refused|disallowed|prohibited by .. policy|acl|firewall|administrator|rule|rules|
+        security|organization|admin
+    no? pg hba
+    no pg hba
+    row level security
+    explicit deny
+    denied for user|role
+    command|publish|push|pull|request|login|query|authorization|operation %be* denied $
+    ^ denied $
+    denied: ..
+    denied to ..
+    account|user|ip|ip_address|client|key|api_key|profile|subscription|address|tenant|
+        organization .. %be* permanently? blocked|banned|suspended|disabled|locked|locked_out|deactivated|blacklisted|
+        not_activated
+    mfa|2fa|two_factor|sso|multi_factor code|authentication|token? required|failed|needed|enforced
+    invalid|expired|no|missing valid? license|licence
+    license|licence|subscription|trial|account key|period? %be* expired|invalid|missing|not_valid|revoked|inactive
+    payment|billing %be* required|disabled|not_enabled|inactive
+    eacces|eperm|erofs
+    """,
+    4: """
+    ^ permission|unauthorized|unauthorised|forbidden|access error? $
+    unauthorized|unauthorised $
+    """,
+}

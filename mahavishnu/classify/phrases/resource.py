@@ -1,0 +1,114 @@
+"""Something ran out: memory, disk, quota, connections, processes."""
+
+from __future__ import annotations
+
+PHRASES: dict[int, str] = {
+    1: """
+    fork: resource temporarily unavailable
+    cannot fork
+    """,
+    2: """
+    !not %out .... memory !of|leak|leaks|lane
+    %out memory|ram|swap|heap|vram
+    %fail .. allocate|allocating|alloc|reallocate|allocation
+    allocation|malloc|mmap|calloc .... failed|failure|error
+    array|buffer|tensor memory? too? large to allocate
+    memory|heap|swap|ram limit|limits|quota|budget|usage|cap|size? .... exceeded|exceeds|reached|hit|exhausted|
+        exceeding
+    %over %the? .... memory|heap|ram limit|limits|quota|cap|budget|request|allocation|usage
+    exceeding memory limits|limit
+    memory|heap exhausted|exhaustion|pressure|overflow|full|error|exceeded
+    exhausted .... memory
+    used memory >
+    low memory
+    bad alloc
+    memory allocation error|failed
+    oom|oomkilled|oomed killed|killer|command|kill|error|when?
+    ^ oom $
+    killed by oom
+    heap space
+    heap out_of|limit|is_full
+    gc overhead limit
+    metaspace
+    exit|exited|terminated|status|returned|failed|ended with? exit? code|status? 137 $
+    killed|terminated by|with signal? 9|sigkill
+    killed by signal: killed
+    signal: killed
+    signal 9
+    sigkill
+    ^ killed $
+    no|not|insufficient enough|more|sufficient|free|remaining? space|room %be* left|remaining|available|on_the_disk|
+        on_device|on_disk|in_volume
+    no more? space left
+    not|insufficient|out_of|low_on enough? .. disk|storage|free|local|temp|swap|available|
+        tablespace? space !exploration
+    %out .. disk|storage|tablespace|inodes|inode|file_descriptors|handles|file_handles|stack_space !of
+    there is not enough space
+    disk|volume|drive|filesystem|file_system|partition|storage|device|log|mailbox|queue|buffer|table|tablespace|
+        pool|inbox|bucket|backlog|tmpfs|spool|journal|heap|cache .. %be* nearly|almost|completely|too? full !of|moon|
+        scan|time|text|name|backup|speed|sync|refresh|color|screen
+    disk|storage|volume|space usage|capacity|limit|quota|allocation|space? %be* exceeded|exceeds|exhausted|depleted|
+        below
+    flood stage
+    exceed~ .... disk|storage limit|quota|capacity|watermark
+    disk usage exceed~
+    unable to extend
+    quota %be* %over|full|error|violation|issue|reached_for
+    quota .... %over
+    %over %the? .... quota|quotas !of
+    %out .. quota|credits|credit|balance|funds|tokens|minutes|build_minutes|capacity|resources|compute|cpu|cpus|gpu|
+        gpus|nodes|slots|ip_addresses|addresses|seats|licenses !of
+    insufficient ..  quota|credits|funds|balance|capacity|resources|cpu|memory|gpu|disk|storage|instance_capacity|
+        nvidia|shm|inodes|pods
+    credit|credits|balance .. %be* too low|exhausted|depleted|insufficient
+    too many open files|handles|sockets|file|connections|cursors
+    too many files open
+    too many .. connections|clients|sessions|processes|threads|locks|workers|cursors
+    file|files|descriptor|descriptors|handle table? overflow|exhausted|exhaustion|limit
+    file table overflow
+    max|maximum number_of? .. connections|clients|sessions|processes|files|instances|shards|pods|jobs|containers|
+        workers|nodes|users|functions|vms|streams|subscriptions|replicas|volumes|snapshots|threads|tasks|runs|
+        executions|projects %be* %over
+    max|maximum connections|clients|sessions !per
+    connection|client|session limit %be* %over
+    remaining connection slots
+    connection|connections slots|slot %be* reserved|exhausted|in_use
+    no more|free|available? connections|connection|slots|workers|threads|executors|permits|ports available|left|
+        in_the_pool|in_pool|free|$
+    pool %be* exhausted|depleted|exhaustion|empty|at_capacity|limit
+    %fail start|create|spawn|fork|starting|creating|spawning new|more|a|any|native? thread|threads|process|processes
+    fork: cannot|resource
+    resource|resources limit|limits|quota? %be* exhausted|depleted|exceeded|insufficient|reached|exhaustion
+    resource|resources .... exhausted
+    resource limit|limits $
+    low on system? resource|resources
+    %out .. resource|resources
+    capacity %be* exceeded|exhausted|full|insufficient
+    exceed~ %the? .. capacity|resources|resource
+    cpu|vcpu|time|compute|wall time? limit|quota %be* exceeded|reached|hit
+    no buffer|sufficient space|capacity
+    no capacity left|available|remaining|for
+    space|memory|storage is|running|was|got? too? low
+    memory|disk|cpu|thread|resource|connection|storage|inode starvation|shortage|depletion
+    no free|available gpu|gpus|nodes|slots|workers|instances|addresses|ips|capacity
+    buffer pool? exhausted
+    add .. total shards
+    maximum .. shards open
+    maxmemory
+    misconf redis is configured to save
+    evicted|eviction due|because to|of? .. pressure|resource|memory|disk
+    diskpressure|memorypressure
+    exceeds|exceeded|exceeding .... limit|limits of_containers|of_pod
+    exceeds|exceeded internal|soft|hard memory? limit
+    not enough ..  nodes|workers|slots|gpus|cores|capacity
+    account|plan|usage|monthly|daily|hourly|weekly|billing|subscription|tier|spending|license|storage|instance|vcpu|
+        build|credit usage|minutes|account? limit|limits|cap %be* %over
+    %over %the? .. usage|plan|monthly|daily|hourly|account|spending|storage|license|hard|free|credit|tier usage|
+        tier|spending|request? limit|limits|cap|allowance
+    limit|limits for .... %be* exceeded|reached
+    enospc|enomem|emfile|enfile|edquot|enobufs
+    """,
+    4: """
+    ^ .. memory|disk|quota|resource error|full|failure|problem|issue $
+    """,
+}

@@ -1,0 +1,141 @@
+"""What passes: too much asked, contention, a service that is away for a while."""
+
+from __future__ import annotations
+
+PHRASES: dict[int, str] = {
+    2: """
+    # too much asked: wait
+    !heart|interest|exchange|frame|tax|birth rate|request|requests|call|calls limit|limits|limiting|
+        quota %be* %over|violation|error|exception|triggered|applied
+    !heart rate limit|limits|limiting $
+    %over %the? .. rate|request|requests|call|calls|ratelimit limit|limits
+    %over %the? .. rate_limit|rate_limits|ratelimit
+    rate|request|requests|being|are|was|got|been limited !to|by_law|edition
+    ratelimited|ratelimit
+    too|so many .. requests|calls|queries|attempts|retries !left
+    rate exceeded
+    maximum ... rate exceeded
+    reduce|lower your request? rate|frequency
+    request rate is? too? large|high
+    throttled|throttling|throttle|throttlingexception !valve|body|cable|policy|settings|position|response|control|
+        disabled|enabled
+    ^ please? slow down $
+    slow down your|you
+    exceed~ .... provisioned throughput
+    provisioned throughput .... exceed~
+    %server|we|they %be* too|over|heavily? overloaded
+    overloaded error|with
+    ^ overloaded $
+    server|system|request|cpu overload $
+    too_many|maximum|max concurrent requests|calls|executions|queries|invocations|jobs|sessions|connections
+    concurrency limit %be* %over
+    rate limiting $
+    rate limiting in_effect|applied|active|kicked_in
+    requests|calls %be* too frequent|fast|many
+    burst|request|concurrency limit %be* %over
+    under|due_to heavy|high|excessive load
+    experiencing high|heavy|unusual|increased load|demand|traffic|volume
+    %server is|are|was|were saturated|congested|swamped|overwhelmed
+    # contention
+    deadlock|deadlocks %be* found|detected|occurred|error|victim|when|while|$
+    deadlocked on|with|and|while
+    chosen as the deadlock victim
+    lock wait? timeout|timeouts|request_time_out|request_timeout
+    %fail acquire|acquiring|obtain|obtaining|get|take|grab .... lock|locks|row|lease
+    %fail .. lock row|table|record|file|resource
+    lock|locks|lease %be* not_available|held_by|not_acquired|taken|conflict|contention
+    database|table|row|file|schema|record|index|resource|repository|document|state .. is|was|are locked
+    index.lock
+    could not serialize access
+    serialization failure|anomaly|conflict
+    restart|retry transaction
+    try restarting transaction
+    transaction %be* aborted|deadlocked|conflict|retry|rolled_back_due_to
+    write|version|update|edit|transaction|lock|locking|concurrency|optimistic conflict|conflicts $
+    conflicting operation|update|request|transaction|write|conditional_operation
+    conflicted with another
+    due to conflict|conflicts|a_conflict|conflicting
+    object|row|document|record|resource|entity|version %be* modified|updated|changed by_another|since|concurrently
+    concurrent modification|update|write|updates|access
+    row was updated or deleted by another
+    latest version and try again
+    lock|resource|write|row contention
+    another|other|conflicting operation|update|transaction|process|run|deployment|job %be* in_progress|running|holding
+    operation|rebalance|snapshot|migration|failover already? in progress
+    rebalance|rebalancing in_progress|$
+    # busy, absent for a while, not ready yet
+    at this time $
+    %fail .... at_this_time|at_the_moment|right_now
+    please wait a|and|before|$
+    come back later
+    wait and retry
+    preempted|preemption by|notice|$
+    all .. workers|slots|servers|executors|threads|agents|lines busy|are_busy|occupied
+    %server|device|line|disk|file|port|printer|resource|it|bucket or? .. %be* too|very|extremely? busy !with|street|
+        day|season|at
+    too|sqlite|device|resource|text|service|redis|script busy
+    busy %be* redis|try|retry|please|loading|script
+    ^ busy $
+    %server|redis|dataset .. is|still loading !dock
+    is loading the dataset|data|model
+    %server|servers|resource %be* not? yet? unavailable|not_available|offline !online
+    temporarily|currently|momentarily not_available|unavailable|offline|down|out_of_service|suspended|disabled|
+        blocked|inaccessible|unable|overloaded|rejected|deferred|failed
+    currently unable to handle|process|serve|complete
+    ^ unavailable $
+    service|server|gateway|endpoint|site unavailable
+    unavailable: ..
+    unavailable exception|error
+    no healthy|available upstream|backend|backends|server|servers|replica|responders|node
+    no responders available
+    temporary|transient|intermittent .. failure|failures|error|errors|problem|problems|issue|issues|outage|
+        condition|fault|glitch|hiccup|unavailability
+    transient !for|student|visitor|guest|ischemic|population
+    try|retry|retrying .. again? later|shortly|soon|momentarily|in_a_few|in_a_moment
+    try again $
+    try again in|after
+    please|can|should|may|must|safely|could retry|be_retried|be_safely_retried
+    is|error retryable|retriable
+    retryable error|exception|failure
+    under|down_for|undergoing|scheduled|in|for|planned scheduled|planned|routine|emergency|system? maintenance mode?
+    maintenance mode !off|ended|disabled|finished|exited
+    %server|it|we|pool .. %be* not? starting|starting_up|shutting_down|restarting|recovering|in_recovery_mode|
+        rebooting|initializing|stopping|warming_up
+    not yet accepting|ready|prepared|initialized|started|available
+    not ready to|yet|$
+    due to|by administrator command
+    administrator command
+    shutdown in progress
+    graceful shutdown
+    forced connection? closure with_reason
+    no|not|lost longer|the|enough|elected|in_sync|new? leader|primary|master|quorum|cluster_manager|replicas !key|
+        plan|copy|degree
+    leader|master|primary|cluster_manager|coordinator not available|discovered|elected|found
+    leader|master election|changed
+    quorum %be* lost|not_reached|not_available|not_met
+    consistency level ..
+    failover|failing_over in_progress|over
+    read|readonly only? replica
+    clusterdown
+    cluster|shard|shards|primary_shard %be* down|initializing|unassigned|not_available|not_active
+    tryagain
+    circuit|breaker breaker? .. %be* open|tripped|half_open
+    open circuit
+    circuitbreaker|circuitbreakererror
+    internal server|service|system|backend|network_server? error|failure|exception !count
+    server|service|backend|origin had an error|internal_error
+    encountered an internal|unexpected? error|condition
+    bad gateway
+    invalid response from .. upstream|backend|origin
+    too many 500|502|503|504|429 error responses
+    eagain|ebusy|ewouldblock|etxtbsy
+    resource temporarily unavailable
+    stale file_handle|object_state|element|nfs_file_handle
+    server|backend|upstream|remote server? side? error|failure $
+    backend fetch? failed|error
+    """,
+    4: """
+    at|over|reached|maximum|peak its? capacity $
+    operation|request|transaction|job|task|query|call|context|run %be* cancelled|canceled|aborted !by
+    """,
+}

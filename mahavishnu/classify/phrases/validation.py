@@ -1,0 +1,196 @@
+"""The input is wrong: its form, its values, its size."""
+
+from __future__ import annotations
+
+PHRASES: dict[int, str] = {
+    2: """
+    validation|validator .. %be* error|errors|failed|failure|failures|fails|exception|unsuccessful|rejected|problem|
+        problems
+    failed|fails|failing|did_not_pass|does_not_pass|not_pass .. validation
+    %fail validate|be_validated
+    invalid according to
+    ^ invalid $
+    ^ invalid .. %field
+    ^ invalid ..
+    is|was|are|were|an|a|contains|contain|has|have|due_to|because_of|with|found|got|received|encountered|detected|
+        error|seems|appears|provided|one|for|returned|following|http|400|using|looks|not|some|by|from|on|and|or|be|
+        several|many|specified|supplied|given|had|at invalid
+    invalid syntax|json|xml|yaml|csv|input|argument|arguments|parameter|parameters|value|values|data|date|url|uri|
+        email|format|type|literal|character|characters|identifier|request|payload|body|header|state|number|index|key|
+        name|option|choice|configuration|config|field|byte|continuation|start_byte|escape|regex|regular|pattern|query|
+        schema|length|size|path|file|id|expression|operation|token_in|token_at|token_'|token|method|response|message|
+        amount|currency|phone|address|utf|base64|iso|signature_for|object|column|reference|version|image|model|
+        recipient|enum|timestamp|time|range|usage|credentials_format|selection|entry|use
+    malformed|ill_formed|badly_formed|unparsable|unparseable|unprocessable|unserializable !rows
+    is|was|are|were|be|not|does_not_look_like|do_not_appear_to_be|does_not_appear_to_be|must_be|should_be|no|
+        without|requires|require|expected|enter|provide|need|needs|specify|supply|pass|contain|neither|have a|an|the|
+        one? not? a|an|the|any? .. valid|well_formed|correct|acceptable ..
+    not|is_not a|an|the|in|of? valid|correct|proper|acceptable|recognized|well_formed
+    must|should|shall|has_to|have_to|needs_to|need_to be|have|contain|match|start|begin|end|consist|specify|provide|
+        include|equal|only|use|exist|satisfy|fall|lie|supply|set|not_be|not_have|not_contain|not_exceed|not_include|
+        not_start|not_end|not_match a|an|at|one|of|either|in|less|greater|between|no|non|positive|negative|unique|empty|
+        null|the|valid|string|int|integer|number|list|longer|shorter|true|false|set|specified|provided|present|numeric|
+        >|<|>=|<=|within|equal|before|after|from|with|defined|same|fewer|more|larger|smaller|higher|lower|more_than|
+        multiple|json|enabled|lowercase|uppercase|alphanumeric|iso|formatted|given|type|an_instance|instance|only|or|
+        and|characters|letters|digits|by|as|up|even|odd|both|all|each|not
+    must be|have|match|contain|not_be|start|include|exist|specify|provide|exceed|not_exceed !root|superuser|owner|
+        admin|administrator|logged|authenticated|unlocked|signed|authorized|a_superuser|restarted|the_owner|run_as
+    expected|expect|expects|expecting|wanted|requires .... but|got|received|found|saw|given|actual|instead
+    expecting value|property
+    expected value|values but|to|at|got|$
+    expected|expecting a|an|one|type|string|int|integer|number|str|list|object|array|bool|float|dict|
+        end|at_least|at_most|format|',|delimiter|exactly|json|key|find|3|2|1|4
+    was expecting
+    did not find expected
+    is not expected here
+    %field .. %be* a? required|missing|mandatory|invalid|not_allowed|not_specified|not_set|undefined|unknown|
+        duplicated|too_long|too_short|too_large|too_big|too_small|malformed|incorrect|corrupt|corrupted|truncated|
+        unsupported|not_supported|not_recognized|unrecognized|empty|blank|out_of_range|ambiguous|not_unique|not_numeric|
+        not_a_number !by_law|by_the
+    missing|required|mandatory|omitted|absent|lacks|lacking|no_required .. required|mandatory|expected|positional|
+        keyword|query|request|path|body|command|form|input? field|fields|parameter|parameters|param|argument|arguments|
+        property|properties|value|header|key|column|columns|attribute|option|element|keys|values|input|keyword|
+        flag !found_in
+    field required
+    this|these field|fields is|are|may_not|cannot
+    is a required property|field|parameter|argument
+    missing schema|closing|opening|delimiter|semicolon|comma|bracket|parenthesis|boundary|quote|colon
+    no scheme supplied
+    missing from the? request|payload|body|input|data|file
+    %fail be? parse|parsed|parsing|decode|decoded|decoding|deserialize|deserialized|unmarshal|interpret|understand|
+        convert|converted|converting|coerce|cast|encode|encoded|serialize|serialized|read_as|tokenizing|tokenize|
+        compile|marshal
+    %fail load|read .. json|yaml|xml|csv|config|manifest
+    parse|parser|parsing|syntax|decode|decoding|encoding|deserialization|serialization|conversion|cast|casting|
+        format|compilation|compile|lexer|tokenizer|unmarshalling|transform .. error|errors|exception|failure|failed
+    json|xml|yaml|csv|toml|html|sql|schema|avro|protobuf|query|graphql|template|regex|data|type|value|input|
+        argument|range|unicode|attribute|bounds error|exception !log|rate|free|message|stream|channel|loss|center|
+        transfer
+    error|errors|problem in|parsing|decoding|while_parsing|tokenizing|with_your|in_your sql|json|xml|yaml|syntax|
+        query|template|data|input|schema|config|configuration|the|a
+    codec cannot|could_not decode|encode
+    not json? serializable|deserializable|iterable|subscriptable|callable|hashable
+    could not convert
+    cannot unmarshal
+    cannot be decoded|encoded|cast|coerced|converted|parsed|null|none|empty|blank|negative|zero|undefined|omitted|
+        unset|both|used_with|set_to|greater|less|longer|in_the_past|in_the_future|interpreted|broadcast|determined_from|
+        combined|applied
+    may|should|could not be null|none|empty|blank|negative|zero|omitted|broadcast
+    incorrect|illegal padding|base64
+    %be* not well formed
+    does_not|do_not|did_not|not match|conform|comply|satisfy|validate|meet|allow|accept the|any|a|its|required|
+        expected|to|with|against? .... schema|pattern|regex|format|specification|type|types|signature|contract|
+        constraints|requirements|nulls|duplicates|encoding|rule|rules|null|length|expected|shape|dimensions
+    additional properties
+    unexpected token|character|char|end_of|keyword|indent|value|type|field|argument|symbol|string|number|key|
+        parameter|property|identifier|format|content|eof_while|non|column|element|attribute|option|literal|input|tag|'|
+        "|<|identifier
+    was unexpected
+    unterminated|unclosed|unbalanced|untokenizable ..
+    mismatched tag|bracket|parenthesis|input|type|types|column|columns
+    bad|poor request|input|data|parameter|argument|value|format|syntax|header|url|json|query|payload|date|character|
+        escape|magic|zip|file|checksum|message|encoding|control_character|number|substitution|interpolation !was
+    ^ unsupported ..
+    is|was|an|a|error|the unsupported
+    unsupported operand|type|format|file|media|value|version|encoding|operation|argument|content|protocol|codec|
+        compression|character|parameter|image|language|feature
+    %field|media|model|feature|protocol|codec|algorithm|region|scheme .. is|are|was|were? not currently|
+        yet? supported|allowed|permitted|acceptable|accepted|recognized|known
+    not a supported|recognized|known|valid|permitted|number|string|zip|gzip|tar|pdf|png|jpeg|parquet|database|json|
+        xml
+    ^ not supported
+    not supported $
+    mutually exclusive
+    conflicting|contradictory|inconsistent arguments|options|parameters|values|settings|flags
+    extra|unexpected|unknown fields|inputs|keys|properties|columns|arguments %be* not? permitted|forbidden|
+        allowed|found|given|passed
+    extra inputs
+    not an|a integer|int|float|boolean|bool|list|dict|mapping|date|datetime|url|uuid|positive|json|
+        object|sequence|tuple|set
+    empty|blank|no body|payload|input|request_body|data|content is? not_allowed|provided|given|supplied|received
+    non numeric|integer|ascii|json|hexadecimal ..
+    unhashable|uniterable|unserializable
+    below|above|under|over the? minimum|maximum|allowed
+    %over %the? maximum|minimum|max|min length|size|value|depth
+    not supported between|for|by|in_this|with
+    out of range|bounds !of_the_gun|missile
+    outside|not_in|not_within of? the|its? valid|allowed|permitted|acceptable|expected|supported? range|bounds|
+        values|limits
+    %field|header|payload|datetime|tuple|packet .. %be* too long|short|large|small|big|deep|many|few|complex
+    too many|few|long|large arguments|values|parameters|columns|fields|positional|items|keys|characters|elements|
+        digits|bytes|tables|nested|tokens|terms|clauses|for_type|for_column|to_unpack|rows|entity|variables|
+        boolean_clauses
+    %over .... length|size|number_of_characters|number_of_tokens|character_limit|file_size|max_size|maximum_size|
+        token_limit
+    maximum|max|minimum|min .. length|size|number_of_characters|file_size|value !shard|pool|of_connections
+    context|prompt|input|token length|window|limit|size
+    length|size must|should|exceeds|mismatch|too
+    larger|smaller|shorter|longer|greater|less|fewer|bigger|higher than the|or? minimum|maximum|allowed|limit|zero|
+        equal_to|0|1|column|type
+    violates|violated|violation|violating|violate of? .... constraint|constraints|key|schema|integrity|unique|
+        foreign|check|not_null|rule|requirement
+    constraint .. %be* failed|fails|failure|violation|violated|error|violations
+    integrity constraint|error|violation|check_failed
+    duplicate key|entry|value|record|id|name|column|object|row|index|primary|document|request|username|email|field|
+        identifier|declaration|definition|argument
+    not null
+    null value|values
+    value null|none|nan
+    insert|be null|none
+    foreign key
+    duplicatekey|uniqueviolation|unique_violation|unique_constraint|unique_key
+    already exists|exist|taken|registered|defined|declared !for_years
+    must exist
+    type|types|shape|shapes|schema|size|dimension|dimensions|dtype|version|column|length|hash|digest|checksum|
+        format|data_type mismatch|mismatched|incompatible
+    type|types|shapes|units .... not match|compatible|aligned|comparable|convertible
+    wrong|incorrect|incompatible|inconsistent|mismatched|unknown|unexpected .. type|types|number_of|format|shape|
+        dimension|dimensions|length|unit|units|value|kind|encoding|version|syntax|parameter|argument|usage|header|
+        schema|size|datetime|date|integer|string|input|content
+    operands could not
+    unsupported operand
+    wrongtype
+    unknown|unrecognized|unrecognised|undefined|undeclared|unresolved field|column|parameter|argument|arguments|
+        option|key|property|attribute|command|keyword|format|value|variable|identifier|enum|flag|type|encoding|escape|
+        token|character|operator|function|currency|timezone|locale|setting|table|database|label|unit|query|directive|
+        element|reference|symbol|tag|event|url_type
+    unrecognized|unrecognised
+    undefined|undeclared|no such? variable|column
+    no such column|table|function:|field|parameter|option|operator
+    column|relation|table|function|operator|type|field|schema|variable .. .. does not exist
+    ambiguous column|reference|name
+    is|be|column ambiguous
+    illegal|improper|improperly argument|character|characters|value|state|format|input|escape|formatted|request|
+        byte|header|mix|instruction|formed|use
+    %field|format %be* incorrect|wrong|not_correct|unacceptable|unknown|unreadable|unparsable
+    in|of %the? incorrect|wrong|bad|unknown|unexpected format
+    in the format yyyy-mm-dd|yyyy
+    not|input in a? correct|valid|expected|right|proper|recognized format
+    literal for
+    for input string
+    corrupt|corrupted|truncated|damaged file|data|archive|image|header|input|record|zip|message|payload|block|
+        stream|document|index|pdf|deflate|page|row
+    %field|file|archive|image|stream|zip|block|page|database|disk_image|index %be* corrupt|corrupted|truncated|
+        malformed|damaged|unreadable
+    data truncated
+    or binary data would be truncated
+    crc|checksum|md5|sha256|digest|hash|sha1 check|error|verification? failed|mismatch|error|does_not_match|
+        incorrect
+    cannot identify image
+    not acceptable|one_of|among
+    method not allowed
+    %field|characters|nulls|duplicates|whitespace|blank|null|empty .. not|%be* not? allowed|permitted|accepted !to
+    not correctly|properly|well formatted|formed|escaped|encoded|quoted
+    positional arguments|argument
+    unexpected keyword
+    nan|infinity values? not? allowed|encountered|found
+    did_you mean
+    primary key|unique violation|constraint|violated
+    """,
+    3: """
+    unknown|invalid|unsupported|wrong|bad|unexpected|incorrect .. format
+    format error|exception|mismatch|specifier
+    does not match format
+    unprocessable
+    """,
+}

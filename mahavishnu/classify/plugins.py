@@ -1,0 +1,320 @@
+"""The plugins: found, loaded one by one, put in order by pluggy, and kept an eye on. The chain asks them."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+import pluggy
+
+from mahavishnu.classify import hookspecs, loading, rules
+from mahavishnu.classify.hookspecs import PROJECT, hookimpl
+from mahavishnu.classify.loading import Candidate, as_plugin, where_it_broke
+from mahavishnu.classify.verdict import BUILT_IN, Context, Verdict
+from mahavishnu.classify.yaml_rules import YamlRules
+from mahavishnu.model.errors import InvalidInput
+
+log = logging.getLogger(__name__)
+YAML = "yaml-rules"
+
+
+class PluginState(StrEnum):
+    """Whether a plugin is asked."""
+
+    OK = "ok"
+    BROKEN = "broken"  #: it could not be loaded, or its hooks do not fit
+    DISABLED = "disabled"  #: somebody said so
+    QUARANTINED = "quarantined"  #: it failed too often in a row
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInfo:
+    """What is known of one plugin. `faults` counts every time that it was passed over."""
+
+    name: str
+    origin: str
+    version: str | None
+    hooks: tuple[str, ...]
+    state: PluginState
+    why: str = ""
+    faults: int = 0
+
+
+@dataclass(slots=True)
+class _Member:
+    candidate: Candidate
+    plugin: Any = None
+    hooks: tuple[str, ...] = ()
+    state: PluginState = PluginState.OK
+    why: str = ""
+    faults: int = 0
+    streak: int = 0
+
+    def info(self) -> PluginInfo:
+        found = self.candidate
+        version = found.version or getattr(self.plugin, "__version__", None)
+        return PluginInfo(found.name, found.origin, version, self.hooks, self.state, self.why, self.faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One plugin's implementation of one hook, in a shape that can be called. `trusted` ones are not guarded."""
+
+    name: str
+    call: Callable[[Any, Any], Any]
+    trusted: bool
+
+
+class BuiltInRules:
+    """Our own rules, as a plugin like any other. It is asked last, but before those that say `trylast`."""
+
+    @hookimpl(trylast=True)
+    def classify_error(self, error: BaseException | str, context: Context) -> Verdict | None:
+        return rules.classify(error, context.now)
+
+
+class Plugins:
+    """The plugins of one process. Without arguments there are only the built-in rules.
+
+    Asked first are those registered at run time, the latest first; then those of the settings, of the directory and
+    of installed packages, each in their own order; then the built-in rules. `tryfirst` and `trylast` overrule that,
+    and the rules from YAML are asked before all others.
+
+    >>> plugins = Plugins()
+    >>> plugins.register(lambda error: "transient" if "flaky" in str(error) else None, "flaky")
+    'flaky'
+    >>> [info.name for info in plugins.report()]
+    ['flaky', 'built-in']
+    """
+
+    def __init__(self, *, disabled: Sequence[str] = ()) -> None:
+        self.revision = 0  # goes up whenever other plugins are to be asked
+        self._disabled = set(disabled)
+        self._sources: Callable[[], Iterator[Candidate]] = lambda: iter(())
+        self._rules: Callable[[], YamlRules | None] = lambda: None
+        self._at_run_time: list[Candidate] = []
+        self._lock = threading.RLock()
+        self._load()
+
+    @classmethod
+    def discover(
+        cls,
+        *,
+        directory: Path | str | None = None,
+        names: Sequence[str] = (),
+        rules: Sequence[Mapping[Any, Any]] | Path | str = (),
+        disabled: Sequence[str] = (),
+        entry_points: bool = True,
+    ) -> Self:
+        """The plugins of installed packages, of a directory, of dotted `names`, and rules (a list or a YAML file).
+
+        One that cannot be loaded is in the report, and stops nothing. Raises InvalidInput for rules that are wrong.
+        """
+
+        def sources() -> Iterator[Candidate]:
+            yield from map(loading.dotted, names)
+            if directory is not None:
+                yield from loading.in_directory(Path(directory))
+            if entry_points:
+                yield from loading.entry_points()
+
+        self = cls(disabled=disabled)
+        self._sources = sources
+        if rules:
+            self._rules = lambda: YamlRules.of(rules)
+        self.reload()
+        return self
+
+    def reload(self) -> None:
+        """Look again: new and changed files and rules count from now on, and a quarantine is over.
+
+        What was registered at run time stays. Raises InvalidInput, and leaves all as it was, if the rules are wrong.
+        """
+        with self._lock:
+            self._load()
+
+    def register(self, plugin: Any, name: str | None = None) -> str:
+        """Add a plugin now: an object, module or class with hooks, or a function `(error)` or `(error, context)`.
+
+        Returns its name. Raises InvalidInput if it has no fitting hook or the name is taken.
+        """
+        name = name or getattr(plugin, "__name__", None) or type(plugin).__name__
+        candidate = Candidate(name, "registered at run time", lambda: plugin)
+        with self._lock:
+            if name in self._members:
+                raise InvalidInput(f"there is a plugin {name!r} already, from {self._members[name].candidate.origin}")
+            member = self._added(candidate)
+            if member.state is PluginState.BROKEN:
+                del self._members[name]
+                raise InvalidInput(f"plugin {name!r} cannot be registered: {member.why}")
+            self._at_run_time.append(candidate)
+            self.revision += 1
+        return name
+
+    def unregister(self, name: str) -> None:
+        """Take a plugin out, until the next `reload` if it was not registered at run time."""
+        with self._lock:
+            self._withdraw(self._member(name))
+            del self._members[name]
+            self._at_run_time = [candidate for candidate in self._at_run_time if candidate.name != name]
+            self.revision += 1
+
+    def disable(self, name: str) -> None:
+        """Do not ask this plugin any more."""
+        with self._lock:
+            member = self._member(name)
+            self._disabled.add(name)
+            self._withdraw(member)
+            member.state, member.why = PluginState.DISABLED, "disabled at run time"
+            self.revision += 1
+
+    def enable(self, name: str) -> None:
+        """Ask this plugin again: it is no longer disabled or quarantined."""
+        with self._lock:
+            member = self._member(name)
+            self._disabled.discard(name)
+            if member.state in (PluginState.DISABLED, PluginState.QUARANTINED):
+                self._withdraw(member)
+                self._added(member.candidate)
+                self.revision += 1
+
+    def report(self) -> tuple[PluginInfo, ...]:
+        """Every plugin: first those that are asked, in their order, then the others with the reason why not."""
+        with self._lock:
+            asked = [step.name for hook in self._hooks() for step in self.steps(hook)]
+            order = {name: place for place, name in reversed(list(enumerate(asked)))}
+            members = sorted(self._members.values(), key=lambda each: order.get(each.candidate.name, len(order)))
+            return tuple(member.info() for member in members)
+
+    def steps(self, hook: str) -> tuple[Step, ...]:
+        """The implementations of a hook, in the order in which they are asked."""
+        with self._lock:
+            implementations = getattr(self._manager.hook, hook).get_hookimpls()
+            return tuple(
+                Step(each.plugin_name, _fitted(each), each.plugin_name == BUILT_IN)
+                for each in reversed(implementations)
+                if self._members[each.plugin_name].state is PluginState.OK
+            )
+
+    def answered(self, name: str) -> None:
+        """The plugin answered as it should, be it that it has no opinion."""
+        member = self._members.get(name)
+        if member is not None:
+            member.streak = 0
+
+    def faulted(self, name: str, why: str, limit: int) -> None:
+        """The plugin was passed over. After `limit` times in a row it is not asked any more."""
+        with self._lock:
+            member = self._members.get(name)
+            if member is None or name == BUILT_IN:
+                return
+            member.faults += 1
+            member.streak += 1
+            if member.streak >= limit and member.state is PluginState.OK:
+                member.state = PluginState.QUARANTINED
+                member.why = f"{member.streak} faults in a row, the last one: {why}"
+                self.revision += 1
+                log.warning("plugin %s is quarantined after %s", name, member.why)
+
+    def _load(self) -> None:
+        yaml = self._rules()  # first, because it may raise
+        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager.add_hookspecs(hookspecs)
+        self._members: dict[str, _Member] = {}
+        # pluggy asks the last one registered first.
+        self._added(Candidate(BUILT_IN, "mahavishnu", BuiltInRules))
+        origins = {
+            BUILT_IN: "mahavishnu",
+            YAML: "the settings",
+            **{each.name: each.origin for each in self._at_run_time},
+        }
+        found = [*self._sources()]
+        chosen = [each for each in found if origins.setdefault(each.name, each.origin) == each.origin]
+        for candidate in [*reversed(chosen), *self._at_run_time]:
+            self._added(candidate)
+        if yaml is not None:
+            self._added(Candidate(YAML, yaml.origin, lambda: yaml))
+        for candidate in found:
+            if candidate not in chosen:
+                self._clashed(candidate, origins[candidate.name])
+        self.revision += 1
+
+    def _clashed(self, candidate: Candidate, taken_by: str) -> None:
+        known_as = f"{candidate.name} ({candidate.origin})"
+        why = f"the name is taken by the plugin from {taken_by}"
+        self._members[known_as] = _Member(replace(candidate, name=known_as), state=PluginState.BROKEN, why=why)
+        log.warning("plugin %s is not used: %s", known_as, why)
+
+    def _added(self, candidate: Candidate) -> _Member:
+        member = self._members[candidate.name] = _Member(candidate)
+        if candidate.name in self._disabled:
+            member.state, member.why = PluginState.DISABLED, "named in disabled_plugins"
+            return member
+        try:
+            member.plugin = as_plugin(candidate.load())
+            member.hooks = self._checked(member.plugin)
+            self._manager.register(member.plugin, candidate.name)
+        except (Exception, SystemExit) as problem:  # whatever it is, the others must still be loaded
+            self._withdraw(member)
+            told = str(problem) if isinstance(problem, InvalidInput) else where_it_broke(problem)
+            member.state, member.why = PluginState.BROKEN, told
+            log.warning("plugin %s from %s is broken: %s", candidate.name, candidate.origin, told)
+        return member
+
+    def _withdraw(self, member: _Member) -> None:
+        if self._manager.has_plugin(member.candidate.name):
+            self._manager.unregister(name=member.candidate.name)
+
+    def _checked(self, plugin: Any) -> tuple[str, ...]:
+        """The hooks that the plugin implements. Raises InvalidInput if pluggy would not take or never call them."""
+        hooks = self._hooks()
+        found: list[str] = []
+        for name in dir(plugin):
+            options = self._manager.parse_hookimpl_opts(plugin, name)
+            if options is None:
+                if name in hooks and callable(getattr(plugin, name)):
+                    raise InvalidInput(f"{name} is not marked with @hookimpl")
+                continue
+            hook = options.get("specname") or name
+            if hook not in hooks:
+                if not options.get("optionalhook"):
+                    near = difflib.get_close_matches(hook, hooks, 1)
+                    hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(hooks)}"
+                    raise InvalidInput(f"there is no hook {hook}{hint}")
+                continue
+            if options.get("wrapper") or options.get("hookwrapper"):
+                raise InvalidInput(f"{name} is a wrapper; each plugin is asked for itself, so there is nothing to wrap")
+            given = getattr(self._manager.hook, hook).spec.argnames
+            unknown = [asked for asked in loading.needed(getattr(plugin, name)) if asked not in given]
+            if unknown:
+                raise InvalidInput(f"{name} asks for {', '.join(unknown)}, but is called with {', '.join(given)}")
+            found.append(hook)
+        if not found:
+            raise InvalidInput(f"it implements none of the hooks {', '.join(hooks)}")
+        return tuple(found)
+
+    def _hooks(self) -> tuple[str, ...]:
+        return tuple(sorted(vars(self._manager.hook)))
+
+    def _member(self, name: str) -> _Member:
+        if name not in self._members:
+            near = difflib.get_close_matches(name, self._members, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(self._members)}"
+            raise InvalidInput(f"there is no plugin {name!r}{hint}")
+        return self._members[name]
+
+
+def _fitted(implementation: pluggy.HookImpl) -> Callable[[Any, Any], Any]:
+    """The implementation, called with error and context whichever of them it takes, in whatever order."""
+    function, names = implementation.function, implementation.argnames
+    if names == ("error", "context"):
+        return function
+    if names == ("error",):
+        return lambda error, context: function(error)
+    return lambda error, context: function(*({"error": error, "context": context}[name] for name in names))

@@ -1,0 +1,162 @@
+"""Error texts that name their exception: "TimeoutError: …", `requests.exceptions.ReadTimeout: …`, whole tracebacks."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from dataclasses import dataclass, field, replace
+
+from mahavishnu.classify import known
+from mahavishnu.classify.causes import MOST, middle_cut
+from mahavishnu.classify.names import of_name
+from mahavishnu.classify.signs import Finding
+
+LONGEST_TRACEBACK = 256 * 1024
+_START = "Traceback (most recent call last):"
+_CAUSE = "The above exception was the direct cause of the following exception:"
+_CONTEXT = "During handling of the above exception, another exception occurred:"
+_MARGIN = re.compile(r"^\s*(?P<cut>\+[-+]{2}[-+ \d.]*$)?[|+]? ?")  # groups are printed with lines down their left side
+_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
+_HEAD = re.compile(rf"^(?:<class '(?P<shown>{_NAME})'>|(?P<name>{_NAME}))(?:\((?=['\"])|\s*:(?:\s|$)|\s*$)")
+_ENDINGS = (
+    "Error",
+    "Exception",
+    "Warning",
+    "Failure",
+    "Fault",
+    "Timeout",
+    "Interrupt",
+    "Exceeded",
+    "Denied",
+    "Exit",
+    "NotFound",
+)
+# SQLAlchemy names the driver's own error in front of the message, and that is the more particular one.
+_DRIVER = re.compile(r"^\((?P<name>(?:[A-Za-z_]\w*\.)+[A-Z]\w*)\)\s")
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+, in (?P<function>.+)$')
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """One error as a text tells of it: the name of its type, if it has one, its message, and its frames."""
+
+    name: str | None
+    message: str
+    implicit: bool = False
+    frames: tuple[tuple[str, str], ...] = ()  # (file, function), the outermost first
+
+
+def heard(text: str) -> list[Spoken]:
+    """The errors that a text tells of, the outermost first; at least one."""
+    return (_from_traceback(middle_cut(text, LONGEST_TRACEBACK)) if _START in text else []) or [named(text)]
+
+
+def named(text: str) -> Spoken:
+    """A message that may begin with the name of an exception.
+
+    >>> named("requests.exceptions.ReadTimeout: too slow").name
+    'requests.exceptions.ReadTimeout'
+    >>> named("Success: false").name
+    """
+    text = text.strip()
+    if (match := _HEAD.match(text)) is not None:
+        name = match["shown"] or match["name"]
+        if _is_exception(name):
+            return Spoken(name, text[match.end() :].strip())
+    return Spoken(None, text)
+
+
+def _is_exception(name: str) -> bool:
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type):
+        return issubclass(kind, BaseException)
+    module, _, last = name.rpartition(".")
+    if not last[:1].isupper():
+        return name in known.TYPES
+    if module:
+        return not module[0].isupper() or last.endswith(_ENDINGS)
+    return last.endswith(_ENDINGS) and (last == "Timeout" or sum(map(str.isupper, last)) > 1)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads a printed traceback, line by line. What is printed first is behind what comes after it."""
+
+    found: list[Spoken] = field(default_factory=list)
+    behind: list[Spoken] = field(default_factory=list)
+    frames: list[tuple[str, str]] = field(default_factory=list)
+    message: list[str] | None = None
+    expects: bool = False  # frames, or a message after them
+
+    def read(self, line: str) -> None:
+        cut = None
+        if line.lstrip()[:1] in ("|", "+") and (margin := _MARGIN.match(line)) is not None:
+            cut, line = margin["cut"], line[margin.end() :]
+        bare = line.strip()
+        if cut or bare.endswith(_START):
+            self.finish()
+            self.expects = True
+        elif bare in (_CAUSE, _CONTEXT):
+            self.finish()
+            earlier = self.found + self.behind
+            self.behind = [replace(each, implicit=True) for each in earlier] if bare == _CONTEXT else earlier
+            self.found = []
+        elif not bare:
+            self.finish()
+        elif self.message is not None:
+            if len(self.message) < MOST:
+                self.message.append(bare)
+        elif self.expects and (frame := _FRAME.match(line)) is not None:
+            self.frames.append((frame["file"], frame["function"]))
+        elif self.expects and not line.startswith((" ", "\t")):
+            self.message = [bare]
+
+    def finish(self) -> None:
+        if self.message is not None:
+            self.found.append(replace(named("\n".join(self.message)), frames=tuple(self.frames)))
+        self.message, self.frames, self.expects = None, [], False
+
+
+def _from_traceback(text: str) -> list[Spoken]:
+    reader = _Reader()
+    for line in text.splitlines():
+        reader.read(line)
+    reader.finish()
+    return reader.found + reader.behind
+
+
+def of_spoken_type(spoken: Spoken) -> Finding | None:
+    """What the name of the type says, the same as it would say of the exception itself."""
+    name = _of_driver(spoken).name
+    if name is None:
+        return None
+    kind = getattr(builtins, name.removeprefix("builtins."), None)
+    if isinstance(kind, type) and issubclass(kind, BaseException):
+        base = next((base for base in kind.__mro__ if base in known.BUILTIN_TYPES), None)
+        return Finding(known.BUILTIN_TYPES[base], base.__name__) if base else None
+    name = _ALIASES.get(name, name)
+    last = name.rpartition(".")[2]
+    category = known.TYPES.get(name) or known.BUILTINS.get(last) or _BY_LAST_NAME.get(last if last == name else "")
+    category = category or of_name(last)
+    return Finding(category, name) if category else None
+
+
+def _of_driver(spoken: Spoken) -> Spoken:
+    inner = _DRIVER.match(spoken.message)
+    return replace(spoken, name=inner["name"]) if inner and spoken.name else spoken
+
+
+def _by_last_name() -> dict[str, known.ErrorCategory]:
+    """A bare name is taken for the library's if all libraries that have one mean the same by it."""
+    meant: dict[str, set[known.ErrorCategory]] = {}
+    for name, category in known.TYPES.items():
+        meant.setdefault(name.rpartition(".")[2], set()).add(category)
+    return {
+        name: next(iter(categories))
+        for name, categories in meant.items()
+        if len(categories) == 1 and name[0].isupper() and name.endswith(_ENDINGS)
+    }
+
+
+_ALIASES = {"json.JSONDecodeError": "json.decoder.JSONDecodeError", "concurrent.futures.TimeoutError": "TimeoutError"}
+_BY_LAST_NAME = _by_last_name()

@@ -1,0 +1,135 @@
+"""What a classifier says about a failure, and what it is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Final
+
+from mahavishnu.model.backoff import CUSTOM, LONGEST
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter import ErrorCategory, RetryPolicy
+
+BUILT_IN: Final = "built-in"  # the author of a verdict that came from our own rules
+NOBODY: Final = "nobody"  # the author where no rule and no plugin knew the error
+
+POLICY_OF: Mapping[ErrorCategory, RetryPolicy] = MappingProxyType(
+    {
+        ErrorCategory.TRANSIENT: RetryPolicy.EXPONENTIAL,
+        ErrorCategory.NETWORK: RetryPolicy.EXPONENTIAL,
+        ErrorCategory.RESOURCE: RetryPolicy.LINEAR,
+        ErrorCategory.PERMISSION: RetryPolicy.NEVER,
+        ErrorCategory.VALIDATION: RetryPolicy.NEVER,
+        ErrorCategory.PERMANENT: RetryPolicy.NEVER,
+    }
+)
+# What the documentation recommends; it is used only where the settings ask for it.
+MAX_RETRIES_OF: Mapping[ErrorCategory, int] = MappingProxyType(
+    {
+        ErrorCategory.TRANSIENT: 5,
+        ErrorCategory.NETWORK: 3,
+        ErrorCategory.RESOURCE: 2,
+        ErrorCategory.PERMISSION: 0,
+        ErrorCategory.VALIDATION: 0,
+        ErrorCategory.PERMANENT: 0,
+    }
+)
+RETRYABLE = frozenset(category for category, policy in POLICY_OF.items() if policy is not RetryPolicy.NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What kind of failure it was, who says so and why, and advice on retrying that overrules the category's.
+
+    `author` is filled in by the chain: it knows who spoke. Raises InvalidInput for a category, policy, delay or number
+    that there is not; a delay longer than seven days is shortened to that.
+
+    >>> Verdict(ErrorCategory.TRANSIENT, "the card network asked us to wait", retry_in=timedelta(minutes=5)).policy
+    """
+
+    category: ErrorCategory
+    reason: str = ""
+    author: str = ""
+    retry_in: timedelta | None = None
+    policy: str | None = None
+    max_retries: int | None = None
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__  # frozen for everybody else
+        if type(self.category) is not ErrorCategory:
+            put(self, "category", category(self.category))
+        if self.retry_in is not None:
+            put(self, "retry_in", delay(self.retry_in))
+        if self.policy is not None:
+            put(self, "policy", policy(self.policy))
+        retries: object = self.max_retries
+        if retries is not None and (isinstance(retries, bool) or not isinstance(retries, int) or retries < 0):
+            raise InvalidInput(f"max_retries of a verdict must be a number from 0, not {retries!r}")
+        if type(self.tags) is not tuple or not all(isinstance(tag, str) for tag in self.tags):
+            put(self, "tags", _tags(self.tags))
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a classifier may want to know besides the error. Everything is optional.
+
+    `recalled` tells that the error was rebuilt from a stored letter: it has its type and message, and no attributes.
+    """
+
+    now: datetime | None = None
+    task_id: str | None = None
+    task: Mapping[str, Any] = field(default_factory=dict)
+    adapter: str | None = None
+    repos: tuple[str, ...] = ()
+    retry_count: int = 0
+    recalled: bool = False
+
+
+NO_CONTEXT = Context()
+
+
+def category(name: object) -> ErrorCategory:
+    """The category of this name. Raises InvalidInput if there is none.
+
+    >>> category("network")
+    <ErrorCategory.NETWORK: 'network'>
+    """
+    try:
+        return ErrorCategory(name)  # type: ignore[arg-type]  # anything may come from a plugin
+    except ValueError:
+        known = ", ".join(ErrorCategory)
+        raise InvalidInput(f"there is no error category {name!r}; there are {known}") from None
+
+
+def policy(name: object) -> str:
+    """The retry policy of this name. Raises InvalidInput if there is none."""
+    if isinstance(name, str) and name.startswith(CUSTOM) and len(name) > len(CUSTOM):
+        return name
+    try:
+        return RetryPolicy(name)  # type: ignore[arg-type]
+    except ValueError:
+        known = ", ".join(RetryPolicy)
+        raise InvalidInput(f"there is no retry policy {name!r}; there are {known}, and {CUSTOM}<name>") from None
+
+
+def delay(value: object) -> timedelta:
+    """A delay, given as timedelta or seconds, at most seven days. Raises InvalidInput for what is none.
+
+    >>> delay(90)
+    datetime.timedelta(seconds=90)
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value):
+        value = timedelta(seconds=min(max(value, -1.0), LONGEST.total_seconds()))
+    if not isinstance(value, timedelta) or value < timedelta(0):
+        raise InvalidInput(f"a delay is a timedelta or seconds, from 0, not {value!r}")
+    return min(value, LONGEST)
+
+
+def _tags(tags: object) -> tuple[str, ...]:
+    if isinstance(tags, list | set | frozenset | tuple) and all(isinstance(tag, str) for tag in tags):
+        return tuple(tags)
+    raise InvalidInput(f"tags of a verdict are a tuple of texts, not {tags!r}")

@@ -1,0 +1,75 @@
+"""What the words of an error text say."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from operator import attrgetter
+
+from mahavishnu.classify.clauses import clauses, is_taken_back, tidied
+from mahavishnu.classify.codes import of_codes
+from mahavishnu.classify.grammar import WORD, Phrase, by_word
+from mahavishnu.classify.known import P, R, T
+from mahavishnu.classify.signs import Finding
+
+
+def of_text(text: str, *, with_codes: bool = True) -> Finding | None:
+    """The category that an English error text tells, and which words tell it; None if none do.
+
+    >>> of_text("Adapter failed: connection refused").reason
+    "text: 'connection refused'"
+    >>> of_text("permission granted to the network team")
+    """
+    return _remembered(text, with_codes) if len(text) <= _SHORT else _read(text, with_codes)
+
+
+def _read(text: str, with_codes: bool) -> Finding | None:
+    best: Phrase | None = None
+    finding: Finding | None = None
+    for clause in clauses(tidied(text)):
+        if with_codes and (coded := of_codes(clause)) is not None:
+            return excused(coded, text) if may_be_excused(coded) else coded
+        for phrase in _candidates(clause):
+            if best is not None and phrase.order >= best.order:
+                break
+            if (words := _asserted(phrase.pattern, clause)) is not None:
+                best, finding = phrase, Finding(phrase.category, f"text: {words[:80]!r}")
+                break
+    return finding
+
+
+# Failures come in storms, and a storm says the same over and over.
+_SHORT = 400
+_remembered = lru_cache(maxsize=2048)(_read)
+
+
+def may_be_excused(finding: Finding) -> bool:
+    """Whether it is a mere 403: some services answer that where a rate limit or a quota is exceeded."""
+    return finding.category is P and ("403" in finding.reason or "orbidden" in finding.reason)
+
+
+def excused(finding: Finding, text: str) -> Finding:
+    """What the text says is the reason for a mere 403, if it says so; else the finding."""
+    better = of_text(text, with_codes=False)
+    if better is not None and better.category in (T, R):
+        return Finding(better.category, f"{better.reason} ({finding.reason})")
+    return finding
+
+
+def _candidates(clause: str) -> list[Phrase]:
+    """The phrases that may be in the clause, the weightiest first."""
+    known_words = by_word()
+    found = {phrase: None for word in dict.fromkeys(WORD.findall(clause)) for phrase in known_words.get(word, ())}
+    return sorted(found, key=_weight)
+
+
+_weight = attrgetter("order")
+
+
+def _asserted(pattern: re.Pattern[str], clause: str) -> str | None:
+    """The words of the first match that the clause does not take back."""
+    for match in pattern.finditer(clause):
+        words = match.group().strip(" .:;,([")
+        if not is_taken_back(words, clause[: match.start()], clause[match.end() :]):
+            return words
+    return None

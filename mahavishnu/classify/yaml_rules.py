@@ -1,0 +1,252 @@
+"""Rules without code: a list in the settings or in a YAML file. The first that matches counts.
+
+- exception: [stripe.RateLimitError, acme.errors.Busy]
+  category: transient
+  retry_in_seconds: 30
+- text: card declined
+  category: validation
+  reason: the customer has to act
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+import yaml
+
+from mahavishnu.classify.causes import Link, type_name, walk, words_of
+from mahavishnu.classify.codes import statuses_in
+from mahavishnu.classify.hookspecs import hookimpl
+from mahavishnu.classify.signs import status_of
+from mahavishnu.classify.spoken import heard
+from mahavishnu.classify.verdict import Context, Verdict, category, delay, policy
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter import ErrorCategory
+
+_CONDITIONS = ("exception", "text", "status")
+_ADVICE = ("category", "policy", "max_retries", "retry_in_seconds", "reason", "tags")
+KEYS = (*_CONDITIONS, "match_subclasses", *_ADVICE)
+_REGULAR = re.compile(r"[\\^$*+?{}\[\]()|]")
+_STATUS_CLASS = re.compile(r"[45]xx", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """All conditions that are given must hold, of the error or of one that it was caused by."""
+
+    number: int
+    category: ErrorCategory
+    exceptions: tuple[str, ...] = ()
+    match_subclasses: bool = True
+    text: re.Pattern[str] | None = None
+    statuses: tuple[range, ...] = ()
+    policy: str | None = None
+    max_retries: int | None = None
+    retry_in: timedelta | None = None
+    reason: str | None = None
+    tags: tuple[str, ...] = ()
+
+    def verdict(self) -> Verdict:
+        return Verdict(
+            self.category,
+            f"rule {self.number}" + (f": {self.reason}" if self.reason else ""),
+            retry_in=self.retry_in,
+            policy=self.policy,
+            max_retries=self.max_retries,
+            tags=self.tags,
+        )
+
+    def matches(self, sight: Sight) -> bool:
+        """Whether one of the errors fulfils every condition."""
+        return (
+            (not self.exceptions or any(sight.is_a(name, self.match_subclasses) for name in self.exceptions))
+            and (self.text is None or self.text.search(sight.text) is not None)
+            and (not self.statuses or any(status in span for status in sight.statuses for span in self.statuses))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One error, as far as rules can see it."""
+
+    text: str
+    statuses: tuple[int, ...]
+    kind: type[BaseException] | None = None
+    name: str | None = None
+
+    @classmethod
+    def of(cls, error: BaseException) -> Self:
+        found = status_of(error)
+        text = words_of(error)
+        return cls(text, (found[0],) if found else statuses_in(text), type(error))
+
+    def is_a(self, name: str, with_subclasses: bool) -> bool:
+        if self.kind is None:
+            return self.name is not None and (self.name == name or self.name.endswith(f".{name}"))
+        kinds = self.kind.__mro__ if with_subclasses else (self.kind,)
+        if any(
+            name in (type_name(kind), kind.__qualname__ if kind.__module__ == "builtins" else None) for kind in kinds
+        ):
+            return True
+        alias = _loaded(name)  # `redis.ConnectionError` is `redis.exceptions.ConnectionError` by another name
+        return alias is not None and alias in kinds
+
+
+def _loaded(name: str) -> object:
+    """What a dotted name means, if its module was imported by somebody; a rule never imports anything."""
+    module, _, attribute = name.rpartition(".")
+    return getattr(sys.modules.get(module), attribute, None) if module else None
+
+
+@dataclass(frozen=True, slots=True)
+class YamlRules:
+    """The rules as a plugin. It is asked before the others, so that an operator has the last word."""
+
+    rules: tuple[Rule, ...]
+    origin: str = "settings"
+
+    @classmethod
+    def of(cls, source: Sequence[Mapping[Any, Any]] | Path | str) -> Self:
+        """The rules of a list, or of a YAML file. Raises InvalidInput naming the rule and the key that is wrong.
+
+        >>> YamlRules.of([{"text": "card declined", "categroy": "validation"}])
+        Traceback (most recent call last):
+        mahavishnu.model.errors.InvalidInput: classifier rule 1: unknown key 'categroy'; did you mean 'category'?
+        """
+        if isinstance(source, str | Path):
+            return cls(_parsed(_read(Path(source)), f"{source}: rule"), str(source))
+        return cls(_parsed(source, "classifier rule"))
+
+    @hookimpl(tryfirst=True)
+    def classify_error(self, error: BaseException | str, context: Context) -> Verdict | None:
+        sights = _sights(error)
+        for rule in self.rules:
+            if any(rule.matches(sight) for sight in sights):
+                return rule.verdict()
+        return None
+
+
+def _sights(error: BaseException | str) -> list[Sight]:
+    if isinstance(error, str):
+        return [Sight(each.message, statuses_in(each.message), name=each.name) for each in heard(error)]
+    links: list[Link] = walk(error)
+    return [Sight.of(link.error) for link in links]
+
+
+def _read(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text("utf-8"))
+    except OSError as problem:
+        raise InvalidInput(f"the classifier rules {path} cannot be read: {problem.strerror or problem}") from problem
+    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+        mark = getattr(problem, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        said = getattr(problem, "problem", None) or problem
+        raise InvalidInput(f"the classifier rules {path} are no YAML{where}: {said}") from problem
+
+
+def _parsed(found: Any, place: str) -> tuple[Rule, ...]:
+    if isinstance(found, str | Mapping) or not isinstance(found, Sequence):
+        raise InvalidInput(f"{place.removesuffix(' rule').removesuffix(': rule')}: a list of rules is expected")
+    return tuple(_rule(entry, number, f"{place} {number}") for number, entry in enumerate(found, 1))
+
+
+def _rule(entry: Any, number: int, place: str) -> Rule:
+    if not isinstance(entry, Mapping):
+        raise InvalidInput(f"{place}: a rule is a mapping like {{text: card declined, category: validation}}")
+    for key in entry:
+        if key not in KEYS:
+            near = difflib.get_close_matches(str(key), KEYS, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(KEYS)}"
+            raise InvalidInput(f"{place}: unknown key {key!r}; {hint}")
+    if "category" not in entry:
+        raise InvalidInput(f"{place}: category is missing")
+    if not any(key in entry for key in _CONDITIONS):
+        raise InvalidInput(f"{place}: it would match everything; give one of {', '.join(_CONDITIONS)}")
+
+    def read(key: str, reader: Callable[[Any], Any], default: Any = None) -> Any:
+        if entry.get(key) is None:
+            return default
+        try:
+            return reader(entry[key])
+        except InvalidInput as problem:
+            raise InvalidInput(f"{place}, {key}: {problem}") from None
+
+    return Rule(
+        number,
+        category=read("category", _category),
+        exceptions=read("exception", _names, ()),
+        match_subclasses=read("match_subclasses", _boolean, True),
+        text=read("text", _text),
+        statuses=read("status", _statuses, ()),
+        policy=read("policy", policy),
+        max_retries=read("max_retries", _count),
+        retry_in=read("retry_in_seconds", delay),
+        reason=read("reason", _one_text),
+        tags=read("tags", _names, ()),
+    )
+
+
+def _refuse(wanted: str, value: Any) -> NoReturn:
+    raise InvalidInput(f"{wanted} is expected, not {value!r}")
+
+
+def _category(value: Any) -> ErrorCategory:
+    if isinstance(value, str) and value not in list(ErrorCategory):
+        near = difflib.get_close_matches(value.lower(), [str(known) for known in ErrorCategory], 1)
+        if near:
+            raise InvalidInput(f"there is no error category {value!r}; did you mean {near[0]!r}?")
+    return category(value)
+
+
+def _one_text(value: Any) -> str:
+    return value if isinstance(value, str) and value.strip() else _refuse("a text", value)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) and name for name in names):
+        _refuse("a name or a list of names", value)
+    return tuple(name.removeprefix("builtins.").strip() for name in names)
+
+
+def _boolean(value: Any) -> bool:
+    return value if isinstance(value, bool) else _refuse("true or false", value)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        _refuse("a number from 0", value)
+    return value
+
+
+def _text(value: Any) -> re.Pattern[str]:
+    """Plain words match as whole words in any case; with a sign that only a regular expression has, it is one."""
+    text = _one_text(value)
+    if not _REGULAR.search(text):
+        words = r"\s+".join(map(re.escape, text.split()))
+        return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
+    try:
+        return re.compile(text, re.IGNORECASE)
+    except re.error as problem:
+        raise InvalidInput(f"{text!r} is no regular expression: {problem}") from None
+
+
+def _statuses(value: Any) -> tuple[range, ...]:
+    found: list[range] = []
+    for status in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(status, str) and _STATUS_CLASS.fullmatch(status):
+            first = int(status[0]) * 100
+            found.append(range(first, first + 100))
+        elif isinstance(status, int) and not isinstance(status, bool) and 100 <= status <= 599:
+            found.append(range(status, status + 1))
+        else:
+            _refuse("an HTTP status like 429, '5xx', or a list of those,", status)
+    return tuple(found)

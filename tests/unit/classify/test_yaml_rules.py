@@ -1,0 +1,151 @@
+"""Rules without code."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import redis.exceptions
+
+from mahavishnu.classify.verdict import NO_CONTEXT, Verdict
+from mahavishnu.classify.yaml_rules import YamlRules
+from mahavishnu.model.errors import InvalidInput
+from tests.unit.classify.exceptions import by_httpx, caused
+
+
+def verdict(error: BaseException | str, *rules: dict[str, Any]) -> Verdict | None:
+    return YamlRules.of(rules).classify_error(error, NO_CONTEXT)
+
+
+def category(error: BaseException | str, **rule: Any) -> str | None:
+    found = verdict(error, {"category": "resource", **rule})
+    return found.category if found else None
+
+
+def test_the_first_rule_that_matches_counts() -> None:
+    rules: list[dict[str, Any]] = [
+        {"text": "card", "status": 503, "category": "network"},
+        {"text": "card declined", "category": "validation", "reason": "the customer has to act", "tags": ["payment"]},
+        {"text": "card", "category": "transient"},
+    ]
+    found = verdict("Card  declined by the bank", *rules)
+    assert found is not None
+    assert (found.category, found.reason, found.tags) == ("validation", "rule 2: the customer has to act", ("payment",))
+    assert verdict("nothing of the kind", *rules) is None
+
+
+def test_advice() -> None:
+    advice = {"policy": "custom:slowly", "max_retries": 7, "retry_in_seconds": 90}
+    found = verdict("odd", {"text": "odd", "category": "network", **advice})
+    assert found is not None
+    assert (found.policy, found.max_retries, found.retry_in) == ("custom:slowly", 7, timedelta(seconds=90))
+
+
+@pytest.mark.parametrize(
+    ("error", "rule", "matches"),
+    [
+        (ConnectionResetError(), {"exception": "ConnectionResetError"}, True),
+        (ConnectionResetError(), {"exception": "builtins.OSError"}, True),
+        (ConnectionResetError(), {"exception": "OSError", "match_subclasses": False}, False),
+        (ConnectionResetError(), {"exception": ["ValueError", "ConnectionError"]}, True),
+        (ConnectionResetError(), {"exception": "ResetError"}, False),
+        (redis.exceptions.ReadOnlyError("x"), {"exception": "redis.exceptions.ReadOnlyError"}, True),
+        (redis.exceptions.ReadOnlyError("x"), {"exception": "redis.ReadOnlyError"}, True),
+        (redis.exceptions.ReadOnlyError("x"), {"exception": "redis.RedisError"}, True),
+        (redis.exceptions.ReadOnlyError("x"), {"exception": "no.such.module.Error"}, False),
+        (caused(RuntimeError("x"), TimeoutError()), {"exception": "TimeoutError"}, True),
+        ("redis.exceptions.ReadOnlyError: x", {"exception": "redis.exceptions.ReadOnlyError"}, True),
+        ("TimeoutError: x", {"exception": "TimeoutError"}, True),
+        ("a TimeoutError: x", {"exception": "TimeoutError"}, False),
+        ("the card was declined", {"text": "card was declined"}, True),
+        ("the cards were declined", {"text": "card"}, False),
+        ("CARD\nDECLINED", {"text": "card declined"}, True),
+        ("api.example.com is away", {"text": "api.example.com"}, True),
+        ("apiXexample.com is away", {"text": "api.example.com"}, False),
+        ("E-1234: broken", {"text": r"^E-\d+"}, True),
+        ("e-1234: broken", {"text": r"^E-\d+"}, True),
+        ("see E-1234", {"text": r"^E-\d+"}, False),
+        (caused(RuntimeError("x"), ValueError("card declined")), {"text": "card declined"}, True),
+        (by_httpx(429), {"status": 429}, True),
+        (by_httpx(429), {"status": [500, 429]}, True),
+        (by_httpx(429), {"status": "4xx"}, True),
+        (by_httpx(503), {"status": "4xx"}, False),
+        ("HTTP 503", {"status": "5XX"}, True),
+        ("503 rows", {"status": "5xx"}, False),
+        (by_httpx(429), {"status": 429, "exception": "httpx.HTTPStatusError", "text": "rate"}, False),
+        (by_httpx(429), {"status": 429, "exception": "httpx.HTTPError", "text": "too many requests"}, True),
+    ],
+)
+def test_conditions(error: BaseException | str, rule: dict[str, Any], matches: bool) -> None:
+    assert category(error, **rule) == ("resource" if matches else None)
+
+
+def test_all_conditions_hold_of_the_same_error() -> None:
+    error = caused(RuntimeError("card declined"), httpx.ReadTimeout("x"))
+    assert category(error, text="card declined", exception="httpx.ReadTimeout") is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "complaint"),
+    [
+        ({"text": "x"}, "rule 2: category is missing"),
+        ({"category": "network"}, "rule 2: it would match everything; give one of exception, text, status"),
+        (
+            {"text": "x", "category": "netwrok"},
+            "rule 2, category: there is no error category 'netwrok'; did you mean 'network'",
+        ),
+        ({"text": "x", "category": 3}, "rule 2, category: there is no error category 3"),
+        ({"txt": "x", "category": "network"}, "rule 2: unknown key 'txt'; did you mean 'text'"),
+        ({"text": "x", "category": "network", 7: 8}, "rule 2: unknown key 7; there are exception, text"),
+        ({"text": "(", "category": "network"}, "rule 2, text: '(' is no regular expression"),
+        ({"text": 3, "category": "network"}, "rule 2, text: a text is expected, not 3"),
+        ({"text": " ", "category": "network"}, "rule 2, text: a text is expected"),
+        ({"status": 42, "category": "network"}, "rule 2, status: an HTTP status like 429"),
+        ({"status": "6xx", "category": "network"}, "rule 2, status: an HTTP status like 429"),
+        ({"status": True, "category": "network"}, "rule 2, status: an HTTP status like 429"),
+        ({"exception": [], "category": "network"}, "rule 2, exception: a name or a list of names"),
+        ({"exception": [3], "category": "network"}, "rule 2, exception: a name or a list of names"),
+        ({"text": "x", "category": "network", "policy": "often"}, "rule 2, policy: there is no retry policy 'often'"),
+        ({"text": "x", "category": "network", "max_retries": -1}, "rule 2, max_retries: a number from 0"),
+        ({"text": "x", "category": "network", "retry_in_seconds": "1m"}, "rule 2, retry_in_seconds: a delay is"),
+        ({"text": "x", "category": "network", "match_subclasses": "no"}, "rule 2, match_subclasses: true or false"),
+        ("text", "rule 2: a rule is a mapping"),
+    ],
+)
+def test_a_wrong_rule_is_named_with_its_number_and_key(rule: Any, complaint: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        YamlRules.of([{"text": "fine", "category": "network"}, rule])
+    assert str(refused.value).startswith(f"classifier {complaint}")
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text("# ours\n- text: odd\n  category: resource\n  max_retries: 1\n")
+    rules = YamlRules.of(path)
+    assert rules.origin == str(path)
+    assert rules.classify_error("odd", NO_CONTEXT) == Verdict("resource", "rule 1", max_retries=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("- text: [", "are no YAML, line 1: "),
+        ("- text: x\n  category: nope\n", ": rule 1, category: there is no error category 'nope'"),
+        ("text: x", ": a list of rules is expected"),
+        ("", ": a list of rules is expected"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidInput) as refused:
+        YamlRules.of(str(path))
+    assert str(path) in str(refused.value) and complaint in str(refused.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be read: No such file"):
+        YamlRules.of(tmp_path / "none.yaml")
