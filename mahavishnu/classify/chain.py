@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
@@ -162,6 +163,9 @@ class Chain:
         trail: list[_Heard] = []
         for group in self._asked(hook.name):
             for answer in (yield group):
+                if not everyone and answer.value is None and answer.raised is None and not answer.hung:
+                    self.plugins.answered(group[answer.place].name)
+                    continue  # no opinion, as usual: nothing is made of it, because this is done for every plugin
                 heard = self._read(hook, group[answer.place].name, answer)
                 trail.append(heard)
                 if is_trial or group[answer.place].trusted:
@@ -176,12 +180,12 @@ class Chain:
         return trail
 
     def _read(self, hook: _Hook, name: str, answer: Answer) -> _Heard:
-        if answer.value is None and answer.raised is None and not answer.hung:
-            return _Heard(name, answer.seconds)
         if answer.hung:
             return _Heard(name, answer.seconds, fault=f"took longer than {self._timeout * 1000:g} ms")
         if answer.raised is not None:
             return _Heard(name, answer.seconds, fault=f"raised {where_it_broke(answer.raised)}")
+        if answer.value is None:
+            return _Heard(name, answer.seconds)
         try:
             return _Heard(name, answer.seconds, hook.read(name, answer.value))
         except InvalidInput as problem:
@@ -227,10 +231,8 @@ def _read_verdict(name: str, value: Any) -> Verdict:
     if isinstance(value, Verdict):
         return value if value.author == name else replace(value, author=name)
     if isinstance(value, str):
-        try:
+        with suppress(Exception):  # no category, or a text of a kind that runs code when it is compared
             return Verdict(ErrorCategory(value), f"{name} says so", name)
-        except ValueError:
-            pass
     raise _nonsense(value, f"a category ({', '.join(ErrorCategory)}), a Verdict or None")
 
 
@@ -248,7 +250,11 @@ def _nonsense(value: Any, wanted: str) -> InvalidInput:
     if inspect.iscoroutine(value):
         value.close()
         return InvalidInput("is async; a hook has to be a plain function that answers at once")
-    return InvalidInput(f"answered {repr(value)[:200]}, which is not {wanted}")
+    try:
+        shown = repr(value)[:200]
+    except Exception:
+        shown = f"something of type {type(value).__name__}"
+    return InvalidInput(f"answered {shown}, which is not {wanted}")
 
 
 _CATEGORIES = frozenset(ErrorCategory)

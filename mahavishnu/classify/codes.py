@@ -29,6 +29,7 @@ _COUNTED = any_of(r"""
     characters|chars|words|images|copies|nodes|pixels|px|meters|km|miles|
     (?:\w+ )?(?:processed|imported|deleted|found)|\w+s (?:were|have|are|in|processed|found|imported)""")
 _STATUS = rf"([45]\d\d)\b(?![.,]?\d)(?!%| ?%)(?! {_COUNTED}\b)"
+_MAY_BE_STATUS = re.compile(r"\b[45]\d\d\b")
 _MAY_FOLLOW = any_of("""
     error|client|server|for|from|on|while|when|after|in|at|with|response|and|url|status|http|because|due|by|to|as|
     service|trying|during|retry""")
@@ -49,7 +50,9 @@ _HTTP = tuple(
 )
 _ERRNO = re.compile(r"\[errno (\d{1,3})\]|\berrno ?[=:] ?(\d{1,3})\b")
 _WINDOWS = re.compile(r"\[win ?error (\d{1,5})\]|\bwsa?e?rror ?(\d{5})\b")
-_SQL_STATE = re.compile(r"\bsqlstate[ \[:=(]+([0-9a-z]{5})\b|\b(?:error|pgcode)[: ]+([0-9]{2}[0-9a-z]{3})\b")
+_SQL_STATE = re.compile(
+    r"\bsqlstate[ \[:=(]+([0-9a-z]{5})\b|\b(?:error|pgcode)[: ]+([0-9]{2}[0-9a-z]{3})\b|\[([0-9]{2}[0-9a-z][0-9]{2})\]"
+)
 # Mail servers answer with two numbers: "550 5.7.1 …". The second says what it is about.
 _MAIL = re.compile(r"(?:^|[\s:(])[45]\d\d[ -#]([45]\.\d\.\d{1,3})\b")
 _GRPC = re.compile(
@@ -61,16 +64,18 @@ _GRPC_NAMES = {name.replace("_", " ").lower(): name for name in known.GRPC}
 
 def of_codes(clause: str) -> Finding | None:
     """What a code in a tidied clause says."""
-    if "code" not in clause and not any(map(str.isdigit, clause)):
+    # Looking for a word first is far cheaper than looking for a pattern, and most clauses have no code at all.
+    if "err" in clause or "sql" in clause or "code" in clause:
+        if (number := _first(_ERRNO, clause)) is not None and int(number) in known.ERRNO:
+            return Finding(known.ERRNO[int(number)], f"text: {known.errno_name(int(number))}")
+        if (number := _first(_WINDOWS, clause)) is not None and int(number) in known.WINDOWS:
+            return Finding(known.WINDOWS[int(number)], f"text: Windows error {number}")
+        if (state := _first(_SQL_STATE, clause)) is not None and (sql := known.of_sql_state(state.upper())) is not None:
+            return Finding(sql, f"text: SQLSTATE {state.upper()}")
+        if (name := _GRPC_NAMES.get((_first(_GRPC, clause) or "").strip())) is not None:
+            return Finding(known.GRPC[name], f"text: gRPC status {name}")
+    if not _MAY_BE_STATUS.search(clause):
         return None
-    if (number := _first(_ERRNO, clause)) is not None and int(number) in known.ERRNO:
-        return Finding(known.ERRNO[int(number)], f"text: {known.errno_name(int(number))}")
-    if (number := _first(_WINDOWS, clause)) is not None and int(number) in known.WINDOWS:
-        return Finding(known.WINDOWS[int(number)], f"text: Windows error {number}")
-    if (state := _first(_SQL_STATE, clause)) is not None and (sql := known.of_sql_state(state.upper())) is not None:
-        return Finding(sql, f"text: SQLSTATE {state.upper()}")
-    if (name := _GRPC_NAMES.get((_first(_GRPC, clause) or "").strip())) is not None:
-        return Finding(known.GRPC[name], f"text: gRPC status {name}")
     if (code := _first(_MAIL, clause)) is not None and (mail := _of_mail(code)) is not None:
         return Finding(mail, f"text: mail status {code}")
     for status in _statuses(clause):

@@ -95,6 +95,8 @@ def _pattern(tokens: list[str]) -> str:
             pattern += "".join(f"(?<!{re.escape(word)} )" for word in _words(token[1:]))
         elif token[0] == "!":
             pattern += rf"(?!\s(?:{_either(token[1:])})(?!\w))"
+        elif "$" in token.split("|"):  # one of these words, or nothing more
+            pattern += f"(?:{blank}(?:{_either(token)})|{_ENDS})"
         elif _is_needed(token):
             pattern += f"{blank}(?:{_either(token)})"
             blank = " "
@@ -106,4 +108,4 @@ def _pattern(tokens: list[str]) -> str:
 
 def _either(token: str) -> str:
     words = sorted(_words(token), key=len, reverse=True)
-    return "|".join(_ENDS if word == "$" else re.escape(word).replace(r"\ ", " ") for word in words)
+    return "|".join(re.escape(word).replace(r"\ ", " ") for word in words if word != "$")

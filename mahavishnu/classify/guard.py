@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import os
 import threading
 import time
@@ -18,6 +19,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
+log = logging.getLogger(__name__)
 GRACE_SECONDS = 0.002  # nearly every answer comes in a tenth of this; an event loop is not held up for longer
 
 
@@ -35,9 +37,9 @@ Call: TypeAlias = "Callable[[Any, Any], Any]"
 IsEnough: TypeAlias = "Callable[[Answer], bool]"
 
 
-def made(call: Call, arguments: tuple[Any, Any], place: int = 0) -> Answer:
+def made(call: Call, arguments: tuple[Any, Any], place: int = 0, started: float | None = None) -> Answer:
     """The answer to one call, made here and now."""
-    started = time.perf_counter()
+    started = started or time.perf_counter()
     try:
         value = call(*arguments)
     except BaseException as problem:  # in a thread of ours even SystemExit is only the plugin's
@@ -59,21 +61,27 @@ class _Round:
         self.done.acquire()
 
     def run(self) -> None:
-        try:
-            self.context.run(self._run)
-        finally:
-            self.done.release()
-            if self.tell is not None:
-                self.tell()
+        self.context.run(self._run)
+
+    def finish(self) -> None:
+        self.done.release()
+        if self.tell is not None:
+            self.tell()
 
     def _run(self) -> None:
         self.since = time.perf_counter()
         for place in range(self.start, len(self.calls)):
-            answer = made(self.calls[place], self.arguments, place)
+            answer = made(self.calls[place], self.arguments, place, self.since)
             self.since = time.perf_counter()
             self.answers.append(answer)
-            if self.left_behind or self.is_enough(answer):
+            if self.left_behind or self._is_enough(answer):
                 return
+
+    def _is_enough(self, answer: Answer) -> bool:
+        try:
+            return self.is_enough(answer)
+        except Exception:  # even to compare what a plugin answered may run its code
+            return False
 
     def is_done(self, wait_seconds: float = 0) -> bool:
         return self.done.acquire(timeout=wait_seconds)
@@ -101,21 +109,30 @@ class _Worker:
     def _run(self) -> None:
         while True:
             this = self.rounds.get()
-            this.run()
+            try:
+                this.run()
+            finally:
+                _idle.append(self)  # before the caller goes on: it may come back at once
+                this.finish()
             del this  # an error must not be kept alive until the next one comes
 
 
 _idle: deque[_Worker] = deque()
 
 
-def _begun(this: _Round) -> _Worker:
+def _begin(this: _Round) -> bool:
+    """Hand the round to a thread; False if there is none to be had."""
     worker = None
     with suppress(IndexError):
         worker = _idle.pop()
     if worker is None or worker.process != os.getpid():  # a fork has none of its parent's threads
-        worker = _Worker()
+        try:
+            worker = _Worker()
+        except RuntimeError as problem:  # there are too many threads, or the interpreter is on its way out
+            log.warning("plugins are not asked: %s", problem)
+            return False
     worker.rounds.put(this)
-    return worker
+    return True
 
 
 def ask(calls: Sequence[Call], arguments: tuple[Any, Any], is_enough: IsEnough, limit: float) -> list[Answer]:
@@ -124,11 +141,11 @@ def ask(calls: Sequence[Call], arguments: tuple[Any, Any], is_enough: IsEnough, 
     start = 0
     while start < len(calls):
         this = _Round(calls, start, arguments, is_enough)
-        worker = _begun(this)
+        if not _begin(this):
+            break
         while True:
             at, patience = len(this.answers), this.patience(limit)
             if this.is_done(patience):
-                _idle.append(worker)
                 return answers + this.answers
             if len(this.answers) == at and not this.patience(limit):
                 break
@@ -145,7 +162,8 @@ async def ask_async(
     start = 0
     while start < len(calls):
         this = _Round(calls, start, arguments, is_enough)
-        worker = _begun(this)
+        if not _begin(this):
+            break
         is_done = this.is_done(min(GRACE_SECONDS, limit))
         told = asyncio.Event()
         this.tell = _bell(told)
@@ -159,7 +177,6 @@ async def ask_async(
             if not is_done and len(this.answers) == at and not this.patience(limit):
                 break
         else:
-            _idle.append(worker)
             return answers + this.answers
         answers += this.leave(at)
         start += at + 1

@@ -161,6 +161,7 @@ class Plugins:
         """Take a plugin out, until the next `reload` if it was not registered at run time."""
         with self._lock:
             self._withdraw(self._member(name))
+            self._faulty.discard(name)
             del self._members[name]
             self._at_run_time = [candidate for candidate in self._at_run_time if candidate.name != name]
             self.revision += 1
@@ -204,9 +205,10 @@ class Plugins:
 
     def answered(self, name: str) -> None:
         """The plugin answered as it should, be it that it has no opinion."""
-        member = self._members.get(name)
-        if member is not None:
-            member.streak = 0
+        if name in self._faulty:
+            self._faulty.discard(name)
+            if (member := self._members.get(name)) is not None:
+                member.streak = 0
 
     def faulted(self, name: str, why: str, limit: int) -> None:
         """The plugin was passed over. After `limit` times in a row it is not asked any more."""
@@ -214,6 +216,7 @@ class Plugins:
             member = self._members.get(name)
             if member is None or name == BUILT_IN:
                 return
+            self._faulty.add(name)
             member.faults += 1
             member.streak += 1
             if member.streak >= limit and member.state is PluginState.OK:
@@ -227,6 +230,7 @@ class Plugins:
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
         self._members: dict[str, _Member] = {}
+        self._faulty: set[str] = set()  # whose last answer was a fault
         # pluggy asks the last one registered first.
         self._added(Candidate(BUILT_IN, "mahavishnu", BuiltInRules))
         origins = {

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, Self
 
 import yaml
 
-from mahavishnu.classify.causes import Link, type_name, walk, words_of
+from mahavishnu.classify.causes import Link, middle_cut, type_name, walk, words_of
 from mahavishnu.classify.codes import statuses_in
 from mahavishnu.classify.hookspecs import hookimpl
 from mahavishnu.classify.signs import status_of
@@ -135,7 +135,8 @@ class YamlRules:
 
 def _sights(error: BaseException | str) -> list[Sight]:
     if isinstance(error, str):
-        return [Sight(each.message, statuses_in(each.message), name=each.name) for each in heard(error)]
+        spoken = [(each.name, middle_cut(each.message)) for each in heard(error)]
+        return [Sight(text, statuses_in(text), name=name) for name, text in spoken]
     links: list[Link] = walk(error)
     return [Sight.of(link.error) for link in links]
 

@@ -84,13 +84,15 @@ PHRASES: dict[int, str] = {
     host|hostname|server not found $
     server not found: 3
     network|host|destination|server|node|address|endpoint|service|peer|site|remote|port|target|broker|website|
-        gateway|database|it|proxy|url|cluster|api|instance .. %be* unreachable|not_reachable|down|inaccessible !to|for|
+        gateway|database|it|proxy|url|cluster|api|instance .. %be* unreachable|not_reachable|down|inaccessible !to|
+        for|
         the|payment
     no route to
     %be* unreachable $
     is|was|are unreachable
     network|networking|internet|wifi|lan|ethernet|link|vpn|tunnel|proxy|uplink|carrier|interface connection|
-        connectivity|tunnel|adapter|layer? %be* error|errors|failure|failures|failed|down|timeout|timed_out|unavailable|
+        connectivity|tunnel|adapter|layer? %be* error|errors|failure|failures|failed|down|timeout|timed_out|
+        unavailable|
         lost|interrupted|disconnected|changed|partition|partitioned|outage|dropped|glitch|hiccup|offline|unstable|
         unreachable|problem|problems|issue|issues|not_available !for|team|payment|count
     network request failed
@@ -135,6 +137,11 @@ PHRASES: dict[int, str] = {
         failure|expired|error
     missed|lost|no|missing heartbeat|heartbeats|keepalive
     gone away
+    connection|transport|channel|session is closing|closing_down
+    server misbehaving
+    lookup .. on ~|127|10|192
+    %out .. brokers|endpoints|servers|hosts|replicas
+    certificate|cert|peer|server cannot|could_not be authenticated|verified|validated|trusted
     goaway received
     lookup failed|timed_out|error
     latency|rtt %be* too high
@@ -181,7 +188,8 @@ PHRASES: dict[int, str] = {
         polling|scrape|sync timeout|timeouts|time_out error|errors|exception? %be* $
     %server|connection|connect|read|write|request|response|socket|operation|query|statement|network|session|command|
         execution|task|job|call|http|transaction|handshake|receive|login|lookup|process|step|build|rpc|client|pool|
-        wait timeout|timeouts|time_out error|expired|exceeded|elapsed|occurred|reached|while|waiting|when|during|after|
+        wait timeout|timeouts|time_out error|expired|exceeded|elapsed|occurred|reached|while|waiting|when|during|
+        after|
         connecting|reading|trying|contacting|talking|in|on|from|for|before|was_reached|has_occurred
     timeout|timeouts|time_out .. %be* exceeded|expired|elapsed|reached|hit_the|occurred|triggered !for
     timeout|time_out waiting|while|connecting|reading|awaiting|trying|talking|contacting|during|sending|writing|

@@ -21,6 +21,13 @@ PHRASES: dict[int, str] = {
         authority|clearance|access !of
     missing|insufficient|lack|lacks|lacking|requires|without the|a|any? .. role|roles !model|models
     access|entry|caller|member|origin %be* not allowed|permitted|granted|authorized|whitelisted|allowlisted
+    too many authentication|login|password|auth failures|attempts
+    authentication|login|auth failures|attempts_failed !per
+    access .... disabled|turned_off|switched_off|suspended
+    must|need|needs|has|have to? be .. admin|administrator|owner|root|superuser|logged_in|signed_in|member|
+        authenticated|authorized !of_the_month
+    cannot|may_not|can_only create|list|get|delete|update|patch|watch resource|pods|secrets|namespaces|deployments|
+        services
     not entitled|a_member_of|whitelisted|allowlisted
     restricted|limited to admins|administrators|members|owners|staff
     admin|admins|administrators|owner|staff|members only !talk|parking

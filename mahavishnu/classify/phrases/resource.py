@@ -97,7 +97,8 @@ PHRASES: dict[int, str] = {
     maxmemory
     misconf redis is configured to save
     evicted|eviction due|because to|of? .. pressure|resource|memory|disk
-    diskpressure|memorypressure
+    disk|memory|pid|storage pressure
+    exceeding|exceeds approved|allowed|granted .. .. .. .. quota|cores|capacity
     exceeds|exceeded|exceeding .... limit|limits of_containers|of_pod
     exceeds|exceeded internal|soft|hard memory? limit
     not enough ..  nodes|workers|slots|gpus|cores|capacity

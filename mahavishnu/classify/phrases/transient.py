@@ -36,6 +36,8 @@ PHRASES: dict[int, str] = {
     under|due_to heavy|high|excessive load
     experiencing high|heavy|unusual|increased load|demand|traffic|volume
     %server is|are|was|were saturated|congested|swamped|overwhelmed
+    rejected execution
+    backpressure
     # contention
     deadlock|deadlocks %be* found|detected|occurred|error|victim|when|while|$
     deadlocked on|with|and|while
@@ -103,6 +105,9 @@ PHRASES: dict[int, str] = {
         rebooting|initializing|stopping|warming_up
     not yet accepting|ready|prepared|initialized|started|available
     not ready to|yet|$
+    not yet? running|up|started|initialized|available|ready|bootstrapped yet
+    no .. leader|quorum|master|coordinator !key|of|skills
+    %server is sealed|draining|rebalancing|reloading|rolling_back|cordoned
     due to|by administrator command
     administrator command
     shutdown in progress

@@ -26,10 +26,12 @@ PHRASES: dict[int, str] = {
         without|requires|require|expected|enter|provide|need|needs|specify|supply|pass|contain|neither|have a|an|the|
         one? not? a|an|the|any? .. valid|well_formed|correct|acceptable ..
     not|is_not a|an|the|in|of? valid|correct|proper|acceptable|recognized|well_formed
-    must|should|shall|has_to|have_to|needs_to|need_to be|have|contain|match|start|begin|end|consist|specify|provide|
+    must|should|shall|has_to|have_to|needs_to be|have|contain|match|start|begin|end|consist|specify|provide|
         include|equal|only|use|exist|satisfy|fall|lie|supply|set|not_be|not_have|not_contain|not_exceed|not_include|
-        not_start|not_end|not_match a|an|at|one|of|either|in|less|greater|between|no|non|positive|negative|unique|empty|
-        null|the|valid|string|int|integer|number|list|longer|shorter|true|false|set|specified|provided|present|numeric|
+        not_start|not_end|not_match a|an|at|one|of|either|in|less|greater|between|no|non|positive|negative|unique|
+        empty|
+        null|the|valid|string|int|integer|number|list|longer|shorter|true|false|set|specified|provided|present|
+        numeric|
         >|<|>=|<=|within|equal|before|after|from|with|defined|same|fewer|more|larger|smaller|higher|lower|more_than|
         multiple|json|enabled|lowercase|uppercase|alphanumeric|iso|formatted|given|type|an_instance|instance|only|or|
         and|characters|letters|digits|by|as|up|even|odd|both|all|each|not
@@ -45,10 +47,12 @@ PHRASES: dict[int, str] = {
     is not expected here
     %field .. %be* a? required|missing|mandatory|invalid|not_allowed|not_specified|not_set|undefined|unknown|
         duplicated|too_long|too_short|too_large|too_big|too_small|malformed|incorrect|corrupt|corrupted|truncated|
-        unsupported|not_supported|not_recognized|unrecognized|empty|blank|out_of_range|ambiguous|not_unique|not_numeric|
+        unsupported|not_supported|not_recognized|unrecognized|empty|blank|out_of_range|ambiguous|not_unique|
+        not_numeric|
         not_a_number !by_law|by_the
     missing|required|mandatory|omitted|absent|lacks|lacking|no_required .. required|mandatory|expected|positional|
-        keyword|query|request|path|body|command|form|input? field|fields|parameter|parameters|param|argument|arguments|
+        keyword|query|request|path|body|command|form|input? field|fields|parameter|parameters|param|argument|
+        arguments|
         property|properties|value|header|key|column|columns|attribute|option|element|keys|values|input|keyword|
         flag !found_in
     field required
@@ -73,7 +77,8 @@ PHRASES: dict[int, str] = {
     could not convert
     cannot unmarshal
     cannot be decoded|encoded|cast|coerced|converted|parsed|null|none|empty|blank|negative|zero|undefined|omitted|
-        unset|both|used_with|set_to|greater|less|longer|in_the_past|in_the_future|interpreted|broadcast|determined_from|
+        unset|both|used_with|set_to|greater|less|longer|in_the_past|in_the_future|interpreted|broadcast|
+        determined_from|
         combined|applied
     may|should|could not be null|none|empty|blank|negative|zero|omitted|broadcast
     incorrect|illegal padding|base64
@@ -83,7 +88,8 @@ PHRASES: dict[int, str] = {
         constraints|requirements|nulls|duplicates|encoding|rule|rules|null|length|expected|shape|dimensions
     additional properties
     unexpected token|character|char|end_of|keyword|indent|value|type|field|argument|symbol|string|number|key|
-        parameter|property|identifier|format|content|eof_while|non|column|element|attribute|option|literal|input|tag|'|
+        parameter|property|identifier|format|content|eof_while|non|column|element|attribute|option|literal|input|tag|
+        '|
         "|<|identifier
     was unexpected
     unterminated|unclosed|unbalanced|untokenizable ..
@@ -101,6 +107,14 @@ PHRASES: dict[int, str] = {
     ^ not supported
     not supported $
     mutually exclusive
+    exceeds|exceed|above|below|under %the? maximum|minimum|max|min !capacity|memory|number_of_connections
+    count|number|length|size|sum|total|name|names|types|columns|value|values .... does_not|do_not|did_not match|
+        agree|add_up|correspond
+    cannot query|select|reference|assign|compare|index|iterate|combine|mix|concatenate|subtract|order|group|join|
+        coerce|insert|use
+    not iterable|subscriptable|callable|hashable|indexable|comparable|numeric|a_mapping
+    %fail coerce|normalize|normalise|recognize|recognise|understand|interpret
+    only .. is|are accepted|allowed|supported|permitted|valid
     conflicting|contradictory|inconsistent arguments|options|parameters|values|settings|flags
     extra|unexpected|unknown fields|inputs|keys|properties|columns|arguments %be* not? permitted|forbidden|
         allowed|found|given|passed

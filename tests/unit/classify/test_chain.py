@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from datetime import timedelta
@@ -20,7 +21,7 @@ from mahavishnu.classify.plugins import Plugins, PluginState
 from mahavishnu.classify.verdict import Context
 from mahavishnu.model.errors import InvalidInput
 
-SOON = timedelta(milliseconds=20)
+SOON = timedelta(milliseconds=50)
 Classify = Callable[[Chain, BaseException | str], Verdict]
 
 
@@ -136,6 +137,15 @@ class Odd:
     """A value that is no verdict."""
 
 
+class Hostile(str):
+    """A value that cannot even be looked at."""
+
+    def __hash__(self) -> int:
+        raise RuntimeError("no")
+
+    __repr__ = __eq__ = __hash__  # type: ignore[assignment]
+
+
 async def answers_later(error: object) -> str:
     return "network"
 
@@ -145,6 +155,7 @@ async def answers_later(error: object) -> str:
     [
         (lambda error: "flaky", "'flaky', which is not a category"),
         (lambda error: Odd(), "which is not a category"),
+        (lambda error: Hostile("network"), "something of type Hostile, which is not a category"),
         (lambda error: True, "True, which is not a category"),
         (lambda error: Verdict("flaky"), "there is no error category 'flaky'"),  # type: ignore[arg-type]
         (answers_later, "is async"),
@@ -376,6 +387,32 @@ def test_a_group_that_is_no_text_is_passed_over(answer: object) -> None:
     made.register(Groups(), "groups")
     assert Chain(made).fingerprint("x") == Chain().fingerprint("x")
     assert state_of(made, "groups") == ("ok", 1)
+
+
+def test_without_a_thread_the_built_in_rules_have_to_do(
+    classify: Classify, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("mahavishnu.classify.guard._idle", deque())
+    made = plugins(p=lambda error: "resource")
+    chain = Chain(made)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        assert classify(chain, TimeoutError()).author == "built-in"
+    assert "plugins are not asked: can't start new thread" in caplog.text
+    assert state_of(made, "p") == ("ok", 0)
+    assert classify(chain, TimeoutError()).author == "p"
+
+
+def test_threads_are_kept_for_the_next_time(monkeypatch: pytest.MonkeyPatch, gate: threading.Event) -> None:
+    monkeypatch.setattr("mahavishnu.classify.guard._idle", deque())
+    before = threading.active_count()
+    chain = Chain(plugins(a=lambda error: None))
+    for _ in range(100):
+        chain.classify("x")
+    assert threading.active_count() == before + 1
 
 
 @pytest.mark.parametrize("options", [{"timeout": timedelta(0)}, {"max_faults": 0}])

@@ -42,6 +42,13 @@ def test_every_phrase_is_found_and_by_its_words(phrase: Phrase) -> None:
         assert phrase.on & set(WORD.findall(example)), example
 
 
+@pytest.mark.parametrize("phrase", [each for each in ALL if "|$" in each.source], ids=lambda each: each.source[:60])
+def test_a_phrase_that_may_end_is_found_at_the_end(phrase: Phrase) -> None:
+    tokens = [token for token in phrase.source.split() if token not in ("^",) and token[0] != "!" and token.strip(".")]
+    needed = [token for token in tokens if token[-1] not in "?*" and "|$" not in token]
+    assert phrase.pattern.search(" ".join(map(first, needed)))
+
+
 def test_the_phrases_are_well_formed() -> None:
     assert set(PHRASES) == set(PRECEDENCE)
     lines = [line for blocks in PHRASES.values() for block in blocks.values() for line in grammar._lines(block)]
