@@ -37,6 +37,11 @@ class Load:
         async with self._more:
             await self._more.wait_for(lambda: len(self.acknowledged) >= letters)
 
+    async def be_refused(self) -> None:
+        """Return when the store has refused a write."""
+        async with self._more:
+            await self._more.wait_for(lambda: self.refused > 0)
+
     def stop(self) -> None:
         self._stop.set()
 
@@ -55,7 +60,9 @@ class Load:
                     assert changed is not None, "nobody else changes this letter"
                     await self._note(changed)
             except StoreUnavailable:
-                self.refused += 1
+                async with self._more:
+                    self.refused += 1
+                    self._more.notify_all()
 
     async def _note(self, letter: DeadLetter) -> None:
         async with self._more:
@@ -104,8 +111,8 @@ async def test_the_only_node_is_killed_and_comes_back() -> None:
                     tasks.create_task(load.writer(name))
                 await load.reach(1_500)
                 cluster.nodes[0].kill()
-                cluster.nodes[0].start()
+                await load.be_refused()  # else a node that is quick to come back is not missed
+                await asyncio.to_thread(cluster.nodes[0].start)
                 await load.reach(3_000)
                 load.stop()
-        assert load.refused, "the outage was noticed"
         await check(load, cluster.urls)
