@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from mahavishnu.adapters.base import PythonAdapter, Workflow
-from mahavishnu.model import lifecycle
+from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.attempt import Attempt, current_attempt
+from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import LostLease, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter, Failure
+from mahavishnu.model.letter import DeadLetter, Failure, SourceKind
 from mahavishnu.stores.base import Collection, get_one, write_one
 
 DEFAULT_ADAPTER = "llamaindex"
@@ -29,9 +30,11 @@ class Ruling:
 
 
 class Judge(Protocol):
-    """Describes and classifies what a run raised or answered."""
+    """Describes and classifies what a run of `letter` raised or answered. Must not raise."""
 
-    def __call__(self, error: BaseException | str, at: datetime) -> tuple[Failure, Ruling]: ...
+    async def __call__(
+        self, error: BaseException | str, at: datetime, letter: DeadLetter
+    ) -> tuple[Failure, Ruling]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class Outcome:
     result: Any = None
     failure: Failure | None = None
     ruling: Ruling | None = None
+    left: tuple[str, ...] | None = None  # the repos that are still to be done, where that is known
 
     @property
     def success(self) -> bool:
@@ -48,20 +52,42 @@ class Outcome:
 
 
 def adapter_of(letter: DeadLetter) -> str:
-    """The adapter that runs the letter's task."""
+    """The adapter that runs the letter's task: the one it failed on, or that the task names."""
+    if letter.source.kind is SourceKind.WORKFLOW and letter.source.queue:
+        return letter.source.queue
     task = letter.task
     name = task.get("adapter") if isinstance(task, Mapping) else None
     return name if isinstance(name, str) and name else DEFAULT_ADAPTER
 
 
-def complaint(result: Any) -> str | None:
-    """What a result says about its own failure; None if it does not say that it failed."""
+def complaint(result: Any) -> BaseException | str | None:
+    """What a result says about its own failure; None if it does not say that it failed.
+
+    A result may bring the exception itself as an attribute `exception`: that says more than its text.
+    """
     if not isinstance(result, Mapping):
         return None
     if result.get("status") not in ("failed", "error") and result.get("success", True) is not False:
         return None
+    if isinstance(exception := getattr(result, "exception", None), BaseException):
+        return exception
     error = result.get("error") or result.get("errors") or result.get("message")
     return str(error) if error else f"the run answered {dict(result)!r}"[:500]
+
+
+def unfinished(result: Any, repos: Sequence[str]) -> tuple[str, ...] | None:
+    """Those of `repos` that a failed result does not report as done; None if it does not tell them apart.
+
+    >>> unfinished({"results": {"api": {"status": "completed"}, "web": {"status": "failed"}}}, ["api", "web"])
+    ('web',)
+    """
+    if not isinstance(result, Mapping):
+        return None
+    answers = result.get("results") or result.get("repos")
+    if not isinstance(answers, Mapping) or not answers.keys() & set(repos):
+        return None
+    left = tuple(repo for repo in repos if repo not in answers or complaint(answers[repo]) is not None)
+    return left or None  # all are done, and yet it failed: then it is not about the repos
 
 
 async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, limit_seconds: float | None) -> Outcome:
@@ -73,7 +99,7 @@ async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, 
     token = current_attempt.set(attempt)
     started = clock.monotonic()
     result: Any = None
-    error: Exception | str | None
+    error: BaseException | str | None
     try:
         async with asyncio.timeout(limit_seconds) as limit:
             result = await PythonAdapter(callback).run(attempt.letter.task, list(attempt.letter.repos))
@@ -85,20 +111,31 @@ async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, 
         current_attempt.reset(token)
     if error is None:
         return Outcome(result)
-    failure, ruling = judge(error, clock.now())
+    failure, ruling = await judge(error, clock.now(), attempt.letter)
     owner = attempt.letter.lease.owner if attempt.letter.lease else None
     seconds = round(clock.monotonic() - started, 3)
-    return Outcome(result, replace(failure, duration_seconds=seconds, processor=owner), ruling)
+    left = unfinished(result, attempt.letter.repos)
+    return Outcome(result, replace(failure, duration_seconds=seconds, processor=owner), ruling, left)
 
 
-def settled(letter: DeadLetter, token: str, outcome: Outcome, now: datetime) -> DeadLetter:
+def settled(
+    letter: DeadLetter, token: str, outcome: Outcome, now: datetime, backoffs: BackoffRegistry = backoff.DEFAULT
+) -> DeadLetter:
     """The letter after the run. Raises LostLease if the run no longer owns it."""
     if outcome.failure is None:
         return lifecycle.succeed(letter, token=token, now=now)
     if outcome.ruling is not None and outcome.ruling.hopeless:
-        return lifecycle.exhaust(letter, token=token, failure=outcome.failure, now=now)
+        return lifecycle.exhaust(letter, token=token, failure=outcome.failure, now=now, left=outcome.left)
     retry_in = outcome.ruling.retry_in if outcome.ruling else None
-    return lifecycle.fail(letter, token=token, failure=outcome.failure, now=now, retry_in=retry_in)
+    return lifecycle.fail(
+        letter,
+        token=token,
+        failure=outcome.failure,
+        now=now,
+        retry_in=retry_in,
+        left=outcome.left,
+        backoffs=backoffs,
+    )
 
 
 Change = Callable[[DeadLetter], DeadLetter]

@@ -18,20 +18,22 @@ from mahavishnu.adapters.base import Workflow
 from mahavishnu.engine import attempt as steps
 from mahavishnu.engine.attempt import Judge, Outcome, adapter_of, write_through
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.model import lifecycle
+from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.attempt import Attempt
+from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import IllegalMove, StoreError
 from mahavishnu.model.events import Event, EventName, Listener
 from mahavishnu.model.ids import PARTITIONS, document_key, new_token
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
-from mahavishnu.model.query import SOONEST_FIRST, Sort, letters
+from mahavishnu.model.query import SOONEST_FIRST, Query, Sort, letters
 from mahavishnu.stores.base import Collection
 
 R = TypeVar("R")
 log = logging.getLogger(__name__)
 _MOST_AHEAD = 1000  # letters claimed before there is a place to run them
 _FOUND = 2000  # due letters looked up at once
+_LEFT_LYING_SECONDS = 10.0  # after which letters of other workers' partitions are anybody's
 _OLDEST_EVERY = 4  # every so many look-ups go by age alone, so that low priority is not starved
 _PATIENCE = 8  # tries to write an outcome while the store is away
 
@@ -45,6 +47,7 @@ class Limits:
     lease_seconds: float = 300.0
     interval_seconds: float = 60.0
     grace_seconds: float = 30.0
+    skew_seconds: float = 30.0  # a lease's end is waited out by so much: the owner's clock may be behind
     polls: bool = True
     wakes: bool = True
 
@@ -74,6 +77,7 @@ class Processor:
         breakers: Breakers | None = None,
         tell: Listener = lambda event: None,
         partitions: Callable[[], range] = lambda: range(PARTITIONS),
+        backoffs: Callable[[], BackoffRegistry] = lambda: backoff.DEFAULT,
     ) -> None:
         self.limits = limits or Limits()
         self.breakers = breakers or Breakers()
@@ -85,6 +89,7 @@ class Processor:
         self._clock = clock
         self._tell_listener = tell
         self._partitions = partitions
+        self._backoffs = backoffs
         self._found: deque[DeadLetter] = deque()
         self._ready: deque[_Held] = deque()
         self._held: dict[str, _Held] = {}
@@ -197,11 +202,13 @@ class Processor:
         chosen: dict[str, tuple[DeadLetter, str]] = {}
         while self._found and len(chosen) < room:
             letter = self._found.popleft()
-            if letter.key not in self._held and letter.key not in chosen:
+            if letter.key not in self._held and letter.key not in chosen and not self._too_soon(letter, now):
                 token = new_token()
                 until = self._clock.now() + timedelta(seconds=self.limits.lease_seconds)
                 with contextlib.suppress(IllegalMove):
-                    claim = lifecycle.claim(letter, owner=self.owner, token=token, until=until, now=now)
+                    claim = lifecycle.claim(
+                        letter, owner=self.owner, token=token, until=until, now=now, backoffs=self._backoffs()
+                    )
                     chosen[letter.key] = claim, token
         if not chosen:
             return 0
@@ -220,12 +227,25 @@ class Processor:
         self._ahead = max(self.limits.concurrency, min(self._ahead * 2, _MOST_AHEAD) if hungry else self._ahead)
         return taken
 
+    def _too_soon(self, letter: DeadLetter, now: datetime) -> bool:
+        """Whether somebody's lease on it may not be over by their clock."""
+        grace = timedelta(seconds=self.limits.skew_seconds)
+        return letter.status is DeadLetterStatus.RETRYING and letter.due_at is not None and letter.due_at + grace > now
+
     async def _due(self, now: datetime) -> Sequence[DeadLetter]:
         self._lookups += 1
         sort = (Sort("due_at"),) if self._lookups % _OLDEST_EVERY == 0 else SOONEST_FIRST
         mine = self._partitions()
-        everything = len(mine) == PARTITIONS
-        query = letters(due=now, partitions=None if everything else mine, sort=sort, limit=_FOUND)
+        if len(mine) == PARTITIONS:
+            return await self._looked_up(letters(due=now, sort=sort, limit=_FOUND))
+        found = await self._looked_up(letters(due=now, partitions=mine, sort=sort, limit=_FOUND))
+        if found:
+            return found
+        # Who has nothing to do helps with what others have left lying: they may be gone.
+        overdue = now - timedelta(seconds=_LEFT_LYING_SECONDS)
+        return await self._looked_up(letters(due=overdue, sort=sort, limit=_FOUND))
+
+    async def _looked_up(self, query: Query) -> Sequence[DeadLetter]:
         page = await self._letters.find(query)
         for problem in page.corrupt:
             log.error("a due letter cannot be read and is left alone: %s", problem)
@@ -321,7 +341,7 @@ class Processor:
             letter = await write_through(
                 self._letters,
                 held.letter,
-                lambda current: steps.settled(current, held.token, outcome, self._clock.now()),
+                lambda current: steps.settled(current, held.token, outcome, self._clock.now(), self._backoffs()),
                 lambda tries: self._clock.sleep(min(0.1 * 2**tries, 5.0)),
                 _PATIENCE,
             )

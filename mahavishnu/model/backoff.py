@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import MappingProxyType
 
@@ -90,18 +90,21 @@ BUILT_IN: Mapping[str, Callable[[Setback], timedelta]] = MappingProxyType(
 class BackoffRegistry:
     """The functions that `custom:<name>` policies mean. Immutable: `with_custom` makes a bigger one.
 
+    With `random` (numbers from 0 to 1) every delay is jittered: letters do not come back all at once.
+
     >>> backoffs = BackoffRegistry().with_custom("steady", lambda setback: 90)
     >>> backoffs.wait("custom:steady", Setback(retry_count=0)).delay
     datetime.timedelta(seconds=90)
     """
 
     custom: Mapping[str, Backoff] = field(default_factory=dict)
+    random: Callable[[], float] | None = None
 
     def with_custom(self, name: str, function: Backoff) -> BackoffRegistry:
         """This registry with one more function, or another one under an existing name."""
         if not name or name != name.strip():
             raise InvalidInput(f"a backoff needs a name without surrounding blanks, not {name!r}")
-        return BackoffRegistry(MappingProxyType({**self.custom, name: function}))
+        return replace(self, custom=MappingProxyType({**self.custom, name: function}))
 
     def names(self) -> Sequence[str]:
         """Every policy that can be asked for."""
@@ -109,6 +112,12 @@ class BackoffRegistry:
 
     def wait(self, policy: str, setback: Setback) -> Wait:
         """How long to wait under `policy`. Never raises: where the policy cannot be followed, `warning` says so."""
+        wait = self._exact(policy, setback)
+        if self.random is None or wait.delay is None:
+            return wait
+        return replace(wait, delay=jittered(wait.delay, self.random()))
+
+    def _exact(self, policy: str, setback: Setback) -> Wait:
         if policy == RetryPolicy.NEVER:
             return Wait(None)
         if built_in := BUILT_IN.get(policy):

@@ -4,7 +4,7 @@ MahavishnuError
 ├── InvalidInput (ValueError)   a value was refused at the boundary; nothing was changed
 │   ├── InvalidPayload          … because JSON cannot hold it; names the path
 │   └── InvalidQuery            … because the kind has no such field, or the cursor is not ours
-├── QueueFull                   one open letter too many; nothing was stored
+├── QueueFull (ValueError)      one open letter too many; nothing was stored
 ├── IllegalMove                 the state machine does not allow this move from this state
 │   ├── AlreadyResolved         … because the case is closed
 │   ├── NotDue                  … because nobody may take the letter yet
@@ -53,12 +53,12 @@ class InvalidQuery(InvalidInput):
     """The query asks for something the kind of record does not have."""
 
 
-class QueueFull(MahavishnuError):
+class QueueFull(MahavishnuError, ValueError):
     """There are as many open letters as the queue may hold; nothing was stored."""
 
     def __init__(self, task_id: str, size: int, max_size: int) -> None:
         super().__init__(
-            f"the dead-letter queue is full ({size} of {max_size} open letters), task {task_id!r} was not enqueued; "
+            f"Dead letter queue is full ({size} of {max_size} open letters): task {task_id!r} was not enqueued; "
             "archive or resolve letters, or raise dlq_max_size"
         )
         self.task_id, self.size, self.max_size = task_id, size, max_size

@@ -238,23 +238,27 @@ def fail(
     failure: Failure,
     now: datetime,
     retry_in: timedelta | None = None,
+    left: tuple[str, ...] | None = None,
     backoffs: BackoffRegistry = backoff.DEFAULT,
 ) -> DeadLetter:
     """The run failed: back to pending with a later date, or exhausted if that was the last automatic retry.
 
-    A manual retry costs nothing of the automatic budget: the letter goes back to where it was.
+    A manual retry costs nothing of the automatic budget: the letter goes back to where it was. `left` are the repos
+    that are still to be done, where that is known.
     """
     lease = _owned(letter, Move.FAIL, token)
-    letter = _with_failure(letter, failure)
+    letter = _with_failure(letter, failure, left)
     if lease.manual:
         return _returned(letter, lease, now)
     return _spent(letter, instant(now), retry_in, backoffs)
 
 
-def exhaust(letter: DeadLetter, *, token: str, failure: Failure, now: datetime) -> DeadLetter:
+def exhaust(
+    letter: DeadLetter, *, token: str, failure: Failure, now: datetime, left: tuple[str, ...] | None = None
+) -> DeadLetter:
     """The run failed and no automatic retry can help. A manual retry goes back to where it was."""
     lease = _owned(letter, Move.EXHAUST, token)
-    letter = _with_failure(letter, failure)
+    letter = _with_failure(letter, failure, left)
     if lease.manual:
         return _returned(letter, lease, now)
     count = min(letter.retry_count + 1, letter.max_retries)
@@ -392,9 +396,10 @@ def _with(failures: tuple[Failure, ...], failure: Failure) -> tuple[Failure, ...
     return (*failures[:1], *failures[max(1, len(failures) - KEPT_FAILURES + 2) :], failure)
 
 
-def _with_failure(letter: DeadLetter, failure: Failure) -> DeadLetter:
+def _with_failure(letter: DeadLetter, failure: Failure, left: tuple[str, ...] | None = None) -> DeadLetter:
     return evolve(
         letter,
+        repos=letter.repos if left is None else left,
         last_error=failure.message,
         error_category=failure.category or letter.error_category,
         failures=_with(letter.failures, failure),

@@ -21,7 +21,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock, make_letter
 
 
-def judge(error: BaseException | str, at: datetime) -> tuple[Failure, Ruling]:
+async def judge(error: BaseException | str, at: datetime, letter: DeadLetter) -> tuple[Failure, Ruling]:
     return Failure(at, str(error), type(error).__name__, "network"), Ruling("network")
 
 
