@@ -192,6 +192,7 @@ class OpenSearchCollection(Generic[T]):
         await self._commit.finish()
 
     async def _look_up(self, keys: list[str]) -> list[Result[T]]:
+        documents = self.index.documents
         answer = await self._client.ask("POST", f"/{self.index.name}/_mget", {"ids": keys})
         results: list[Result[T]] = []
         for hit in answer["docs"]:
@@ -200,10 +201,13 @@ class OpenSearchCollection(Generic[T]):
                 if type_ == "index_not_found_exception":
                     raise Refused(404, type_, reason)
                 raise StoreUnavailable(f"{self.index.name}: {type_}: {reason}")
-            results.append(self.index.documents.read(hit) if hit["found"] else None)
+            if hit["found"]:
+                self.index.answered_by(hit["_index"])
+            results.append(documents.read(hit) if hit["found"] else None)
         return results
 
     async def _find(self, query: Query, after: Cursor | None) -> Page[T]:
+        documents = self.index.documents
         size = min(query.limit + 1, MOST_HITS)  # one more tells whether there is another page
         body = opensearch_query.search(self.kind, self.index.layout, query, after, size)
         snapshot = after.snapshot if after else None
@@ -221,7 +225,8 @@ class OpenSearchCollection(Generic[T]):
         positions: list[tuple[Any, ...]] = []
         corrupt: list[StoreError] = []
         for hit in hits[: query.limit]:
-            record = self.index.documents.read(hit)
+            self.index.answered_by(hit["_index"])
+            record = documents.read(hit)
             if isinstance(record, CorruptRecord):
                 corrupt.append(record)
             else:

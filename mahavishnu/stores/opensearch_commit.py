@@ -21,7 +21,7 @@ from typing import Any, Generic
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.opensearch_client import SHORTEST_TRY, insisting
 from mahavishnu.stores.opensearch_errors import Meaning, Refused, item_error, meaning
-from mahavishnu.stores.opensearch_index import Index
+from mahavishnu.stores.opensearch_index import Index, Place
 from mahavishnu.stores.opensearch_mapping import STAMP
 from mahavishnu.stores.opensearch_operation import LONGEST_KEY, Call, Operation, usable
 from mahavishnu.stores.schema import T
@@ -34,7 +34,7 @@ MOST_BYTES = 5_000_000
 _WHOLE_STORE = (StoreUnavailable, StoreMisconfigured)
 _ANSWER = ",".join(
     f"items.*.{part}"
-    for part in ("status", "_seq_no", "_primary_term", "error.type", "error.reason", "error.caused_by.reason")
+    for part in ("status", "_index", "_seq_no", "_primary_term", "error.type", "error.reason", "error.caused_by.reason")
 )
 
 
@@ -96,7 +96,7 @@ class GroupCommit(Generic[T]):
             if version is None if removes else not usable(key):
                 if not removes:
                     call.results[place] = ItemFailed(key[:80], f"its key must have 1 to {LONGEST_KEY} bytes")
-            elif version is None or len(version) == 2:  # else this store has not given it, so it has changed
+            elif version is None or len(version) == 3:  # else this store has not given it, so it has changed
                 Operation(call, place, record, key, new_stamp(), removes)
         return repeated
 
@@ -198,16 +198,23 @@ class GroupCommit(Generic[T]):
         doubtful = [operation for operation in operations if operation.doubtful]
         if doubtful and await self._verify(doubtful, deadline):
             return [operation for operation in operations if operation.call]
+        place = self._index.place
+        for operation in operations:
+            if operation.record.version is not None and operation.record.version[2] != place.mark:
+                operation.settle_lost()  # what it was read from is gone, with its whole index
         operations = [operation for operation in operations if operation.call]
         if not operations:
             return []
         seconds = self._share(deadline)
         parameters = {"timeout": f"{seconds * 900:.0f}ms", "filter_path": _ANSWER}
-        if self._index.is_alias:
+        # What is new goes to whatever index has the name by now, what depends on a version to the one it is from.
+        exact = place.exact if any(operation.record.version is not None for operation in operations) else ""
+        name = exact or self._index.name
+        if name != place.concrete:
             parameters["require_alias"] = "true"
         body = b"".join([operation.body for operation in operations])
         try:
-            answer = await self._client.once("POST", f"/{self._index.name}/_bulk", body, parameters, within=seconds)
+            answer = await self._client.once("POST", f"/{name}/_bulk", body, parameters, within=seconds)
             items = _items(answer)
             if len(items) != len(operations):
                 raise StoreUnavailable("the answer to a bulk is not complete", maybe_written=True)
@@ -221,9 +228,11 @@ class GroupCommit(Generic[T]):
             return []
         finally:
             self._index.note_written()
-        return await self._judge(operations, items, deadline)
+        return await self._judge(operations, items, place, deadline)
 
-    async def _judge(self, operations: list[Operation], items: list[Any], deadline: float) -> list[Operation]:
+    async def _judge(
+        self, operations: list[Operation], items: list[Any], place: Place, deadline: float
+    ) -> list[Operation]:
         """Settle each operation by its item of the answer. Returns those that have to be tried again."""
         later: list[Operation] = []
         at_once: list[Operation] = []
@@ -232,7 +241,8 @@ class GroupCommit(Generic[T]):
         for operation, item in zip(operations, items, strict=True):
             status = item["status"]
             if status < 300:
-                operation.settle_stored(self._index, item)
+                operation.settle_stored(self._index, place, item)
+                self._index.answered_by(item["_index"])
                 continue
             type_, reason = item_error(item.get("error"))
             text = f"{type_}: {reason}" if reason else type_
@@ -303,6 +313,7 @@ class GroupCommit(Generic[T]):
         True if that could not be seen. A write that is still on its way may land later than the look at it; sent
         again, it is then refused as a conflict and looked at once more.
         """
+        place = self._index.place
         ids = json.dumps({"ids": [operation.key for operation in operations]}).encode()
         # A replica may not have heard of a write that nobody has acknowledged yet.
         parameters = {"preference": "_primary", "_source_includes": STAMP}
@@ -327,8 +338,8 @@ class GroupCommit(Generic[T]):
                 elif version is not None:
                     operation.settle_lost()
             elif document["_source"].get(STAMP) == operation.stamp:
-                operation.settle_stored(self._index, document)
-            elif (document["_seq_no"], document["_primary_term"]) == version:
+                operation.settle_stored(self._index, place, document)
+            elif (document["_seq_no"], document["_primary_term"], place.mark) == version:
                 continue  # it has not landed, and still can
             elif was_lost and not operation.removes and not (version is None and document["_version"] == 1):
                 # Somebody was first, or ours landed and was changed since; what was written only once tells.

@@ -18,8 +18,9 @@ _EQUALS = "\ue03d"  # OpenSearch joins path and value by "=", which would let {"
 class Documents(Generic[T]):
     """Writes and reads the documents of one kind in one index."""
 
-    def __init__(self, kind: Kind[T], layout: Layout) -> None:
+    def __init__(self, kind: Kind[T], layout: Layout, mark: int = 0) -> None:
         self._kind = kind
+        self._mark = mark  # of the index, in every version
         self._layout = layout
         self._derived = [(f'"{f.name}":', f.value) for f in kind.fields if f.derived]
         self._users = [(f'"{f.name}":', f.value) for f in kind.users_json]
@@ -50,7 +51,7 @@ class Documents(Generic[T]):
                 document.update(json.loads(originals))
             for name in self._hidden:
                 document.pop(name, None)
-            return self._kind.decode(document, (hit["_seq_no"], hit["_primary_term"]))
+            return self._kind.decode(document, (hit["_seq_no"], hit["_primary_term"], self._mark))
         except CorruptRecord as problem:
             return CorruptRecord(identity, problem.reason)
         except Exception as problem:  # a decoder may stumble over anything; that must not hide the other records

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Generic
 
@@ -33,6 +34,22 @@ class Settings:
         return {"number_of_shards": self.shards, "refresh_interval": self.refresh_interval, **copies}
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which index it is. One that was dropped and made again, under whatever name, is another one.
+
+    It counts its documents anew, so a version is only worth something in the index that it is from: `mark` is a part of
+    every version, and `exact`, an alias that no other index ever has, is where writes that depend on a version go.
+    """
+
+    concrete: str = ""  # empty where this user may not look
+    exact: str = ""  # empty where this user may not see or give it; then nothing tells two indices apart
+
+    @property
+    def mark(self) -> int:
+        return int(self.exact.rpartition(".")[2] or "0", 16)
+
+
 class Index(Generic[T]):
     """The index of a kind, under `name`: an alias of `name-1`, or an older index that has this very name."""
 
@@ -40,9 +57,10 @@ class Index(Generic[T]):
         self.client, self.kind, self.name = client, kind, name
         self.layout = Layout()
         self.documents = Documents(kind, self.layout)
-        self.is_alias = True
+        self.place = Place()
         self._settings = settings
         self.ready = False
+        self._elsewhere = False
         self._one_at_a_time = LoopBound(asyncio.Lock)
         self._one_refresh = LoopBound(asyncio.Lock)
         self._stamp, self._numbers = secrets.token_hex(6), count()
@@ -54,10 +72,10 @@ class Index(Generic[T]):
 
     async def ensure(self) -> bool:
         """Make sure that the index is there and fits; True if it was not known before. Raises StoreMisconfigured."""
-        if self.ready:
+        if self.ready and not self._elsewhere:
             return False
         async with self._one_at_a_time.get():
-            if not self.ready:
+            if not self.ready or self._elsewhere:
                 await self.settle(await self.look())
         return True
 
@@ -65,8 +83,13 @@ class Index(Generic[T]):
         """Somebody dropped or replaced the index: the next `ensure` looks again."""
         self.ready = False
 
-    async def look(self) -> Plan | None:
-        """What the existing index needs; None if there is none."""
+    def answered_by(self, concrete: str) -> None:
+        """An answer came from that index: where the name has begun to stand for another one, `ensure` looks again."""
+        if self.place.concrete not in ("", concrete):
+            self._elsewhere = True
+
+    async def look(self) -> tuple[Plan, Place] | None:
+        """What the existing index needs, and which it is; None if there is none."""
         try:
             found = await self.client.ask("GET", f"/{self.name}")
         except Refused as problem:
@@ -75,7 +98,7 @@ class Index(Generic[T]):
             raise StoreMisconfigured(f"index {self.name} cannot be looked at: {problem}") from None
         except StoreMisconfigured:
             if await self._is_readable():  # a user who may only read has no right to look at the mapping
-                return Plan(Layout(), None)
+                return Plan(Layout(), None), Place()
             raise
         if not isinstance(found, dict) or not all(
             isinstance(each, dict) and "mappings" in each for each in found.values()
@@ -84,31 +107,54 @@ class Index(Generic[T]):
         if len(found) != 1:
             raise StoreMisconfigured(f"{self.name} stands for several indices ({', '.join(found)}); it must be one")
         ((concrete, description),) = found.items()
-        self.is_alias = concrete != self.name
-        return plan(self.kind, concrete, description["mappings"])
+        exact = re.compile(re.escape(self.name) + r"\.[0-9a-f]{12}")
+        place = Place(concrete, min(filter(exact.fullmatch, description.get("aliases", ())), default=""))
+        return plan(self.kind, concrete, description["mappings"]), place
 
-    async def settle(self, found: Plan | None, *, within: float | None = None, again: bool = True) -> None:
+    async def settle(
+        self, found: tuple[Plan, Place] | None, *, within: float | None = None, again: bool = True
+    ) -> None:
         """Do what `look` found to be missing."""
         if found is None:
-            body = {"settings": self._settings.body(), "mappings": mapping(self.kind), "aliases": {self.name: {}}}
+            place = Place(f"{self.name}-1", self._new_exact())
+            aliases: dict[str, Any] = {self.name: {}, place.exact: {}}
+            body = {"settings": self._settings.body(), "mappings": mapping(self.kind), "aliases": aliases}
             try:
                 await self.client.ask("PUT", f"/{self.name}-1", body, within=within)
             except Refused as problem:
                 if again and problem.type == "resource_already_exists_exception":  # another process was faster
                     return await self.settle(await self.look(), within=within, again=False)
                 raise StoreMisconfigured(f"index {self.name}-1 cannot be made: {problem}") from None
-            found = Plan(Layout(), None)
-            self.is_alias = True
-        elif found.extension:
+            needed = Plan(Layout(), None)
+        else:
+            needed, place = found
+            await self._extend(needed, within)
+            if place.concrete and not place.exact:
+                place = await self._with_exact(place, within)
+        self.layout, self.place = needed.layout, place
+        self.documents = Documents(self.kind, needed.layout, place.mark)
+        self.ready, self._elsewhere = True, False
+
+    def _new_exact(self) -> str:
+        return f"{self.name}.{secrets.token_hex(6)}"
+
+    async def _with_exact(self, place: Place, within: float | None) -> Place:
+        exact = self._new_exact()
+        try:
+            await self.client.ask("PUT", f"/{place.concrete}/_alias/{exact}", within=within)
+        except (Refused, StoreError) as problem:
+            log.info("index %s works, but would not be told from another one of its name: %s", place.concrete, problem)
+            return place
+        return replace(place, exact=exact)
+
+    async def _extend(self, needed: Plan, within: float | None) -> None:
+        if needed.extension:
             try:
-                await self.client.ask("PUT", f"/{self.name}/_mapping", found.extension, within=within)
+                await self.client.ask("PUT", f"/{self.name}/_mapping", needed.extension, within=within)
             except Refused as problem:
                 raise StoreMisconfigured(f"the mapping of {self.name} cannot be extended: {problem}") from None
-            if KEY in found.extension.get("properties", {}):
+            if KEY in needed.extension.get("properties", {}):
                 await self._index_older_documents()
-        self.layout = found.layout
-        self.documents = Documents(self.kind, found.layout)
-        self.ready = True
 
     async def _index_older_documents(self) -> None:
         """Have those that are there indexed by the new fields too, in the background; lists need the key of each."""

@@ -10,7 +10,7 @@ from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores.opensearch_index import Index
+from mahavishnu.stores.opensearch_index import Index, Place
 
 LONGEST_KEY = 512  # bytes
 
@@ -70,8 +70,8 @@ class Operation:
         if not call.left and not call.done.done():
             call.done.set_result(None)
 
-    def settle_stored(self, index: Index[Any], answer: Mapping[str, Any]) -> None:
-        version = (answer["_seq_no"], answer["_primary_term"])
+    def settle_stored(self, index: Index[Any], place: Place, answer: Mapping[str, Any]) -> None:
+        version = (answer["_seq_no"], answer["_primary_term"], place.mark)
         self.settle(True if self.removes else index.kind.versioned(self.record, version))
 
     def settle_lost(self) -> None:
