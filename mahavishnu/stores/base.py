@@ -162,7 +162,11 @@ class Collection(Protocol[T]):
         ...
 
     async def remove(self, records: Sequence[T]) -> list[bool | StoreError]:
-        """Remove if unchanged; False if it was changed or is gone."""
+        """Remove if unchanged; False if it was changed or is gone.
+
+        Where the answer was lost and the record is gone, that is True, though somebody else may have been the one: a
+        removal is no way to claim a record.
+        """
         ...
 
     async def get(self, keys: Sequence[str]) -> list[Result[T]]:
@@ -183,7 +187,8 @@ class Collection(Protocol[T]):
     ) -> Tally:
         """Count what the query means, grouped by the values of `by`; add up `sums`, and note the range of `spans`.
 
-        Sort and limit of the query do not matter. A record that cannot be read is still counted.
+        `by` are KEYWORD, DATE or INTEGER fields, `sums` INTEGER and `spans` DATE ones; others raise InvalidQuery. Sort
+        and limit of the query do not matter. A record that cannot be read is still counted.
         """
         ...
 

@@ -64,7 +64,7 @@ class MemoryCollection(Generic[T]):
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
-        self.kind.check(query, *by, *sums, *spans)
+        self.kind.check_tally(query, by, sums, spans)
         groups: dict[tuple[Any, ...], list[T]] = {}
         fields = [self.kind.by_name[name] for name in by]
         for record in matching(self.kind, query.where, self._records.values()):

@@ -184,7 +184,7 @@ class OpenSearchCollection(Generic[T]):
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
-        self.kind.check(query, *by, *sums, *spans)
+        self.kind.check_tally(query, by, sums, spans)
         return await self._timed(query, partial(self._tally, query, by, sums, spans))
 
     async def finish(self) -> None:

@@ -93,7 +93,7 @@ class PairCollection(Generic[T]):
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
-        self.kind.check(query, *by, *sums, *spans)
+        self.kind.check_tally(query, by, sums, spans)
         here = await self._here.tally(query, by, sums=sums, spans=spans) if self._has_local() else None
         try:
             home = await self._ask(lambda: self._home.tally(query, by, sums=sums, spans=spans))

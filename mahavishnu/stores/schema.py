@@ -45,6 +45,7 @@ class FieldType(Enum):
 
 _encode = json.JSONEncoder().encode
 _UNSEARCHABLE = (FieldType.TEXT, FieldType.JSON, FieldType.BLOB)
+_GROUPABLE = (FieldType.KEYWORD, FieldType.DATE, FieldType.INTEGER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,14 @@ class Kind(Generic[T]):
                 raise InvalidQuery(
                     f"{type(condition).__name__} does not work on {condition.field!r}, a {kind.value} field"
                 )
+
+    def check_tally(self, query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> None:
+        """Raise InvalidQuery where a tally asks for what this kind does not have."""
+        self.check(query, *by, *sums, *spans)
+        for names, types in ((by, _GROUPABLE), (sums, (FieldType.INTEGER,)), (spans, (FieldType.DATE,))):
+            for name in names:
+                if (type_ := self.by_name[name].type) not in types:
+                    raise InvalidQuery(f"{self.name} cannot be tallied by {name!r}, a {type_.value} field")
 
     @cached_property
     def searchable(self) -> frozenset[str]:

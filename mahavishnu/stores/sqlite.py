@@ -231,7 +231,7 @@ class SQLiteCollection(Generic[T]):
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
-        self.kind.check(query, *by, *sums, *spans)
+        self.kind.check_tally(query, by, sums, spans)
         sql = sqlite_sql.tally(self.table, query, by, sums, spans)
         rows = await self._store.opened().read(self.table, sql, list)
         return Tally(dict(self._cell(row, by, sums, spans) for row in rows if row[len(by)]))

@@ -102,6 +102,18 @@ async def test_a_removal_whose_answer_was_lost_is_ours(proxy: Proxy, letters: Le
     assert await truth.get(["a"]) == [None]
 
 
+async def test_a_removal_that_never_arrived_is_done_if_somebody_else_has_done_it(
+    proxy: Proxy, letters: Letters, truth: Letters
+) -> None:
+    created = await stored_in(letters)
+
+    async def be_removed(request: Request, forward: Forward) -> None:
+        assert await truth.remove([created]) == [True]
+
+    proxy.plan("_bulk", be_removed)
+    assert await letters.remove([created]) == [True]
+
+
 async def test_a_removal_that_never_arrived_is_sent_again(proxy: Proxy, letters: Letters, truth: Letters) -> None:
     created = await stored_in(letters)
     proxy.plan("_bulk", lose_request)

@@ -93,10 +93,10 @@ class Listing(Promises):
     @pytest.mark.parametrize("kind", [LETTERS, PARCELS], ids=["letters", "parcels"])
     async def test_what_a_kind_does_not_have(self, store: Store, kind: Kind[Any]) -> None:
         collection = store.collection(kind)
-        text, date, many, flat, json = (
-            ("error", "failed_at", "repos", "metadata", "task")
+        text, date, many, flat, json, keyword, number = (
+            ("error", "failed_at", "repos", "metadata", "task", "status", "priority")
             if kind.name == "letters"
-            else ("note", "sent_at", "tags", "labels", "contents")
+            else ("note", "sent_at", "tags", "labels", "contents", "colour", "weight")
         )
         wrong: list[Condition] = [
             Is("no_such_field", ("a",)),
@@ -120,10 +120,11 @@ class Listing(Promises):
         for field in ("no_such_field", text, json, many, flat):
             with pytest.raises(InvalidQuery):
                 await collection.find(Query(sort=(Sort(field),)))
-        for field in ("no_such_field", text, json):
             with pytest.raises(InvalidQuery):
                 await collection.tally(Query(), [field])
+        for field in ("no_such_field", text, json, many, flat, keyword, date):
             with pytest.raises(InvalidQuery):
                 await collection.tally(Query(), sums=[field])
+        for field in ("no_such_field", text, json, many, flat, keyword, number):
             with pytest.raises(InvalidQuery):
                 await collection.tally(Query(), spans=[field])
