@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -77,6 +78,8 @@ class OpenSearchStore(OpenClose):
             raise InvalidInput("give either the URLs of OpenSearch or a client")
         if not _PREFIX.fullmatch(prefix):
             raise InvalidInput(f"{prefix!r} cannot begin the name of an index: use a-z, 0-9, '_', '-' and '.'")
+        if not 0 < timeout < math.inf:
+            raise InvalidInput(f"timeout is a number of seconds above 0, not {timeout!r}")
         self._client = Client(
             urls,
             client,

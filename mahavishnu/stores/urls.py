@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -14,14 +15,6 @@ from mahavishnu.stores.base import Store
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.schema import Kind
 
-_OPENSEARCH_OPTIONS = {
-    "ca": str,
-    "verify": str,
-    "timeout": float,
-    "refresh_interval": str,
-    "shards": int,
-    "replicas": int,
-}
 _FORMS = "memory:, sqlite:///path, opensearch://host:9200 or opensearchs://host:9200"
 
 
@@ -100,6 +93,28 @@ def _sqlite_path(url: str) -> Path:
     return Path(unquote(url.removeprefix("sqlite:///"))).expanduser()
 
 
+def _seconds(text: str) -> float:
+    if not 0 < (seconds := float(text)) < math.inf:
+        raise ValueError(text)
+    return seconds
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise ValueError(text)
+    return text.lower() in ("true", "1")
+
+
+_OPENSEARCH_OPTIONS: dict[str, Callable[[str], Any]] = {
+    "ca": str,
+    "verify": _truth,
+    "timeout": _seconds,
+    "refresh_interval": str,
+    "shards": int,
+    "replicas": int,
+}
+
+
 def _opensearch(url: str) -> tuple[list[str], dict[str, Any]]:
     shown, parts = masked(url), urlsplit(url)
     scheme = "https" if parts.scheme == "opensearchs" else "http"
@@ -114,7 +129,7 @@ def _opensearch(url: str) -> tuple[list[str], dict[str, Any]]:
             hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(_OPENSEARCH_OPTIONS)}"
             raise InvalidInput(f"{shown!r} has the unknown option {name!r}{hint}")
         try:
-            options[name] = _truth(text) if name == "verify" else _OPENSEARCH_OPTIONS[name](text)
+            options[name] = _OPENSEARCH_OPTIONS[name](text)
         except ValueError:
             raise InvalidInput(f"{shown!r} has no usable value for {name!r}") from None
     if prefix := parts.path.strip("/"):
@@ -125,9 +140,3 @@ def _opensearch(url: str) -> tuple[list[str], dict[str, Any]]:
         if password:
             options["password"] = unquote(password)
     return [f"{scheme}://{host}" for host in hosts.split(",")], options
-
-
-def _truth(text: str) -> bool:
-    if text.lower() not in ("true", "false", "1", "0"):
-        raise ValueError(text)
-    return text.lower() in ("true", "1")

@@ -59,7 +59,10 @@ def test_each_kind_of_store() -> None:
         ("opensearch://host?timout=3", "did you mean 'timeout'"),
         ("opensearch://host?nonsense=3", "known are"),
         ("opensearch://", "names no host"),
-        ("opensearch://host?timeout=soon", "no usable value for 'timeout'"),
+        *(
+            (f"opensearch://host?timeout={wrong}", "no usable value for 'timeout'")
+            for wrong in ("soon", "nan", "0", "-1", "inf", "")
+        ),
         ("opensearch://host?verify=perhaps", "no usable value for 'verify'"),
         ("sqlite://letters.db", "sqlite:///relative.db"),
         ("sqlite:///", "names no file"),
@@ -70,3 +73,9 @@ def test_each_kind_of_store() -> None:
 def test_what_is_wrong_is_said(url: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         open_store(url)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf")])
+def test_a_timeout_that_would_never_or_always_be_over_is_refused(timeout: float) -> None:
+    with pytest.raises(InvalidInput, match="timeout"):
+        OpenSearchStore("http://host:9200", timeout=timeout)
