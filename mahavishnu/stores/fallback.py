@@ -18,9 +18,9 @@ from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Health, OpenClose, Store
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.drain import Drained
 from mahavishnu.stores.held import held_kind
+from mahavishnu.stores.kinds import KINDS
 from mahavishnu.stores.pair import PairCollection
 from mahavishnu.stores.schema import FieldType, Kind, T
 
@@ -41,7 +41,7 @@ class FallbackStore(OpenClose):
         primary: Store,
         local: Store,
         *,
-        kinds: Sequence[Kind[Any]] = (LETTERS, HISTORY),
+        kinds: Sequence[Kind[Any]] = KINDS,
         clock: Clock | None = None,
         pause_seconds: float = 1.0,
         longest_pause_seconds: float = 10.0,

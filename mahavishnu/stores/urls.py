@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.base import Store
-from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.kinds import KINDS
 from mahavishnu.stores.schema import Kind
 
 _FORMS = "memory:, sqlite:///path, opensearch://host:9200 or opensearchs://host:9200"
@@ -25,7 +25,7 @@ def open_store(
     user: str | None = None,
     password: str | None = None,
     headers: Mapping[str, str] | None = None,
-    kinds: Sequence[Kind[Any]] = (LETTERS, HISTORY),
+    kinds: Sequence[Kind[Any]] = KINDS,
 ) -> Store:
     """The store that `url` means, to be used with `async with`.
 

@@ -6,19 +6,23 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, letters
 from mahavishnu.stores.base import Cursor, get_one, scan, write_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.held import Held, held_kind
+from mahavishnu.stores.kinds import KINDS
+from mahavishnu.stores.ledger import entry_for
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.pair import PairCollection
+from mahavishnu.stores.schema import Kind
 from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
 
 HELD = held_kind(LETTERS)
@@ -382,6 +386,23 @@ async def test_records_of_another_process_in_the_same_local_store_are_noticed(tw
     two.clock.advance(1)
     await two.clock.sleeping()
     assert set(await two.at_home()) == {"theirs"}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+async def test_what_an_earlier_run_left_goes_home_though_nobody_asks_for_its_kind(kind: Kind[Any]) -> None:
+    letter = make_letter(task_id="a")
+    records: dict[str, Any] = {
+        "letters": letter,
+        "history": FormerLetter.of(letter),
+        "ledger": entry_for(letter, letter.created_at, "ann"),
+    }
+    primary, local = MemoryStore(), MemoryStore()
+    record = records[kind.name]
+    await local.collection(held_kind(kind)).write([Held(record)])
+    async with FallbackStore(primary, local, clock=ManualClock()) as store:
+        assert (await store.drain()).waiting == 0
+        assert (await store.health()).waiting == 0
+    assert await get_one(primary.collection(kind), record.key) is not None
 
 
 async def test_pages_join_both_stores_in_order(two: Two) -> None:

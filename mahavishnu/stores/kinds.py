@@ -1,0 +1,12 @@
+"""All kinds of record that the stores of the house are made for, unless they are told which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.ledger import LEDGER
+from mahavishnu.stores.schema import Kind
+
+# A kind that is missing here goes home from a local store only once somebody has asked for its collection.
+KINDS: tuple[Kind[Any], ...] = (LETTERS, HISTORY, LEDGER)
