@@ -1,8 +1,9 @@
 """Moving what was kept locally home into the primary store, so that no crash at any point loses or doubles it.
 
 The order is the proof. First the local copy is marked uncertain, by CAS: from then on nobody changes it. Then it is
-created in the primary store. Only then it is removed locally. Whoever finds a marked copy, in whatever process, may
-start again from there: the create says that it exists already, and the two are compared.
+created in the primary store, and made to be seen by searches there. Only then it is removed locally: whichever process
+looks for it, locally first, finds it. Whoever finds a marked copy, in whatever process, may start again from there: the
+create says that it exists already, and the two are compared.
 """
 
 from __future__ import annotations
@@ -89,9 +90,23 @@ async def _move(
             total += Drained(waiting=1, refused=(problem,))
             if held.key in was_certain or await _is_free(home, held.key):
                 back.append(held)
-    total += Drained(moved=sum(gone is True for gone in await here.remove(arrived)))
+    try:
+        if arrived:
+            await _make_seen(home)
+    except StoreUnavailable as problem:
+        total += Drained(waiting=len(arrived), stopped=problem)
+    else:
+        total += Drained(moved=sum(gone is True for gone in await here.remove(arrived)))
     await here.write([replace(held, uncertain=False) for held in back])
     return total
+
+
+async def _make_seen(home: Collection[Any]) -> None:
+    """Let searches see what has been written, also those of other processes, which a store may not promise."""
+    try:
+        await home.find(Query(limit=1))  # a store shows us what we have written, and then it shows it to everybody
+    except StoreMisconfigured as problem:
+        log.warning("what went home cannot be searched for: %s", problem)
 
 
 async def _is_free(home: Collection[T], key: str) -> bool:
