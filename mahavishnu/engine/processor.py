@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -18,13 +19,14 @@ from mahavishnu.adapters.base import Workflow
 from mahavishnu.engine import attempt as steps
 from mahavishnu.engine.attempt import Judge, Outcome, adapter_of, write_through
 from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.attempt import Attempt
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import IllegalMove, StoreError
 from mahavishnu.model.events import Event, EventName, Listener
-from mahavishnu.model.ids import PARTITIONS, document_key, new_token
+from mahavishnu.model.ids import PARTITIONS, new_token
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
 from mahavishnu.model.query import SOONEST_FIRST, Query, Sort, letters
 from mahavishnu.stores.base import Collection
@@ -48,6 +50,7 @@ class Limits:
     interval_seconds: float = 60.0
     grace_seconds: float = 30.0
     skew_seconds: float = 30.0  # a lease's end is waited out by so much: the owner's clock may be behind
+    only_failed_repos: bool = True  # a retry of a run that failed for some repos is for those only
     polls: bool = True
     wakes: bool = True
 
@@ -99,36 +102,39 @@ class Processor:
         self._lookups = 0
         self._awake = asyncio.Event()
         self._stopping = False
-        self._tasks: list[asyncio.Task[None]] = []
+        self._dates: list[datetime] = []  # a heap: when letters that went through here are due
+        self._loops: asyncio.Task[None] | None = None
+        self._leases: asyncio.Task[None] | None = None
 
     @property
     def is_running(self) -> bool:
         """Whether it looks for due letters by itself."""
-        return bool(self._tasks)
+        return self._loops is not None
 
     def start(self) -> None:
         """Begin to look for due letters, now and then every `interval_seconds`. Starting twice is starting once."""
-        if not self._tasks:
+        if self._loops is None:
             self._stopping = False
-            self._tasks = [
-                asyncio.create_task(self._loop(), name="mahavishnu processor"),
-                asyncio.create_task(self._keep_leases(), name="mahavishnu leases"),
-            ]
+            self._loops = asyncio.create_task(self._loop(), name="mahavishnu processor")
+            self._leases = asyncio.create_task(self._keep_leases(), name="mahavishnu leases")
 
-    def wake(self) -> None:
-        """Something may be due now: look at once."""
-        if self.limits.wakes:
-            self._awake.set()
+    def wake(self, due_at: datetime | None = None) -> None:
+        """Something is due now, or will be at `due_at`: look then, without waiting for the interval."""
+        if not self.limits.wakes:
+            return
+        if due_at is not None and due_at > self._clock.now():
+            heapq.heappush(self._dates, due_at)
+            if self._dates[0] < due_at:
+                return  # it rests no longer than until then anyway
+        self._awake.set()
 
     async def stop(self) -> None:
         """Take nothing more, let the runs end for `grace_seconds`, then give back what has not ended, unused."""
         self._stopping = True
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        self._tasks = []
+        self._awake.set()
+        if self._loops is not None:
+            await self._loops  # not cancelled: a claim that is being written would be known to nobody
+            self._loops = None
         self._found.clear()
         waiting, self._ready = list(self._ready), deque()
         await asyncio.gather(*(self._give_back(held) for held in waiting))
@@ -141,6 +147,11 @@ class Processor:
                 run.cancel()
             await asyncio.gather(ended, *self._runs, return_exceptions=True)
         await asyncio.gather(*self._writes, return_exceptions=True)
+        if self._leases is not None:  # last: what was running until now had to keep its lease
+            self._leases.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._leases
+            self._leases = None
 
     async def cycle(self) -> int:
         """Run everything that is due now and wait for it: one round, for tests and for `--once`. Returns how many."""
@@ -164,7 +175,7 @@ class Processor:
 
     async def _loop(self) -> None:
         troubled = False
-        while True:
+        while not self._stopping:
             self._awake.clear()
             try:
                 taken = await self._fill(self._clock.now())
@@ -182,15 +193,25 @@ class Processor:
                 await self._rest()
 
     async def _rest(self) -> None:
-        """Until something may have changed: a wake-up, a free place while more is known to be due, or the interval."""
+        """Until something may have changed: a wake-up, a free place, a date that is known here, or the interval."""
         waits: set[asyncio.Task[object]] = {asyncio.create_task(self._awake.wait())}
+        seconds = self._until_next_date()
         if self.limits.polls:
-            waits.add(asyncio.create_task(self._clock.sleep(self.limits.interval_seconds)))
+            interval = self.limits.interval_seconds
+            seconds = interval if seconds is None else min(seconds, interval)
+        if seconds is not None:
+            waits.add(asyncio.create_task(self._clock.sleep(seconds)))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
+
+    def _until_next_date(self) -> float | None:
+        now = self._clock.now()
+        while self._dates and self._dates[0] <= now:
+            heapq.heappop(self._dates)
+        return (self._dates[0] - now).total_seconds() if self._dates else None
 
     async def _fill(self, now: datetime) -> int:
         """Claim as many due letters as there is room for. Returns how many of them are running or will be."""
@@ -292,18 +313,11 @@ class Processor:
             self.counts["circuit_skipped"] += 1
             await self._give_back(held, max(wait, 1.0), circuit="open")
             return False
-        if letter.depends_on and (blocked := await self.blocked_by(letter)):
+        if letter.depends_on and (blocked := await blocked_by(self._letters, letter)):
             self.breakers.abandoned(adapter_of(letter))
             await self._give_back(held, self.limits.interval_seconds, blocked_by=blocked)
             return False
         return True
-
-    async def blocked_by(self, letter: DeadLetter) -> list[str]:
-        """The task ids that the letter waits for: those that have a letter which has not succeeded."""
-        keys = [document_key(task_id, letter.namespace, letter.queue) for task_id in letter.depends_on]
-        found = await self._letters.get(keys) if keys else []
-        done = [each is None or (isinstance(each, DeadLetter) and each.status == "completed") for each in found]
-        return [task_id for task_id, over in zip(letter.depends_on, done, strict=True) if not over]
 
     async def _run(self, held: _Held) -> tuple[DeadLetter | None, Outcome]:
         adapter = adapter_of(held.letter)
@@ -326,6 +340,8 @@ class Processor:
         else:
             category = outcome.ruling.category if outcome.ruling else None
             self.breakers.failed(adapter, category, self._clock.monotonic())
+        if not self.limits.only_failed_repos:
+            outcome = replace(outcome, left=None)
         return await self._surely(self._settle(held, outcome)), outcome
 
     async def _surely(self, write: Coroutine[Any, Any, R]) -> R:
@@ -359,6 +375,8 @@ class Processor:
         if letter.status is DeadLetterStatus.EXHAUSTED and not outcome.success:
             self._tell(EventName.EXHAUSTED, letter)
         self.counts["succeeded" if outcome.success else "failed"] += 1
+        if letter.next_retry_at is not None:
+            self.wake(letter.next_retry_at)
         return letter
 
     async def _give_back(self, held: _Held, wait_seconds: float = 0.0, **why: object) -> None:

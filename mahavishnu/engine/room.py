@@ -49,6 +49,10 @@ class Room:
         """Nothing came of it."""
         self._under_way -= 1
 
+    def stale(self) -> None:
+        """Letters were opened or closed here, nobody knows how many: count again before the next one."""
+        self._counted_at = None
+
     def freed(self, places: int = 1) -> None:
         """Letters were closed here."""
         self._known = max(self._known - places, 0)

@@ -110,6 +110,12 @@ class BackoffRegistry:
         """Every policy that can be asked for."""
         return [*RetryPolicy, *(CUSTOM + name for name in sorted(self.custom))]
 
+    def complaint(self, policy: str) -> str | None:
+        """What is wrong with a policy whose function is not here; None if all is well."""
+        if policy == RetryPolicy.NEVER or policy in BUILT_IN or policy.removeprefix(CUSTOM) in self.custom:
+            return None
+        return f"no backoff {policy!r} is registered; exponential is used"
+
     def wait(self, policy: str, setback: Setback) -> Wait:
         """How long to wait under `policy`. Never raises: where the policy cannot be followed, `warning` says so."""
         wait = self._exact(policy, setback)
@@ -122,11 +128,10 @@ class BackoffRegistry:
             return Wait(None)
         if built_in := BUILT_IN.get(policy):
             return Wait(built_in(setback))
-        name = policy.removeprefix(CUSTOM)
-        if policy == name or name not in self.custom:
-            return Wait(exponential(setback), f"no backoff {policy!r} is registered; exponential is used")
+        if complaint := self.complaint(policy):
+            return Wait(exponential(setback), complaint)
         try:
-            return Wait(_bounded(self.custom[name](setback)))
+            return Wait(_bounded(self.custom[policy.removeprefix(CUSTOM)](setback)))
         except Exception as problem:  # a user's function may raise anything; the letter must get its date
             return Wait(
                 exponential(setback), f"backoff {policy!r} gave no usable delay ({problem}); exponential is used"

@@ -2,12 +2,15 @@
 
 MahavishnuError
 ├── InvalidInput (ValueError)   a value was refused at the boundary; nothing was changed
+│   ├── NoSuchAdapter           … because nothing is registered that could run such a workflow
 │   ├── InvalidPayload          … because JSON cannot hold it; names the path
 │   └── InvalidQuery            … because the kind has no such field, or the cursor is not ours
 ├── QueueFull (ValueError)      one open letter too many; nothing was stored
+├── NoSuchLetter (LookupError)  there is no letter for this task
 ├── IllegalMove                 the state machine does not allow this move from this state
 │   ├── AlreadyResolved         … because the case is closed
 │   ├── NotDue                  … because nobody may take the letter yet
+│   ├── ChangedMeanwhile        … because it is not the letter any more that was looked at
 │   └── LostLease               … because the attempt no longer owns the letter
 └── StoreError
     ├── StoreUnavailable        the store cannot answer now; trying later makes sense
@@ -49,6 +52,14 @@ class InvalidPayload(InvalidInput):
         self.path = path
 
 
+class NoSuchAdapter(InvalidInput):
+    """Nothing is registered under the adapter name that a workflow asks for."""
+
+    def __init__(self, name: str, hint: str) -> None:
+        super().__init__(f"no adapter {name!r} is registered ({hint}); call app.register_adapter({name!r}, …) first")
+        self.name = name
+
+
 class InvalidQuery(InvalidInput):
     """The query asks for something the kind of record does not have."""
 
@@ -62,6 +73,14 @@ class QueueFull(MahavishnuError, ValueError):
             "archive or resolve letters, or raise dlq_max_size"
         )
         self.task_id, self.size, self.max_size = task_id, size, max_size
+
+
+class NoSuchLetter(MahavishnuError, LookupError):
+    """There is no letter under this key."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"there is no letter {key!r}")
+        self.key = key
 
 
 class IllegalMove(MahavishnuError):
@@ -78,6 +97,10 @@ class AlreadyResolved(IllegalMove):
 
 class NotDue(IllegalMove):
     """Nobody may take the letter before its `due_at`; a person may retry it by hand."""
+
+
+class ChangedMeanwhile(IllegalMove):
+    """Somebody else changed the letter since it was read: look at it again, then decide again."""
 
 
 class LostLease(IllegalMove):

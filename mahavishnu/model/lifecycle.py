@@ -30,6 +30,7 @@ from mahavishnu.model.letter import (
     Resolution,
     ResolutionStatus,
     RetryPolicy,
+    Verdict,
     evolve,
     field_values,
 )
@@ -298,6 +299,25 @@ def edit(
     if broken := violations(edited):
         raise InvalidInput(f"letter {letter.key!r} would not be sound: {'; '.join(broken)}")
     return edited
+
+
+def reclassify(
+    letter: DeadLetter,
+    *,
+    now: datetime,
+    category: str,
+    verdict: Verdict,
+    retry_policy: str | None = None,
+    max_retries: int | None = None,
+    backoffs: BackoffRegistry = backoff.DEFAULT,
+) -> DeadLetter:
+    """The classifier thinks otherwise now. A budget below what was used already is raised to that."""
+    advice: dict[str, Any] = {"retry_policy": retry_policy} if retry_policy is not None else {}
+    if max_retries is not None:
+        advice["max_retries"] = max(max_retries, letter.retry_count)
+    _guard(letter, Move.EDIT)
+    letter = evolve(letter, error_category=category, verdict=verdict)
+    return edit(letter, now=now, backoffs=backoffs, **advice)
 
 
 def requeue(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:

@@ -1,4 +1,9 @@
-"""What letters that were deleted leave behind, so that lifetime statistics do not forget them."""
+"""What letters that were deleted leave behind, so that lifetime statistics do not forget them.
+
+Deleting takes three writes: an entry that says *leaving*, the removal of the letter, and the same entry saying *gone*.
+Whatever is killed in between, either the letter or its entry counts, and never both: an entry that is leaving counts
+only if its letter is not there any more.
+"""
 
 from __future__ import annotations
 
@@ -23,41 +28,52 @@ class Entry:
     """One deleted letter in numbers."""
 
     entry_id: str
+    letter_key: str
     at: datetime
     by: str
     letters: int = 1
     cleared: int = 0
     tallies: Tallies = field(default_factory=Tallies)
+    gone: bool = False
     version: Version | None = field(default=None, compare=False)
 
     @property
     def key(self) -> str:
         return self.entry_id
 
+    def sums(self) -> dict[str, int]:
+        """The numbers as a tally over `SUMS` would give them."""
+        tallies = {f"tally_{name}": getattr(self.tallies, name) for name in _TALLIES}
+        return {**tallies, "letters": self.letters, "cleared": self.cleared}
+
 
 def entry_for(letter: DeadLetter, at: datetime, by: str) -> Entry:
-    """What is left of a letter that is deleted now: an open one was cleared, a closed one only purged."""
-    return Entry(letter.entry_id, at, by, letter.generation, int(letter.is_open), letter.tallies)
+    """What is left of a letter that is deleted now: an open one is cleared, a closed one only purged."""
+    return Entry(letter.entry_id, letter.key, at, by, letter.generation, int(letter.is_open), letter.tallies)
 
 
 def _encode(entry: Entry) -> str:
-    document: dict[str, Any] = {"entry_id": entry.entry_id, "at": instant_text(entry.at), "by": entry.by}
-    document |= {"letters": entry.letters, "cleared": entry.cleared}
-    document |= {f"tally_{name}": count for name in _TALLIES if (count := getattr(entry.tallies, name))}
+    document: dict[str, Any] = {"entry_id": entry.entry_id, "letter_key": entry.letter_key}
+    document |= {"at": instant_text(entry.at), "by": entry.by, "gone": int(entry.gone)}
+    document |= {name: count for name, count in entry.sums().items() if count}
     return json.dumps(document)
 
 
 def _decode(document: Mapping[str, Any], version: Version) -> Entry:
     try:
-        tallies = Tallies(**{name: int(document.get(f"tally_{name}", 0)) for name in _TALLIES})
-        at, by = datetime.fromisoformat(document["at"]), str(document["by"])
-        return Entry(document["entry_id"], at, by, int(document["letters"]), int(document["cleared"]), tallies, version)
+        return Entry(
+            entry_id=document["entry_id"],
+            letter_key=document["letter_key"],
+            at=datetime.fromisoformat(document["at"]),
+            by=str(document["by"]),
+            letters=int(document["letters"]),
+            cleared=int(document.get("cleared", 0)),
+            tallies=Tallies(**{name: int(document.get(f"tally_{name}", 0)) for name in _TALLIES}),
+            gone=bool(document["gone"]),
+            version=version,
+        )
     except (KeyError, TypeError, ValueError) as problem:
         raise CorruptRecord(str(document.get("entry_id")), str(problem)) from problem
-
-
-def _versioned(entry: Entry, version: Version | None) -> Entry:
-    return replace(entry, version=version)
 
 
 LEDGER: Kind[Entry] = Kind(
@@ -65,11 +81,13 @@ LEDGER: Kind[Entry] = Kind(
     index="dlq_ledger",
     encode=_encode,
     decode=_decode,
-    versioned=_versioned,
+    versioned=lambda entry, version: replace(entry, version=version),
     fields=(
         Field("entry_id", FieldType.KEYWORD, attrgetter("entry_id")),
+        Field("letter_key", FieldType.KEYWORD, attrgetter("letter_key")),
         Field("at", FieldType.DATE, attrgetter("at")),
         Field("by", FieldType.KEYWORD, attrgetter("by")),
+        Field("gone", FieldType.INTEGER, lambda entry: int(entry.gone)),
         Field("letters", FieldType.INTEGER, attrgetter("letters")),
         Field("cleared", FieldType.INTEGER, attrgetter("cleared")),
         *(Field(f"tally_{name}", FieldType.INTEGER, attrgetter(f"tallies.{name}")) for name in _TALLIES),

@@ -154,7 +154,7 @@ class Client:
         """Our own client for this event loop: connections do not work in another one."""
         loop = asyncio.get_running_loop()
         if self._own is None or self._loop is not loop:
-            self._own, self._loop = self._connected(), loop
+            self._own, self._loop = self.connected(), loop
             self._ending = _until_the_loop_ends(self._own)
             await anext(self._ending)
         return self._own
@@ -163,7 +163,8 @@ class Client:
     def _where(self) -> str:
         return f"OpenSearch at {', '.join(self.addresses)}"
 
-    def _connected(self) -> AsyncOpenSearch:
+    def connected(self) -> AsyncOpenSearch:
+        """A new client of opensearch-py, which whoever asks for it has to close."""
         context = self._tls() if any(host["use_ssl"] for host in self._hosts) else None
         return AsyncOpenSearch(
             hosts=[{**host} for host in self._hosts],

@@ -7,13 +7,16 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kinds import KINDS
 from mahavishnu.stores.schema import Kind
+
+if TYPE_CHECKING:
+    from opensearchpy import AsyncOpenSearch
 
 _FORMS = "memory:, sqlite:///path, opensearch://host:9200 or opensearchs://host:9200"
 
@@ -66,6 +69,18 @@ def open_store(
             return OpenSearchStore(hosts, headers=headers, kinds=kinds, **options)
         case other:
             raise InvalidInput(f"{other!r} is no kind of store; use {_FORMS}")
+
+
+def opensearch_client(
+    url: str, *, user: str | None = None, password: str | None = None, headers: Mapping[str, str] | None = None
+) -> AsyncOpenSearch:
+    """A client of opensearch-py for the OpenSearch that `url` means, to be closed by whoever asked for it."""
+    from mahavishnu.stores.opensearch_client import Client
+
+    hosts, options = _opensearch(url)
+    known = {"user": user, "password": password, "ca": None, "verify": True, "timeout": 2.0}
+    chosen: dict[str, Any] = {name: options.get(name, value) for name, value in known.items()}
+    return Client(hosts, None, headers=headers, **chosen).connected()
 
 
 def masked(url: str) -> str:

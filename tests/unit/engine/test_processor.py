@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.engine.attempt import Ruling, complaint
+from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.processor import Limits, Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.attempt import current_attempt
@@ -256,7 +257,7 @@ async def test_a_letter_waits_for_those_it_depends_on() -> None:
     await house.has(make_letter(task_id="b", task={"name": "b"}, depends_on=("a",)))
     await house.processor.cycle()
     assert runs == []
-    assert await house.processor.blocked_by(await house.current("b")) == ["a"]
+    assert await blocked_by(house.letters, await house.current("b")) == ["a"]
     await write_one(house.letters, lifecycle.redrive(await house.current("a"), now=house.clock.now()))
     await house.processor.cycle()
     house.clock.advance(60)

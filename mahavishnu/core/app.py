@@ -1,0 +1,239 @@
+"""MahavishnuApp: runs workflows through adapters, keeps those that fail, and retries them."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+from uuid import uuid4
+
+from mahavishnu.adapters.base import Adapter, PythonAdapter, Workflow
+from mahavishnu.core import runs, wiring
+from mahavishnu.core.adapters import Adapters
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.config_reload import Reloaded, Reloader
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
+from mahavishnu.core.intake import Wanted
+from mahavishnu.core.opensearch_integration import OpenSearchIntegration
+from mahavishnu.core.resilience import ErrorRecoveryManager
+from mahavishnu.core.runs import WorkflowResult
+from mahavishnu.engine.attempt import DEFAULT_ADAPTER, adapter_of, unfinished
+from mahavishnu.model.attempt import current_attempt
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.letter import Source
+from mahavishnu.stores.base import Store
+
+F = TypeVar("F", bound=Callable[..., Any])
+_AT_ONCE = 16  # repos of one workflow that run at the same time
+
+
+class MahavishnuApp:
+    """Workflows, and a dead-letter queue for those that fail.
+
+    The queue's store is opened at first use; `shutdown`, or leaving `async with`, closes it.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:")) as app:
+    ...         app.register_adapter("flaky", lambda task, repos: 1 / 0)
+    ...         result = await app.execute_workflow({"id": "wf_1"}, "flaky", ["api"])
+    ...         return result["status"], result["dlq_enqueued"], (await app.dlq.get_task("wf_1")).error
+    >>> asyncio.run(main())
+    ('failed', True, 'division by zero')
+    """
+
+    def __init__(
+        self, config: MahavishnuSettings | None = None, *, store: Store | None = None, clock: Clock | None = None
+    ) -> None:
+        """Raises pydantic's ValidationError for settings that cannot be, InvalidInput for classifier rules."""
+        self.config = config or MahavishnuSettings()
+        self.logger = logging.getLogger("mahavishnu.app")
+        self.observability: Any = None
+        self.opensearch_integration = OpenSearchIntegration.of(self.config)
+        self.adapters = Adapters()
+        self.chain = wiring.chain_from(self.config)
+        self.error_recovery_manager = ErrorRecoveryManager(self.chain)
+        self.dlq: DeadLetterQueue | None = None
+        self.dlq_integration: DLQIntegration | None = None
+        self._reloader = Reloader(self.config)
+        if self.config.dlq_enabled:
+            self.dlq = wiring.queue_from(self.config, store=store, clock=clock, chain=self.chain)
+            self.dlq.callback = self.run_again
+            self.dlq_integration = create_dlq_integration(self)
+
+    # --- adapters
+
+    def register_adapter(self, name: str, adapter: Adapter | Workflow) -> None:
+        """Run workflows of this name with an adapter, or with a function `(task, repos)`, sync or async."""
+        self.adapters.register(name, adapter)
+
+    def workflow(self, name: str) -> Callable[[F], F]:
+        """Decorate a function `(task, repos)`: it is an adapter of this name, and calls of it are captured on failure.
+
+        The decorated function raises its own error, as if it were not decorated, once the letter is written.
+        """
+
+        def decorate(function: F) -> F:
+            self.register_adapter(name, function)
+            plain = PythonAdapter(function)
+
+            @functools.wraps(function)
+            async def guarded(task: Any, repos: Sequence[str] = ()) -> Any:
+                try:
+                    return await plain.run(task, list(repos))
+                except Exception as problem:
+                    await self._capture(problem, task, name, repos)
+                    raise
+
+            return cast(F, guarded)
+
+        return decorate
+
+    # --- workflows
+
+    async def execute_workflow(
+        self,
+        task: Any,
+        adapter_name: str = DEFAULT_ADAPTER,
+        repos: Sequence[str] | None = None,
+        *,
+        task_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        enqueue: bool | None = None,
+    ) -> WorkflowResult:
+        """Run a workflow once for all repos, and say how it went; never raises what the workflow raises.
+
+        A failed result has `error`, `error_type` and what became of the failure: `dlq_enqueued` with `dlq_task_id`,
+        or `dlq_skip_reason`, or `dlq_error`. The letter's task id is `task_id`, else the task's own `id`, else a new
+        one. `enqueue` True asks for a letter (under MANUAL too), False for none.
+        """
+        return await self._execute(task, adapter_name, repos, task_id, metadata, enqueue, each=False)
+
+    async def execute_workflow_parallel(
+        self,
+        task: Any,
+        adapter_name: str = DEFAULT_ADAPTER,
+        repos: Sequence[str] | None = None,
+        *,
+        task_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        enqueue: bool | None = None,
+    ) -> WorkflowResult:
+        """As `execute_workflow`, with one run for each repo at the same time; `results` has each repo's own.
+
+        The letter of a partial failure has those repos only that failed, unless `retry_only_failed_repos` is off.
+        """
+        return await self._execute(task, adapter_name, repos, task_id, metadata, enqueue, each=True)
+
+    async def run_again(self, task: Any, repos: list[str]) -> WorkflowResult:
+        """Run a letter's task with the adapter it failed on, or that the task names: the default retry callback."""
+        attempt = current_attempt.get()
+        name = task.get("adapter") if isinstance(task, dict) else None
+        adapter_name = adapter_of(attempt.letter) if attempt else name or DEFAULT_ADAPTER
+        return await self.execute_workflow_parallel(task, adapter_name, repos)
+
+    # --- the processor
+
+    async def start_dlq_processor(self, callback: Workflow | None = None) -> None:
+        """Retry failed workflows in the background, by `run_again` or by `callback(task, repos)`."""
+        if not self.config.dlq_enabled or self.dlq is None:
+            return
+        if not self.config.dlq_retry_processor_enabled:
+            self.logger.info("DLQ retry processor disabled in configuration")
+            return
+        interval = self.config.dlq_retry_interval_seconds
+        await self.dlq.start_retry_processor(callback=callback, check_interval_seconds=interval)
+        self.logger.info("DLQ retry processor started (interval=%ds)", interval)
+
+    async def stop_dlq_processor(self) -> None:
+        """Stop retrying; what runs may finish for a while."""
+        if self.dlq is not None:
+            await self.dlq.stop_retry_processor()
+            self.logger.info("DLQ retry processor stopped")
+
+    def reload(self) -> Reloaded:
+        """Read the settings again and go on with them; unsound ones change nothing, and the answer says why."""
+        reloaded = self._reloader.reload()
+        if reloaded.error is not None:
+            self.logger.error("the settings were not reloaded: %s", reloaded.error)
+            return reloaded
+        self.config = reloaded.settings
+        if self.dlq is not None and self.dlq_integration is not None:
+            wiring.reconfigure(self.dlq, self.config)
+            if "dlq_strategy" in reloaded.changed:
+                self.dlq_integration.set_strategy(self.config.dlq_strategy)
+            self.dlq_integration.by_category = self.config.dlq_automatic_policy == "category"
+        return reloaded
+
+    @property
+    def config_error(self) -> str | None:
+        """Why the last reload was refused; None if it was not."""
+        return str(self._reloader.error) if self._reloader.error else None
+
+    async def shutdown(self) -> None:
+        """Stop the processor and close the store."""
+        if self.dlq is not None:
+            await self.dlq.shutdown()
+        if self.opensearch_integration is not None:
+            await self.opensearch_integration.close()
+
+    async def __aenter__(self) -> Self:
+        if self.dlq is not None:
+            await self.dlq.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    # --- inside
+
+    async def _execute(
+        self,
+        task: Any,
+        adapter_name: str,
+        repos: Sequence[str] | None,
+        task_id: str | None,
+        metadata: Mapping[str, Any] | None,
+        enqueue: bool | None,
+        *,
+        each: bool,
+    ) -> WorkflowResult:
+        chosen = list(repos or ())
+
+        async def run(some: list[str]) -> Any:
+            return await self.adapters.get(adapter_name).run(task, some)
+
+        result = await (runs.run_each(run, chosen, _AT_ONCE) if each else runs.run_whole(run, chosen))
+        result["adapter"] = adapter_name
+        if not result.failed:
+            if self.dlq_integration is not None:
+                self.dlq_integration.succeeded()
+            return result
+        error = result.exception or result["error"]
+        if self.config.retry_only_failed_repos:
+            chosen = list(unfinished(result, chosen) or chosen)
+        result.update(await self._capture(error, task, adapter_name, chosen, task_id, metadata, enqueue))
+        return result
+
+    async def _capture(
+        self,
+        error: BaseException | str,
+        task: Any,
+        adapter_name: str,
+        repos: Sequence[str],
+        task_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        enqueue: bool | None = None,
+    ) -> dict[str, Any]:
+        name = task_id or (task.get("id") if isinstance(task, dict) else None)
+        name = str(name) if name else f"wf_{uuid4().hex}"
+        if self.dlq_integration is None or enqueue is False:
+            return {"workflow_id": name, "dlq_enqueued": False}
+        wanted = Wanted(task_id=name, task=task, repos=repos, metadata=metadata, source=Source(queue=adapter_name))
+        decided = await self.dlq_integration.capture(wanted, error, adapter=adapter_name, requested=bool(enqueue))
+        return {"workflow_id": name, **decided.as_result()}

@@ -1,0 +1,94 @@
+"""Deleting letters without losing count of them, see `mahavishnu.stores.ledger`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from mahavishnu.model.errors import StoreError, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.query import Is, Query
+from mahavishnu.stores.base import Collection, get_one, scan
+from mahavishnu.stores.ledger import SUMS, Entry, entry_for
+
+_TRIES = 50
+
+
+async def delete(
+    letters: Collection[DeadLetter],
+    ledger: Collection[Entry],
+    chosen: Sequence[DeadLetter],
+    still: Callable[[DeadLetter], bool],
+    now: datetime,
+    by: str,
+) -> list[DeadLetter]:
+    """Remove those of `chosen` that are `still` to be removed when it happens. Returns the removed ones.
+
+    Raises the StoreError of a letter that could not be removed, after the others were.
+    """
+    removed: list[DeadLetter] = []
+    problems: list[StoreError] = []
+    rest = list(chosen)
+    for _ in range(_TRIES):
+        if not rest:
+            break
+        entries = await _noted(ledger, [entry_for(letter, now, by) for letter in rest])
+        results = await letters.remove(rest)
+        done = [letter for letter, result in zip(rest, results, strict=True) if result is True]
+        problems += [result for result in results if isinstance(result, StoreError)]
+        await ledger.write([replace(entries[letter.entry_id], gone=True) for letter in done])
+        removed += done
+        changed = [letter for letter, result in zip(rest, results, strict=True) if result is False]
+        rest = []
+        for before, current in zip(changed, await letters.get([letter.key for letter in changed]), strict=True):
+            if isinstance(current, DeadLetter) and current.entry_id == before.entry_id:
+                if still(current):
+                    rest.append(current)
+                else:  # it was finished meanwhile and stays
+                    await ledger.remove([entries[before.entry_id]])
+    if rest:
+        raise StoreUnavailable(
+            f"letter {rest[0].key!r} was changed by others {_TRIES} times in a row while it was deleted"
+        )
+    if problems:
+        raise problems[0]
+    return removed
+
+
+async def left_behind(letters: Collection[DeadLetter], ledger: Collection[Entry]) -> Mapping[str, int]:
+    """The sums over all deleted letters, exact also where somebody died while deleting one."""
+    tally = await ledger.tally(Query(), by=["gone"], sums=SUMS)
+    groups = tally.by(0)
+    sums = {name: groups[1].sums.get(name, 0) if 1 in groups else 0 for name in SUMS}
+    if 0 not in groups or not groups[0].count:
+        return sums
+    async for entry in scan(ledger, Query((Is("gone", (0,)),))):
+        letter = await get_one(letters, entry.letter_key)
+        if letter is None or letter.entry_id != entry.entry_id:
+            sums = {name: sums[name] + count for name, count in entry.sums().items()}
+    return sums
+
+
+async def _noted(ledger: Collection[Entry], entries: Sequence[Entry]) -> dict[str, Entry]:
+    """The entries as the ledger has them now; what an earlier try left there is brought up to date."""
+    noted: dict[str, Entry] = {}
+    waiting = list(entries)
+    for _ in range(_TRIES):
+        if not waiting:
+            return noted
+        results = await ledger.write(waiting)
+        lost: list[Entry] = []
+        for entry, result in zip(waiting, results, strict=True):
+            if isinstance(result, StoreError):
+                raise result
+            if result is None:
+                lost.append(entry)
+            else:
+                noted[entry.entry_id] = result
+        waiting = []
+        for entry, current in zip(lost, await ledger.get([entry.key for entry in lost]), strict=True):
+            if isinstance(current, StoreError):
+                raise current
+            waiting.append(replace(entry, version=current.version if current else None))
+    raise StoreUnavailable(f"the ledger entry of {waiting[0].letter_key!r} was changed by others {_TRIES} times")

@@ -1,0 +1,386 @@
+"""The dead-letter queue: what an app, a person or a worker can do with letters.
+
+Every surface (Python, command line, HTTP, pages) calls these methods. They read, decide with the rules of
+`mahavishnu.model`, write by compare-and-set, and tell the listeners.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from mahavishnu.adapters.base import Workflow
+from mahavishnu.classify.chain import Chain
+from mahavishnu.classify.reclassify import reconsider
+from mahavishnu.core import clearing, letterbox
+from mahavishnu.core import statistics as numbers
+from mahavishnu.core.by_hand import BY, ByHand
+from mahavishnu.core.intake import Intake, Wanted
+from mahavishnu.core.judging import context_for, judge
+from mahavishnu.core.letterbox import LetterList
+from mahavishnu.core.observing import Announcer, reporting_to
+from mahavishnu.core.running import Running
+from mahavishnu.core.waiting import WAITING, WaitingRoom
+from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.capture import Captured, How, Office
+from mahavishnu.engine.dependencies import blocked_by, refuse_circle
+from mahavishnu.engine.maintenance import Chore
+from mahavishnu.engine.moves import BulkResult, move_many
+from mahavishnu.engine.processor import Limits
+from mahavishnu.engine.room import Room
+from mahavishnu.engine.roster import Roster
+from mahavishnu.model import backoff, lifecycle
+from mahavishnu.model.backoff import Backoff, BackoffRegistry
+from mahavishnu.model.clock import Clock, SystemClock
+from mahavishnu.model.errors import InvalidInput, NoSuchLetter, QueueFull, StoreError
+from mahavishnu.model.events import Event, EventName, Listener
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
+from mahavishnu.model.letter import (
+    DeadLetter,
+    DeadLetterStatus,
+    DlqReason,
+    ErrorCategory,
+    RetryPolicy,
+    Source,
+    Verdict,
+)
+from mahavishnu.model.query import Query
+from mahavishnu.model.record import FailedTask
+from mahavishnu.stores.base import Health, Store, get_one
+from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.ledger import LEDGER
+from mahavishnu.stores.workers import WORKERS
+
+__all__ = ["KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "RetryPolicy"]
+log = logging.getLogger(__name__)
+KINDS = (LETTERS, HISTORY, WAITING, LEDGER, WORKERS)
+DLQFullError = QueueFull
+_CAPTURED = {How.CREATED: EventName.CAPTURED, How.MERGED: EventName.MERGED, How.REOPENED: EventName.REOPENED}
+
+
+class DeadLetterQueue(ByHand, Running):
+    """Letters in a store, and everything that can be done with them.
+
+    Without a `store` and without an `opensearch_client` letters live in this process's memory. The store is opened at
+    first use, or with `async with`; `shutdown` closes it.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with DeadLetterQueue(max_size=100) as dlq:
+    ...         await dlq.enqueue("wf_1", {"type": "code_sweep"}, ["api"], "connection reset")
+    ...         return (await dlq.get_task("wf_1")).error_category
+    >>> asyncio.run(main())
+    <ErrorCategory.NETWORK: 'network'>
+    """
+
+    def __init__(
+        self,
+        max_size: int = 10_000,
+        opensearch_client: Any = None,
+        observability_manager: Any = None,
+        *,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        chain: Chain | None = None,
+        intake: Intake | None = None,
+        limits: Limits | None = None,
+        breakers: Breakers | None = None,
+        backoffs: BackoffRegistry = backoff.DEFAULT,
+        owner: str | None = None,
+        callback: Workflow | None = None,
+    ) -> None:
+        if store is not None and opensearch_client is not None:
+            raise InvalidInput("give a store or an opensearch_client, not both")
+        self.observability = observability_manager
+        self.clock = clock or SystemClock()
+        self.chain = chain or Chain()
+        self.intake = intake or Intake()
+        self.limits = limits or Limits()
+        self.breakers = breakers or Breakers()
+        self.backoffs = backoffs
+        self.owner = owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
+        self.callback = callback
+        self.store = store or letterbox.store_for(opensearch_client, KINDS)
+        self.letters = self.store.collection(LETTERS)
+        self.room = Room(max_size, self._count_open, self.clock)
+        self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0)
+        self.roster = Roster(self.store.collection(WORKERS), self.owner, self.clock)
+        self._ledger = self.store.collection(LEDGER)
+        self._office = Office(self.letters, self.store.collection(HISTORY), self.room, self.clock)
+        self.waiting = WaitingRoom(self.store.collection(WAITING), self._office)
+        self._announcer = Announcer()
+        if observability_manager is not None:
+            self._announcer.add(reporting_to(observability_manager))
+        self._admitting = Chore("letting in what waits", self.admit, lambda: self.limits.interval_seconds)
+        self._opened_in: asyncio.AbstractEventLoop | None = None
+        self._opening: asyncio.Task[None] | None = None
+
+    # --- open and close
+
+    @property
+    def max_size(self) -> int:
+        """How many open letters there may be."""
+        return self.room.max_size
+
+    @max_size.setter
+    def max_size(self, value: int) -> None:
+        self.room.max_size = value
+
+    async def open(self) -> Self:
+        """Make the store ready; doing it twice is doing it once. Raises what the store raises."""
+        loop = asyncio.get_running_loop()
+        if self._opened_in is loop:
+            return self
+        if self._opening is None or self._opening.get_loop() is not loop:
+            self._opening = asyncio.create_task(self._open_store())
+        await asyncio.shield(self._opening)
+        return self
+
+    async def _open_store(self) -> None:
+        try:
+            if self._opened_in is not None:  # by another event loop, as a program of several asyncio.run has them
+                await self.store.close()
+                self._opened_in = None
+            await self.store.open()
+            self._opened_in = asyncio.get_running_loop()
+        finally:
+            self._opening = None
+
+    async def shutdown(self) -> None:
+        """Stop the processor and close the store; the next use opens it again."""
+        await self.stop_retry_processor()
+        if self._opened_in is not None:
+            self._opened_in = None
+            await self.store.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Have `listener(event)` called after each thing that happens here; the function returned ends it."""
+        return self._announcer.add(listener)
+
+    def register_backoff(self, name: str, function: Backoff) -> None:
+        """Make `custom:<name>` a retry policy. Letters keep the name: register it in every process that retries."""
+        self.backoffs = self.backoffs.with_custom(name, function)
+
+    # --- letters come in
+
+    async def enqueue(
+        self,
+        task_id: str,
+        task: Any,
+        repos: Sequence[str],
+        error: BaseException | str,
+        retry_policy: RetryPolicy | str | None = None,
+        max_retries: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        error_category: ErrorCategory | str | None = None,
+        *,
+        priority: int | None = None,
+        depends_on: Sequence[str] = (),
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
+        reason: DlqReason | str = DlqReason.WORKFLOW_FAILED,
+        source: Source | None = None,
+    ) -> DeadLetter:
+        """Keep a failed task. The letter is durable when this returns.
+
+        A failure of a task that has an open letter is merged into it; of one whose letter is closed, starts the next
+        generation. Raises InvalidInput for what cannot be kept, DLQFullError if there is no room, StoreError.
+        """
+        wanted = Wanted(
+            task_id=task_id,
+            task=task,
+            repos=repos,
+            retry_policy=retry_policy,
+            max_retries=max_retries,
+            metadata=metadata,
+            priority=priority,
+            depends_on=depends_on,
+            namespace=namespace,
+            queue=queue,
+            reason=reason,
+            source=source or Source(),
+        )
+        now = self.clock.now()
+        context = context_for(now, task_id, task, repos=tuple(map(str, repos)))
+        judged = await judge(self.chain, error, now, context, error_category)
+        fresh = self.intake.letter(wanted, judged, now, backoffs=self.backoffs)
+        return (await self.capture(fresh)).letter
+
+    async def capture(self, fresh: DeadLetter) -> Captured:
+        """Store a letter that `intake` made, and say how. Raises DLQFullError, InvalidInput, StoreError."""
+        self.intake.check_size(fresh)
+        await self.open()
+        if fresh.depends_on:
+            await refuse_circle(self.letters, fresh)
+        if warning := self.backoffs.complaint(fresh.retry_policy):
+            log.warning("letter %r: %s", fresh.key, warning)
+        try:
+            captured = await self._office.capture(fresh, fresh.failures[-1])
+        except QueueFull:
+            self.counts["rejected_full"] += 1
+            raise
+        self._tell(_CAPTURED[captured.how], captured.letter)
+        return captured
+
+    def skipped(self, task_id: str, reason: str) -> None:
+        """A failure was not kept, because the strategy said so: it is counted, logged and told."""
+        self.counts["skipped_by_strategy"] += 1
+        log.info("the failure of task %r is not kept: %s", task_id, reason)
+        self._announcer.tell(Event(EventName.SKIPPED, self.clock.now(), None, {"task_id": task_id, "reason": reason}))
+
+    async def admit(self) -> int:
+        """Let in what waits for room, as far as there is some. Returns how many."""
+        await self.open()
+        admitted = await self.waiting.admit(self.intake.max_task_bytes)
+        for letter in admitted:
+            self._tell(EventName.CAPTURED, letter, waited=True)
+        return len(admitted)
+
+    # --- letters are looked at
+
+    async def get_task(
+        self,
+        task_id: str,
+        *,
+        include_archived: bool = False,
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
+    ) -> DeadLetter | None:
+        """The letter of a task as it is now, or None. Raises StoreError rather than guess while the store is away."""
+        await self.open()
+        letter = await get_one(self.letters, document_key(task_id, namespace, queue))
+        if letter is None or (letter.status is DeadLetterStatus.ARCHIVED and not include_archived):
+            return None
+        return letter
+
+    async def list_tasks(
+        self,
+        status: DeadLetterStatus | str | None = None,
+        limit: int | None = None,
+        *,
+        query: Query | None = None,
+        **filters: Any,
+    ) -> LetterList:
+        """Letters, newest first: the open ones, or those of a `status`; `limit` None means all of them.
+
+        `filters` are those of `mahavishnu.model.query.letters`; a `query` says everything itself. Raises InvalidInput
+        for a status or filter that there is not.
+        """
+        await self.open()
+        return await letterbox.listed(self.letters, letterbox.listing(status, query, filters), limit)
+
+    async def blocked_by(
+        self, task_id: str, *, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE
+    ) -> list[str]:
+        """The tasks that the letter of this task waits for. Raises NoSuchLetter."""
+        await self.open()
+        key = document_key(task_id, namespace, queue)
+        letter = await get_one(self.letters, key)
+        if letter is None:
+            raise NoSuchLetter(key)
+        return await blocked_by(self.letters, letter)
+
+    async def get_statistics(self) -> dict[str, Any]:
+        """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
+        await self.open()
+        tally = await self.letters.tally(Query(), numbers.GROUPS, sums=numbers.SUMS)
+        deleted = await clearing.left_behind(self.letters, self._ledger)
+        health = await self.store.health()
+        return {
+            **numbers.statistics(tally, self.max_size, deleted, self.counts),
+            "is_processor_running": self._processor is not None and self._processor.is_running,
+            "retry_interval_seconds": self.limits.interval_seconds,
+            "circuit_breakers": dict(self.breakers.report(self.clock.monotonic())),
+            "processor": dict(self._processor.counts) if self._processor else {},
+            "waiting": await self.waiting.count(),
+            "storage_mode": health.status,
+            "storage": {"detail": health.detail, "kept_locally": health.waiting, "oldest": health.oldest},
+            "degraded": tally.degraded,
+        }
+
+    async def get_statistics_by_reason(self) -> list[dict[str, Any]]:
+        """One line for each reason that letters were written for."""
+        await self.open()
+        tally = await self.letters.tally(Query(), numbers.BY_REASON, sums=["dlq_retry_count"], spans=["created_at"])
+        return numbers.by_reason(tally)
+
+    async def health(self) -> Health:
+        """How the store is. Never raises."""
+        try:
+            await self.open()
+        except StoreError as problem:
+            return Health("down", str(problem))
+        return await self.store.health()
+
+    async def health_warnings(self) -> list[str]:
+        """What a person should look at now; empty if all is well."""
+        return numbers.warnings(await self.get_statistics())
+
+    # --- all of them
+
+    async def clear_all(self, *, by: str = BY) -> int:
+        """Delete every open letter, and what waits to become one. Returns how many. Their runs' outcomes are refused.
+
+        Raises StoreError if not all of them can be reached: nothing is said to be cleared that is still there.
+        """
+        await self.open()
+        cleared = await letterbox.cleared(self.letters, self._ledger, self.waiting, self.clock.now(), by)
+        self.room.stale()
+        self._announcer.tell(Event(EventName.CLEARED, self.clock.now(), None, {"by": by, "count": cleared}))
+        return cleared
+
+    async def reclassify(
+        self, query: Query | None = None, *, dry_run: bool = True, by: str = "reclassify", **filters: Any
+    ) -> BulkResult:
+        """Ask the classifier again about open letters, after plugins or rules have changed. Dry by default.
+
+        `done` are those whose category, policy or budget changes; the others are not listed.
+        """
+        await self.open()
+        query = letterbox.listing(None, query, filters)
+        as_they_are: set[str] = set()
+
+        def change(letter: DeadLetter) -> DeadLetter:
+            verdict = reconsider(letter, self.chain)
+            if verdict is None:
+                as_they_are.add(letter.key)
+                raise InvalidInput(f"the classifier says of letter {letter.key!r} what it said before")
+            as_they_are.discard(letter.key)
+            return lifecycle.reclassify(
+                letter,
+                now=self.clock.now(),
+                category=verdict.category,
+                verdict=Verdict(verdict.reason, verdict.author),
+                retry_policy=verdict.policy,
+                max_retries=verdict.max_retries,
+                backoffs=self.backoffs,
+            )
+
+        result = await move_many(
+            self.letters,
+            query,
+            change,
+            everything=True,
+            dry_run=dry_run,
+            moved=lambda letter: self._tell(EventName.EDITED, letter, by=by),
+        )
+        for key in as_they_are:
+            result.refused.pop(key, None)
+        return result
+
+    async def _count_open(self) -> int:
+        return (await self.letters.tally(letterbox.OPEN_ONES)).total.count

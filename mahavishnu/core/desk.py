@@ -1,0 +1,50 @@
+"""What the parts of `DeadLetterQueue` have in common: a store, a clock, a classifier, and somebody to tell."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from typing import Any, Self
+
+from mahavishnu.classify.chain import Chain
+from mahavishnu.core.observing import Announcer
+from mahavishnu.core.waiting import WaitingRoom
+from mahavishnu.engine.room import Room
+from mahavishnu.model.backoff import BackoffRegistry
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.stores.base import Collection, Store
+
+
+class Desk(ABC):
+    """The base of the parts; none of them is used alone."""
+
+    store: Store
+    letters: Collection[DeadLetter]
+    clock: Clock
+    chain: Chain
+    backoffs: BackoffRegistry
+    room: Room
+    waiting: WaitingRoom
+    counts: Counter[str]
+    _announcer: Announcer
+
+    @abstractmethod
+    async def open(self) -> Self:
+        """Make the store ready."""
+
+    @abstractmethod
+    async def admit(self) -> int:
+        """Let in what waits for room."""
+
+    @abstractmethod
+    async def health_warnings(self) -> list[str]:
+        """What a person should look at now."""
+
+    @abstractmethod
+    def _heard(self, event: Event) -> None:
+        """Something was written: tell everybody."""
+
+    def _tell(self, name: EventName, letter: DeadLetter, /, **detail: Any) -> None:
+        self._heard(Event(name, self.clock.now(), letter, detail))

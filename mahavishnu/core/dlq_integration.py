@@ -1,0 +1,225 @@
+"""Between workflows and the queue: a run that fails is captured here, and the workflow's own error always survives."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from mahavishnu.classify.verdict import POLICY_OF
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.intake import Wanted
+from mahavishnu.core.judging import Judged, context_for, judge
+from mahavishnu.core.strategies import DLQIntegrationStrategy, Occurrence, Strategy, decide, name_of, strategy_of
+from mahavishnu.core.waiting import Where
+from mahavishnu.model.attempt import current_attempt
+from mahavishnu.model.errors import InvalidPayload, MahavishnuError, QueueFull, StoreError
+from mahavishnu.model.letter import DeadLetter, ErrorCategory, RetryPolicy
+
+__all__ = ["DLQIntegration", "DLQIntegrationStrategy", "Decided", "create_dlq_integration"]
+log = logging.getLogger(__name__)
+
+
+class _App(Protocol):
+    """What this needs of an app."""
+
+    config: Any
+    dlq: Any
+
+    async def execute_workflow_parallel(
+        self, task: Any, adapter_name: str, repos: Sequence[str] | None = None
+    ) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What became of a failed run. Exactly one of `letter`, `skip_reason`, `problem` and `folded` says so."""
+
+    task_id: str
+    category: ErrorCategory | None = None
+    letter: DeadLetter | None = None
+    skip_reason: str | None = None
+    problem: str | None = None
+    folded: bool = False  # it happened inside of a retry, and its letter will hear of it
+
+    def as_result(self) -> dict[str, Any]:
+        """The keys that a workflow's result gets."""
+        result: dict[str, Any] = {"dlq_enqueued": self.letter is not None, "error_category": self.category}
+        if self.letter is not None:
+            result |= {"dlq_task_id": self.letter.task_id, "retry_policy": str(self.letter.retry_policy)}
+            result |= {"max_retries": self.letter.max_retries}
+        for name, value in (("dlq_skip_reason", self.skip_reason), ("dlq_error", self.problem)):
+            if value is not None:
+                result[name] = value
+        return result
+
+
+class DLQIntegration:
+    """Decides what becomes of failed runs, by a strategy that can be switched at any time."""
+
+    def __init__(
+        self,
+        app: _App | None,
+        dlq: DeadLetterQueue,
+        strategy: Strategy | str = DLQIntegrationStrategy.AUTOMATIC,
+        *,
+        by_category: bool = True,
+    ) -> None:
+        self.app, self.dlq = app, dlq
+        self.by_category = by_category
+        self._strategy = strategy_of(strategy)
+        self._counts: Counter[str] = Counter()
+
+    def set_strategy(self, strategy: Strategy | str) -> None:
+        """Decide by this from the next failure on. Raises InvalidInput, a ValueError, for one that there is not."""
+        self._strategy = strategy_of(strategy)
+        log.info("DLQ integration strategy set to: %s", name_of(self._strategy))
+
+    def get_strategy(self) -> Strategy:
+        """The strategy that counts now."""
+        return self._strategy
+
+    async def should_enqueue(
+        self, error: BaseException | str, error_category: ErrorCategory | str | None = None
+    ) -> bool:
+        """Whether such a failure would become a letter now."""
+        judged = await judge(self.dlq.chain, error, self.dlq.clock.now(), said=error_category)
+        return decide(self._strategy, Occurrence("", {}, (), error, judged.verdict)).keep
+
+    async def determine_retry_policy(
+        self, error: BaseException | str, error_category: ErrorCategory | str | None = None
+    ) -> RetryPolicy | str:
+        """The policy that such a failure's category, or its classifier, advises."""
+        verdict = (await judge(self.dlq.chain, error, self.dlq.clock.now(), said=error_category)).verdict
+        return verdict.policy or POLICY_OF[verdict.category]
+
+    async def capture(
+        self, wanted: Wanted, error: BaseException | str, *, adapter: str | None = None, requested: bool = False
+    ) -> Decided:
+        """Decide on a failed run, and keep it if so decided. Never raises: the run has an error of its own to tell.
+
+        Inside of a retry nothing is captured: the retry's own letter takes the failure in.
+        """
+        self._counts["workflows_failed"] += 1
+        if current_attempt.get() is not None:
+            return Decided(wanted.task_id, folded=True)
+        strategy = self._strategy  # one for all of this, whatever is switched meanwhile
+        try:
+            now = self.dlq.clock.now()
+            context = context_for(now, wanted.task_id, wanted.task, adapter, tuple(wanted.repos))
+            judged = await judge(self.dlq.chain, error, now, context)
+            return await self._captured(strategy, wanted, error, judged, requested)
+        except Exception as problem:
+            self.dlq.counts["capture_failed"] += 1
+            log.exception(
+                "the failure of task %r could not be captured; its error: %.1000r; its payload: %.2000r",
+                wanted.task_id,
+                error,
+                wanted.task,
+            )
+            return Decided(wanted.task_id, problem=f"{type(problem).__name__}: {problem}")
+
+    async def _captured(
+        self, strategy: Strategy, wanted: Wanted, error: BaseException | str, judged: Judged, requested: bool
+    ) -> Decided:
+        category = judged.verdict.category
+        decision = decide(
+            strategy,
+            Occurrence(wanted.task_id, wanted.task, tuple(wanted.repos), error, judged.verdict, requested),
+        )
+        if not decision.keep:
+            self.dlq.skipped(wanted.task_id, decision.reason)
+            return Decided(wanted.task_id, category, skip_reason=decision.reason)
+        fresh = self.dlq.intake.letter(
+            _advised(wanted, decision.retry_policy, decision.max_retries),
+            judged,
+            self.dlq.clock.now(),
+            by_category=self.by_category,
+            backoffs=self.dlq.backoffs,
+        )
+        try:
+            letter = (await self.dlq.capture(fresh)).letter
+        except (QueueFull, StoreError, InvalidPayload) as problem:
+            return Decided(wanted.task_id, category, problem=await self._kept_waiting(fresh, problem))
+        self._counts["auto_enqueued" if not requested else "manually_enqueued"] += 1
+        log.warning("task %s is in the DLQ (%s): %s", wanted.task_id, decision.reason, letter.last_error)
+        return Decided(wanted.task_id, category, letter)
+
+    async def _kept_waiting(self, fresh: DeadLetter, problem: MahavishnuError) -> str:
+        """It cannot be a letter now; it waits until it can, and this says so."""
+        where = await self.dlq.waiting.keep(fresh)
+        self._counts["kept_waiting"] += 1
+        lasting = "" if where is Where.STORE else " in this process's memory, because the store cannot take it"
+        said = f"{problem}; it waits{lasting} to be let in (entry {fresh.entry_id})"
+        log.error("the failure of task %r is no letter yet: %s", fresh.task_id, said)
+        return said
+
+    async def enqueue_failed_workflow(
+        self,
+        task_id: str,
+        task: Any,
+        repos: Sequence[str],
+        error: BaseException | str,
+        retry_policy: RetryPolicy | str | None = None,
+        max_retries: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> DeadLetter | None:
+        """Keep a failed run if the strategy says so; None if it does not, or if it could not be kept."""
+        wanted = Wanted(
+            task_id=task_id,
+            task=task,
+            repos=repos,
+            retry_policy=retry_policy,
+            max_retries=max_retries,
+            metadata=metadata,
+        )
+        return (await self.capture(wanted, error)).letter
+
+    async def execute_with_dlq(
+        self, task: Any, adapter_name: str, repos: Sequence[str] | None = None
+    ) -> Mapping[str, Any]:
+        """Run a workflow of the app; the result of one that failed says what became of the failure."""
+        if self.app is None:
+            raise MahavishnuError("this integration has no app that could run workflows")
+        self._counts["workflows_executed"] += 1
+        return await self.app.execute_workflow_parallel(task, adapter_name, repos)
+
+    async def get_statistics(self) -> dict[str, Any]:
+        """What this integration did since it was made, or its statistics were reset."""
+        names = ("workflows_executed", "workflows_failed", "auto_enqueued", "manually_enqueued", "kept_waiting")
+        counts = {name: self._counts[name] for name in names}
+        failed, kept = counts["workflows_failed"], counts["auto_enqueued"] + counts["manually_enqueued"]
+        return {
+            "strategy": name_of(self._strategy),
+            **counts,
+            "skipped_by_strategy": self.dlq.counts["skipped_by_strategy"],
+            "capture_failed": self.dlq.counts["capture_failed"],
+            "enqueue_rate": round(100 * kept / failed, 2) if failed else 0.0,
+        }
+
+    def reset_statistics(self) -> None:
+        """Count from zero again."""
+        self._counts.clear()
+
+    def succeeded(self) -> None:
+        """A workflow ran without a failure."""
+        self._counts["workflows_executed"] += 1
+
+
+def create_dlq_integration(app: Any) -> DLQIntegration:
+    """The integration for an app that has a `dlq`, with the strategy of its `config`."""
+    config = getattr(app, "config", None)
+    strategy = getattr(config, "dlq_strategy", DLQIntegrationStrategy.AUTOMATIC)
+    by_category = getattr(config, "dlq_automatic_policy", "category") == "category"
+    return DLQIntegration(app, app.dlq, strategy, by_category=by_category)
+
+
+def _advised(wanted: Wanted, policy: str | None, budget: int | None) -> Wanted:
+    """`wanted` with the strategy's advice where the caller said nothing."""
+    return replace(
+        wanted,
+        retry_policy=wanted.retry_policy if wanted.retry_policy is not None else policy,
+        max_retries=wanted.max_retries if wanted.max_retries is not None else budget,
+    )

@@ -1,0 +1,164 @@
+"""From what a caller says about a failure to the letter it makes: defaults, coercions and limits, in one place."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from mahavishnu.classify.verdict import POLICY_OF, policy
+from mahavishnu.core.judging import Judged
+from mahavishnu.model import lifecycle
+from mahavishnu.model.backoff import BackoffRegistry
+from mahavishnu.model.errors import InvalidInput, InvalidPayload
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, new_entry_id
+from mahavishnu.model.letter import DeadLetter, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
+from mahavishnu.model.payload import Json
+
+PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
+MASK = "***"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the caller says about a failure besides the failure itself. None means: as usual."""
+
+    task_id: str
+    task: Any
+    repos: Sequence[str] = ()
+    retry_policy: str | None = None
+    max_retries: int | None = None
+    metadata: Mapping[str, Any] | None = None
+    priority: int | None = None
+    depends_on: Sequence[str] = ()
+    namespace: str = DEFAULT_NAMESPACE
+    queue: str = DEFAULT_QUEUE
+    reason: str = DlqReason.WORKFLOW_FAILED
+    source: Source = field(default_factory=Source)
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """The defaults and limits under which letters are made.
+
+    Precedence of the retry policy and budget: the caller's, then the verdict's own advice, then `policy_by_category`
+    where `by_category` asks for it, then the default.
+    """
+
+    retry_policy: str = RetryPolicy.EXPONENTIAL
+    max_retries: int = 3
+    category_max_retries: Mapping[ErrorCategory, int] = field(default_factory=dict)
+    max_task_bytes: int = 1024 * 1024
+    redact_keys: tuple[str, ...] = ()
+
+    def letter(
+        self,
+        wanted: Wanted,
+        judged: Judged,
+        now: datetime,
+        *,
+        by_category: bool = False,
+        backoffs: BackoffRegistry,
+    ) -> DeadLetter:
+        """A sound new letter, not stored yet. Raises InvalidInput, naming what cannot be taken and why.
+
+        Its payload may be too large yet: `check_size` says so.
+        """
+        failure, verdict = judged.failure, judged.verdict
+        name = f"task {wanted.task_id!r:.80}"
+        if not isinstance(wanted.task_id, str):
+            raise InvalidInput(f"task_id must be text, not {wanted.task_id!r:.80}")
+        labels = Json.of(redacted(dict(wanted.metadata or {}), self.redact_keys), "metadata")
+        return lifecycle.capture(
+            DeadLetter(
+                task_id=wanted.task_id,
+                entry_id=new_entry_id(now),
+                payload=Json.of(redacted(wanted.task, self.redact_keys)),
+                repos=_texts(wanted.repos, f"repos of {name}"),
+                labels=labels,
+                error=failure.message,
+                last_error=failure.message,
+                failures=(failure,),
+                error_category=failure.category,
+                failed_at=failure.at,
+                created_at=now,
+                updated_at=now,
+                retry_policy=self._policy(wanted, judged, by_category),
+                max_retries=self._budget(wanted, judged, name),
+                priority=_priority(wanted, labels, name),
+                depends_on=_texts(wanted.depends_on, f"depends_on of {name}"),
+                namespace=wanted.namespace,
+                queue=wanted.queue,
+                reason=DlqReason(wanted.reason),
+                source=wanted.source,
+                verdict=Verdict(verdict.reason or None, verdict.author or None),
+                fingerprint=judged.fingerprint,
+            ),
+            retry_in=verdict.retry_in,
+            backoffs=backoffs,
+        )
+
+    def check_size(self, letter: DeadLetter) -> None:
+        """Raise InvalidPayload if the payload is too large."""
+        if (size := len(letter.payload.text)) > self.max_task_bytes:
+            raise InvalidPayload(
+                "task", f"has {size} bytes as JSON, more than the {self.max_task_bytes} of dlq_max_task_bytes"
+            )
+
+    def _policy(self, wanted: Wanted, judged: Judged, by_category: bool) -> str:
+        if wanted.retry_policy is not None:
+            return policy(wanted.retry_policy)
+        if judged.verdict.policy is not None:
+            return judged.verdict.policy
+        return POLICY_OF[judged.verdict.category] if by_category else policy(self.retry_policy)
+
+    def _budget(self, wanted: Wanted, judged: Judged, name: str) -> int:
+        if wanted.max_retries is not None:
+            if isinstance(wanted.max_retries, bool) or not isinstance(wanted.max_retries, int):
+                raise InvalidInput(f"max_retries of {name} must be a whole number, not {wanted.max_retries!r}")
+            return wanted.max_retries
+        if judged.verdict.max_retries is not None:
+            return judged.verdict.max_retries
+        return self.category_max_retries.get(judged.verdict.category, self.max_retries)
+
+
+def redacted(value: Any, patterns: Sequence[str]) -> Any:
+    """`value` with the values under matching keys masked, at any depth. A masked payload may not run again as it is.
+
+    >>> redacted({"user": "ann", "api_token": "s3cret"}, ["*token*"])
+    {'user': 'ann', 'api_token': '***'}
+    """
+    if not patterns:
+        return value
+    if isinstance(value, Mapping):
+        return {
+            key: MASK
+            if any(fnmatch.fnmatch(str(key).lower(), each.lower()) for each in patterns)
+            else redacted(item, patterns)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [redacted(item, patterns) for item in value]
+    return value
+
+
+def _priority(wanted: Wanted, labels: Json, name: str) -> int:
+    if wanted.priority is not None:
+        if isinstance(wanted.priority, bool) or not isinstance(wanted.priority, int):
+            raise InvalidInput(f"priority of {name} must be a whole number, not {wanted.priority!r}")
+        return wanted.priority
+    named = wanted.metadata.get("priority") if wanted.metadata else None
+    return PRIORITIES.get(named.lower(), 0) if isinstance(named, str) else 0
+
+
+def _texts(values: Sequence[str], what: str) -> tuple[str, ...]:
+    if isinstance(values, str | bytes) or not all(isinstance(value, str) for value in map(_as_text, values)):
+        raise InvalidInput(f"{what} must be a list of texts, not {values!r:.80}")
+    return tuple(map(_as_text, values))
+
+
+def _as_text(value: Any) -> Any:
+    """Paths are welcome."""
+    return value.__fspath__() if hasattr(value, "__fspath__") else value

@@ -1,0 +1,103 @@
+"""Looking through letters on behalf of the queue: which are meant, and all of them or some."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from mahavishnu.core import clearing
+from mahavishnu.core.statistics import ACTIVE
+from mahavishnu.core.waiting import WaitingRoom
+from mahavishnu.model.errors import InvalidInput, StoreError
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.query import Query, letters
+from mahavishnu.stores.base import Collection, Cursor, Store, scan
+from mahavishnu.stores.ledger import Entry
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.schema import Kind
+
+log = logging.getLogger(__name__)
+OPEN_ONES = letters(resolution=ResolutionStatus.PENDING)
+_PAGE = 500
+
+
+class LetterList(list[DeadLetter]):
+    """Letters; `degraded` says, in words, why some may be missing, and is None for the whole truth."""
+
+    degraded: str | None = None
+
+
+def store_for(opensearch_client: Any, kinds: Iterable[Kind[Any]]) -> Store:
+    """Memory, or OpenSearch through a given client with memory for when it is away."""
+    if opensearch_client is None:
+        return MemoryStore()
+    from mahavishnu.stores.fallback import FallbackStore
+    from mahavishnu.stores.opensearch import OpenSearchStore
+
+    kinds = list(kinds)
+    return FallbackStore(OpenSearchStore(client=opensearch_client, kinds=kinds), MemoryStore(), kinds=kinds)
+
+
+def listing(status: DeadLetterStatus | str | None, query: Query | None, filters: Mapping[str, Any]) -> Query:
+    """Which letters a list is about: open ones unless something else is said. Raises InvalidInput."""
+    if query is not None:
+        if status is not None or filters:
+            raise InvalidInput("give a query or filters, not both")
+        return query
+    chosen = dict(filters)
+    if status is not None:
+        chosen["status"] = _status(status)
+    if "resolution" not in chosen and chosen.get("status") in (None, *ACTIVE):
+        chosen["resolution"] = ResolutionStatus.PENDING
+    try:
+        return letters(**chosen)
+    except TypeError as problem:
+        raise InvalidInput(f"letters cannot be filtered like this: {problem}") from None
+
+
+async def listed(collection: Collection[DeadLetter], query: Query, limit: int | None) -> LetterList:
+    """What the query means, at most `limit`; what cannot be read is named in the log and left out."""
+    if limit is not None and (isinstance(limit, bool) or limit < 0):
+        raise InvalidInput(f"limit must be a number from 0, not {limit!r}")
+    found, after = LetterList(), None
+    while limit is None or len(found) < limit:
+        room = _PAGE if limit is None else min(limit - len(found), _PAGE)
+        page = await collection.find(replace(query, limit=room), after)
+        found.extend(page.items)
+        found.degraded = found.degraded or page.degraded
+        for problem in page.corrupt:
+            log.error("%s", problem)
+        if page.next is None:
+            break
+        after = page.next
+    return found
+
+
+async def cleared(
+    collection: Collection[DeadLetter], ledger: Collection[Entry], waiting: WaitingRoom, now: datetime, by: str
+) -> int:
+    """Delete every open letter and empty the waiting room. Returns how many letters are gone."""
+    count, after = 0, None
+    while True:
+        page = await collection.find(replace(OPEN_ONES, limit=_PAGE), after)
+        if page.degraded:
+            raise StoreError(f"not everything can be cleared now, {count} letters were: {page.degraded}")
+        removed = await clearing.delete(collection, ledger, page.items, lambda letter: letter.is_open, now, by)
+        count += len(removed)
+        if page.next is None:
+            break
+        after = Cursor(page.next.after, page.next.snapshot)
+    rooms = [former async for former in scan(waiting.rooms, Query())]
+    await waiting.rooms.remove(rooms)
+    waiting.in_memory.clear()
+    return count
+
+
+def _status(name: DeadLetterStatus | str) -> DeadLetterStatus:
+    try:
+        return DeadLetterStatus(name)
+    except ValueError:
+        raise InvalidInput(f"there is no status {name!r}; there are {', '.join(DeadLetterStatus)}") from None

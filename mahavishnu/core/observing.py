@@ -1,0 +1,68 @@
+"""Telling others what happened: listeners, a user's observability manager, and the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from mahavishnu.model.events import Event, EventName, Listener
+
+log = logging.getLogger("mahavishnu.dlq")
+_TROUBLE = frozenset({EventName.EXHAUSTED, EventName.STALE_CLAIM})
+
+
+class Announcer:
+    """Tells every listener; one that stumbles is logged and disturbs nobody else."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Listener] = [_logged]
+
+    def add(self, listener: Listener) -> Callable[[], None]:
+        """Have `listener` told from now on. Returns a function that ends it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def tell(self, event: Event) -> None:
+        for listener in list(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener stumbled over %s", event.name)
+
+
+def reporting_to(manager: Any) -> Listener:
+    """A listener that hands events to an object with `log_info` and `log_error`, each `(message, attributes)`."""
+
+    def report(event: Event) -> None:
+        method = getattr(manager, "log_error" if event.name in _TROUBLE else "log_info", None)
+        if method is not None:
+            method(_sentence(event), _attributes(event))
+
+    return report
+
+
+def _logged(event: Event) -> None:
+    level = logging.WARNING if event.name in _TROUBLE else logging.DEBUG
+    if log.isEnabledFor(level):
+        log.log(level, "%s", _sentence(event))
+
+
+def _sentence(event: Event) -> str:
+    letter = event.letter
+    if letter is None:
+        return event.name
+    return f"{event.name}: {letter.key} ({letter.status}, attempt {letter.total_attempts}): {letter.last_error:.200}"
+
+
+def _attributes(event: Event) -> dict[str, Any]:
+    attributes: dict[str, Any] = {"event": str(event.name), "at": event.at.isoformat(), **event.detail}
+    if event.letter is not None:
+        attributes |= {
+            "task_id": event.letter.task_id,
+            "entry_id": event.letter.entry_id,
+            "status": str(event.letter.status),
+            "error_category": event.letter.error_category,
+            "retry_count": event.letter.retry_count,
+        }
+    return attributes

@@ -1,0 +1,33 @@
+"""The app's own connection to OpenSearch, for those who want to query the index."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Self
+
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.config_urls import is_opensearch
+from mahavishnu.stores.urls import opensearch_client
+
+
+class OpenSearchIntegration:
+    """`client` is an opensearch-py client for the letters' OpenSearch; it is made when it is first asked for."""
+
+    def __init__(self, settings: MahavishnuSettings) -> None:
+        self._arguments = settings.store_arguments()
+
+    @classmethod
+    def of(cls, settings: MahavishnuSettings) -> Self | None:
+        """The integration, or None where letters are not kept in OpenSearch."""
+        return cls(settings) if is_opensearch(settings.dlq_store_url) else None
+
+    @cached_property
+    def client(self) -> Any:
+        """An `opensearchpy.AsyncOpenSearch`."""
+        names = ("url", "user", "password", "headers")
+        return opensearch_client(**{name: self._arguments[name] for name in names})
+
+    async def close(self) -> None:
+        """Close the client, if there is one."""
+        if "client" in self.__dict__:
+            await self.__dict__.pop("client").close()

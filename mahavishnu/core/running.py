@@ -1,0 +1,180 @@
+"""Running letters: the processor in the background, one cycle by hand, or a single letter."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from mahavishnu.adapters.base import Workflow
+from mahavishnu.core.desk import Desk
+from mahavishnu.core.judging import judge_with
+from mahavishnu.engine.attempt import adapter_of
+from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.maintenance import Chore, Housekeeping
+from mahavishnu.engine.moves import move
+from mahavishnu.engine.processor import Limits, Processor
+from mahavishnu.engine.roster import BEAT_SECONDS, Roster
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import IllegalMove, InvalidInput
+from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.stores.base import get_one
+
+log = logging.getLogger(__name__)
+HEALTH_SECONDS = 300.0
+_BRINGS_WORK = frozenset({EventName.CAPTURED, EventName.REOPENED, EventName.REDRIVEN, EventName.EDITED})
+_MAKES_ROOM = frozenset({EventName.RESOLVED, EventName.ARCHIVED, EventName.REDRIVEN, EventName.CLEARED})
+
+
+class Running(Desk):
+    """The part of `DeadLetterQueue` that runs letters."""
+
+    owner: str
+    limits: Limits
+    breakers: Breakers
+    roster: Roster
+    callback: Workflow | None
+    _processor: Processor | None = None
+    _housekeeping: Housekeeping | None = None
+    _admitting: Chore
+
+    async def start_retry_processor(
+        self, callback: Workflow | None = None, check_interval_seconds: float | None = None
+    ) -> None:
+        """Retry due letters with `callback(task, repos)` from now on. Starting twice keeps one processor.
+
+        The callback fails by raising, or by a result that says so. Raises InvalidInput if no callback was ever given.
+        """
+        await self.open()
+        if check_interval_seconds is not None:
+            self.configure(limits=replace(self.limits, interval_seconds=check_interval_seconds))
+        self.callback = callback or self.callback
+        if self._processor is not None:
+            return
+        self._processor = self._new_processor()
+        await self.roster.beat()
+        self._processor.start()
+        self._housekeeping = Housekeeping(
+            self.clock,
+            self._admitting,
+            Chore("the list of workers", self.roster.beat, lambda: BEAT_SECONDS),
+            Chore("a look at the queue's health", self._warn, lambda: HEALTH_SECONDS),
+        )
+        self._housekeeping.start()
+
+    async def stop_retry_processor(self) -> None:
+        """Take no more letters; what runs may end for a while, what does not is given back unused."""
+        processor, self._processor = self._processor, None
+        if processor is None:
+            return
+        if self._housekeeping is not None:
+            await self._housekeeping.stop()
+            self._housekeeping = None
+        await processor.stop()
+        await self.roster.leave()
+
+    async def run_due(self) -> int:
+        """Run everything that is due now and wait for it: one cycle. Returns how many ran.
+
+        Raises InvalidInput if no callback was ever given.
+        """
+        await self.admit()
+        return await (self._processor or self._new_processor()).cycle()
+
+    async def retry_task(
+        self,
+        task_id: str,
+        *,
+        force: bool = False,
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
+    ) -> dict[str, Any]:
+        """Run a pending or exhausted letter now, without using up its automatic retries.
+
+        Answers `{"success": True, "result": …}` or `{"success": False, "error": why}`, and raises only StoreError and
+        InvalidInput. An open circuit refuses unless `force`.
+        """
+        await self.open()
+        key, token = document_key(task_id, namespace, queue), new_token()
+        letter = await get_one(self.letters, key)
+        if letter is None:
+            return _refused(task_id, "there is no letter for this task")
+        if self.callback is None:
+            return _refused(task_id, "no callback is registered that could run it: start the processor or give one")
+        adapter = adapter_of(letter)
+        wait = None if force else self.breakers.wait(adapter, self.clock.monotonic())
+        if wait is not None:
+            return _refused(task_id, f"circuit open for adapter {adapter!r}, it is tried again in {wait:.0f} seconds")
+        claimed = None
+        try:
+            claimed = await move(self.letters, key, lambda current: self._taken_by_hand(current, token))
+        except IllegalMove as problem:
+            return _refused(task_id, str(problem))
+        finally:
+            if claimed is None:
+                self.breakers.abandoned(adapter)
+        if claimed is None:
+            return _refused(task_id, "there is no letter for this task")
+        settled, outcome = await (self._processor or self._new_processor()).run_claimed(claimed, token)
+        if settled is None:
+            return _refused(task_id, "the run's lease was lost, or its outcome could not be recorded")
+        if outcome.failure is not None:
+            return {**_refused(task_id, outcome.failure.message), "status": str(settled.status)}
+        return {"success": True, "task_id": task_id, "status": str(settled.status), "result": outcome.result}
+
+    def configure(self, *, limits: Limits | None = None, breakers: Breakers | None = None) -> None:
+        """Go on with other limits; they count from the next look at the queue."""
+        if limits is not None:
+            self.limits = limits
+            if self._processor is not None:
+                self._processor.limits = limits
+                self._processor.wake()
+        if breakers is not None:
+            self.breakers.threshold, self.breakers.cooloff_seconds = breakers.threshold, breakers.cooloff_seconds
+
+    def _taken_by_hand(self, current: DeadLetter, token: str) -> DeadLetter:
+        now = self.clock.now()
+        until = now + timedelta(seconds=self.limits.lease_seconds)
+        return lifecycle.claim(
+            current, owner=self.owner, token=token, until=until, now=now, manual=True, backoffs=self.backoffs
+        )
+
+    def _new_processor(self) -> Processor:
+        if self.callback is None:
+            raise InvalidInput("no callback is registered that could run letters: give a callback(task, repos)")
+        return Processor(
+            self.letters,
+            self.callback,
+            judge_with(self.chain),
+            owner=self.owner,
+            clock=self.clock,
+            limits=self.limits,
+            breakers=self.breakers,
+            tell=self._heard,
+            partitions=self.roster.partitions,
+            backoffs=lambda: self.backoffs,
+        )
+
+    async def _warn(self) -> None:
+        for warning in await self.health_warnings():
+            log.warning("%s", warning)
+
+    def _heard(self, event: Event) -> None:
+        """Something was written: keep count of the room, wake who waits for it, tell the listeners."""
+        if event.name is EventName.RETRY_SUCCEEDED:
+            self.room.freed()
+            self._admitting.wake()
+        elif event.name in _MAKES_ROOM:
+            self.room.stale()
+            self._admitting.wake()
+        due = event.letter.next_retry_at if event.letter is not None else None
+        if self._processor is not None and due is not None and event.name in _BRINGS_WORK:
+            self._processor.wake(due)
+        self._announcer.tell(event)
+
+
+def _refused(task_id: str, error: str) -> dict[str, Any]:
+    return {"success": False, "task_id": task_id, "error": error}

@@ -1,0 +1,85 @@
+"""Running a workflow through an adapter, over all repos at once or each for itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from mahavishnu.engine.attempt import complaint
+
+Run = Callable[[list[str]], Awaitable[Any]]
+
+
+class WorkflowFailed(Exception):
+    """A workflow reported its failure in its result instead of raising: this is what it said."""
+
+
+class WorkflowResult(dict[str, Any]):
+    """What a workflow run answers: `status` is `completed` or `failed`.
+
+    `exception` is what the run raised, for those who want more than its text.
+    """
+
+    exception: BaseException | None = None
+
+    @property
+    def failed(self) -> bool:
+        return bool(self["status"] == "failed")
+
+
+async def run_whole(run: Run, repos: Sequence[str]) -> WorkflowResult:
+    """One run for all repos."""
+    try:
+        answer = await run(list(repos))
+    except Exception as problem:
+        return _failed(problem)
+    said = complaint(answer)
+    if said is None:
+        return WorkflowResult(status="completed", result=answer)
+    result = _failed(said)
+    result["result"] = answer
+    for name in ("results", "repos"):
+        if isinstance(answer.get(name), dict):
+            result["results"] = answer[name]
+    return result
+
+
+async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> WorkflowResult:
+    """One run for each repo, so many at a time; one that fails disturbs no other. Without repos, one run."""
+    if not repos:
+        return await run_whole(run, repos)
+    places = asyncio.Semaphore(concurrency)
+
+    async def one(repo: str) -> WorkflowResult:
+        async with places:
+            return await run_whole(run, [repo])
+
+    names = list(dict.fromkeys(repos))
+    async with asyncio.TaskGroup() as group:
+        tasks = {name: group.create_task(one(name)) for name in names}
+    results = {name: task.result() for name, task in tasks.items()}
+    failures = [result for result in results.values() if result.failed]
+    if not failures:
+        return WorkflowResult(status="completed", results=results)
+    whole = _failed(_joined(failures, len(results)))
+    whole["results"] = results
+    return whole
+
+
+def _failed(said: BaseException | str) -> WorkflowResult:
+    error = said if isinstance(said, BaseException) else WorkflowFailed(said)
+    result = WorkflowResult(status="failed", error=str(error) or type(error).__name__, error_type=type(error).__name__)
+    result.exception = error if isinstance(said, BaseException) else None
+    return result
+
+
+def _joined(failures: Sequence[WorkflowResult], runs: int) -> BaseException | str:
+    """One failure for all: the only one there is, or a group of them."""
+    if len(failures) == 1:
+        return failures[0].exception or str(failures[0]["error"])
+    raised = [each.exception for each in failures if isinstance(each.exception, Exception)]
+    texts = "; ".join(dict.fromkeys(str(each["error"]) for each in failures))
+    if len(raised) == len(failures):
+        return ExceptionGroup(f"{len(failures)} of {runs} repos failed: {texts:.500}", raised)
+    return f"{len(failures)} of {runs} repos failed: {texts}"

@@ -1,0 +1,105 @@
+"""The queue in numbers, and when they are a reason to worry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from mahavishnu.model.letter import DeadLetterStatus, ResolutionStatus, Tallies
+from mahavishnu.stores.base import Cell, Tally
+
+GROUPS = ("status", "resolution_status", "error_category", "retry_policy")
+SUMS = (*(f"tally_{tally.name}" for tally in fields(Tallies)), "generation")
+ACTIVE = (DeadLetterStatus.PENDING, DeadLetterStatus.RETRYING, DeadLetterStatus.EXHAUSTED)
+BY_REASON = ("reason", "resolution_status")
+
+FULL_PERCENT = 80
+MANY_EXHAUSTED = 100
+LOW_SUCCESS = 0.5
+
+
+def statistics(tally: Tally, max_size: int, deleted: Mapping[str, int], here: Mapping[str, int]) -> dict[str, Any]:
+    """What `get_statistics` answers, from one tally over all letters by `GROUPS` with `SUMS`.
+
+    The lifetime numbers are sums over what each letter carries, and over what `deleted` ones left in the ledger, so
+    they cannot drift from the letters. `here` is what only this process counts.
+    """
+    still_open = {
+        values: cell for values, cell in tally.cells.items() if values[1] == ResolutionStatus.PENDING and cell.count
+    }
+    size = sum(cell.count for cell in still_open.values())
+    return {
+        "queue_size": size,
+        "max_size": max_size,
+        "utilization_percent": round(100 * size / max_size, 2) if max_size else 0.0,
+        "status_breakdown": {str(status): _count(still_open, 0, status) for status in ACTIVE},
+        "error_categories": _breakdown(still_open, 2),
+        "retry_policies": _breakdown(still_open, 3),
+        "lifetime_stats": {**lifetime(tally.total, deleted), **here},
+    }
+
+
+def lifetime(live: Cell, deleted: Mapping[str, int]) -> dict[str, int]:
+    """Everything that ever happened to letters.
+
+    `enqueued_total` = open letters + retry_success + requeued + permanently_failed + manually_resolved + cancelled +
+    archived + cleared, always: a letter that is taken out of the archive again counts as enqueued again.
+    """
+    names = [tally.name for tally in fields(Tallies)]
+    numbers = {name: live.sums.get(f"tally_{name}", 0) + deleted.get(f"tally_{name}", 0) for name in names}
+    letters = live.sums.get("generation", 0) + deleted.get("letters", 0)
+    return {"enqueued_total": letters + numbers["reopened"], **numbers, "cleared": deleted.get("cleared", 0)}
+
+
+def by_reason(tally: Tally) -> list[dict[str, Any]]:
+    """One line for each reason, most letters first, from a tally by `BY_REASON` over live letters."""
+    lines = []
+    for reason, whole in sorted(tally.by(0).items(), key=lambda item: (-item[1].count, str(item[0]))):
+        ended = {
+            how: tally.cells[reason, how.value].count if (reason, how.value) in tally.cells else 0
+            for how in ResolutionStatus
+        }
+        lines.append(
+            {
+                "dlq_reason": reason,
+                "total_entries": whole.count,
+                "pending": ended[ResolutionStatus.PENDING],
+                "requeued": ended[ResolutionStatus.REQUEUED],
+                "permanent_failures": ended[ResolutionStatus.PERMANENTLY_FAILED],
+                "manually_resolved": ended[ResolutionStatus.MANUALLY_RESOLVED],
+                "cancelled": ended[ResolutionStatus.CANCELLED],
+                "avg_retries": round(whole.sums.get("dlq_retry_count", 0) / whole.count, 2),
+                "oldest_entry": whole.earliest.get("created_at"),
+                "newest_entry": whole.latest.get("created_at"),
+            }
+        )
+    return lines
+
+
+def warnings(stats: Mapping[str, Any]) -> list[str]:
+    """What a person should look at, in the documented words; empty if all is well."""
+    found = []
+    full = stats["utilization_percent"]
+    if full > FULL_PERCENT:
+        found.append(f"WARNING: DLQ is {full}% full!")
+    exhausted = stats["status_breakdown"]["exhausted"]
+    if exhausted > MANY_EXHAUSTED:
+        found.append(f"WARNING: {exhausted} exhausted tasks in DLQ!")
+    succeeded, failed = (stats["lifetime_stats"][name] for name in ("retry_success", "retry_failed"))
+    if succeeded + failed and succeeded / (succeeded + failed) < LOW_SUCCESS:
+        found.append(f"WARNING: Low retry success rate: {succeeded / (succeeded + failed):.1%}")
+    if waiting := stats.get("waiting"):
+        found.append(f"WARNING: {waiting} failures wait for room in the DLQ!")
+    if degraded := stats.get("degraded"):
+        found.append(f"WARNING: DLQ is degraded: {degraded}")
+    return found
+
+
+def _count(cells: Mapping[tuple[Any, ...], Cell], place: int, value: str) -> int:
+    return sum(cell.count for values, cell in cells.items() if values[place] == value)
+
+
+def _breakdown(cells: Mapping[tuple[Any, ...], Cell], place: int) -> dict[str, int]:
+    names = sorted({values[place] for values in cells} - {None})
+    return {name: _count(cells, place, name) for name in names}

@@ -1,0 +1,103 @@
+"""Whether a failure becomes a letter: a decision is a value, with a reason that is found again wherever it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from mahavishnu.classify.verdict import POLICY_OF, RETRYABLE, Verdict
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter import RetryPolicy
+
+
+class DLQIntegrationStrategy(StrEnum):
+    """Which failures become letters."""
+
+    AUTOMATIC = "automatic"  #: all of them
+    SELECTIVE = "selective"  #: those that a retry may help: transient, network, resource
+    MANUAL = "manual"  #: those that the caller asks for
+    DISABLED = "disabled"  #: none
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A failure that is to be decided on."""
+
+    task_id: str
+    task: Any
+    repos: tuple[str, ...]
+    error: BaseException | str
+    verdict: Verdict
+    requested: bool = False  # the caller said that it wants a letter
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether it becomes a letter, and why; with a policy and a budget, if the strategy has an opinion on them."""
+
+    keep: bool
+    reason: str
+    retry_policy: str | None = None
+    max_retries: int | None = None
+
+
+Strategy: TypeAlias = "DLQIntegrationStrategy | Callable[[Occurrence], Decision | bool]"
+
+
+def strategy_of(wanted: Any) -> Strategy:
+    """A strategy by name, or the given callable. Raises InvalidInput, a ValueError, naming the four.
+
+    >>> strategy_of("selective")
+    <DLQIntegrationStrategy.SELECTIVE: 'selective'>
+    """
+    if callable(wanted) and not isinstance(wanted, type):
+        return wanted  # type: ignore[no-any-return]  # what it answers is checked each time
+    try:
+        return DLQIntegrationStrategy(wanted)
+    except ValueError:
+        known = ", ".join(DLQIntegrationStrategy)
+        raise InvalidInput(
+            f"there is no strategy {wanted!r}; there are {known}, or give a function of an Occurrence"
+        ) from None
+
+
+def name_of(strategy: Strategy) -> str:
+    """How the strategy is called in results and logs."""
+    if isinstance(strategy, DLQIntegrationStrategy):
+        return strategy.value
+    return getattr(strategy, "__name__", type(strategy).__name__)
+
+
+def decide(strategy: Strategy, occurrence: Occurrence) -> Decision:
+    """What the strategy says. A user's own one that raises, or answers nonsense, keeps the failure: nothing is lost."""
+    verdict = occurrence.verdict
+    policy = verdict.policy or POLICY_OF[verdict.category]
+    match strategy:
+        case DLQIntegrationStrategy.DISABLED:
+            return Decision(False, "the strategy is disabled: nothing is kept")
+        case _ if occurrence.requested:
+            return Decision(True, "the caller asked for it")
+        case DLQIntegrationStrategy.AUTOMATIC:
+            return Decision(True, "the strategy is automatic: everything is kept")
+        case DLQIntegrationStrategy.MANUAL:
+            return Decision(False, "the strategy is manual, and the caller did not ask for it")
+        case DLQIntegrationStrategy.SELECTIVE:
+            if verdict.category in RETRYABLE and policy != RetryPolicy.NEVER:
+                return Decision(True, f"the strategy is selective: a {verdict.category} error may pass", policy)
+            return Decision(False, f"the strategy is selective: no retry helps against a {verdict.category} error")
+    return _asked(strategy, occurrence)
+
+
+def _asked(strategy: Callable[[Occurrence], Decision | bool], occurrence: Occurrence) -> Decision:
+    name = name_of(strategy)
+    try:
+        answer: object = strategy(occurrence)
+    except Exception as problem:
+        return Decision(True, f"strategy {name} raised {type(problem).__name__}: {problem}; the failure is kept")
+    if isinstance(answer, Decision):
+        return answer
+    if isinstance(answer, bool):
+        return Decision(answer, f"strategy {name} says so")
+    return Decision(True, f"strategy {name} answered {answer!r:.80}, no Decision and no bool; the failure is kept")

@@ -1,0 +1,94 @@
+"""From settings to the parts of the house: where each setting is used. Nothing else reads them."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+
+from mahavishnu.classify.chain import Chain
+from mahavishnu.classify.plugins import Plugins
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.core.intake import Intake
+from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.processor import Limits
+from mahavishnu.model.backoff import BackoffRegistry
+from mahavishnu.model.clock import Clock
+from mahavishnu.stores.base import Store
+from mahavishnu.stores.urls import open_store
+
+
+def store_from(settings: MahavishnuSettings) -> Store:
+    """The store that letters are kept in, not open yet."""
+    return open_store(**settings.store_arguments(), kinds=KINDS)
+
+
+def chain_from(settings: MahavishnuSettings) -> Chain:
+    """The classifier with its plugins and rules. Raises InvalidInput for rules that are wrong."""
+    plugins = Plugins.discover(
+        directory=settings.plugin_directory,
+        names=settings.classifier_plugins,
+        rules=settings.classifier_rules,
+        disabled=settings.disabled_plugins,
+    )
+    return Chain(plugins, timeout=timedelta(milliseconds=settings.plugin_timeout_ms))
+
+
+def intake_from(settings: MahavishnuSettings) -> Intake:
+    """The defaults of new letters."""
+    return Intake(
+        retry_policy=settings.dlq_default_retry_policy,
+        max_retries=settings.dlq_default_max_retries,
+        category_max_retries=settings.dlq_category_max_retries,
+        max_task_bytes=settings.dlq_max_task_bytes,
+        redact_keys=settings.redact_keys,
+    )
+
+
+def limits_from(settings: MahavishnuSettings) -> Limits:
+    """How the processor works."""
+    return Limits(
+        concurrency=settings.dlq_retry_concurrency,
+        run_seconds=settings.dlq_retry_timeout_seconds,
+        lease_seconds=settings.dlq_claim_lease_seconds,
+        interval_seconds=settings.dlq_retry_interval_seconds,
+        grace_seconds=settings.dlq_stop_grace_seconds,
+        skew_seconds=settings.dlq_clock_skew_grace_seconds,
+        polls=settings.deployment_mode != "event_driven_only",
+        wakes=settings.deployment_mode != "polling_only",
+        only_failed_repos=settings.retry_only_failed_repos,
+    )
+
+
+def breakers_from(settings: MahavishnuSettings) -> Breakers:
+    """The circuit breakers."""
+    return Breakers(settings.circuit.failure_threshold, settings.circuit.cooloff_seconds)
+
+
+def backoffs_from(settings: MahavishnuSettings) -> BackoffRegistry:
+    """The delays, jittered if asked for."""
+    return BackoffRegistry(random=random.random if settings.retry_jitter else None)
+
+
+def queue_from(
+    settings: MahavishnuSettings, *, store: Store | None = None, clock: Clock | None = None, chain: Chain | None = None
+) -> DeadLetterQueue:
+    """The queue as the settings describe it; `store`, `clock` and `chain` may be given."""
+    return DeadLetterQueue(
+        max_size=settings.dlq_max_size,
+        store=store or store_from(settings),
+        clock=clock,
+        chain=chain or chain_from(settings),
+        intake=intake_from(settings),
+        limits=limits_from(settings),
+        breakers=breakers_from(settings),
+        backoffs=backoffs_from(settings),
+    )
+
+
+def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
+    """Go on with other settings. The store stays: another one needs a new start."""
+    dlq.max_size = settings.dlq_max_size
+    dlq.intake = intake_from(settings)
+    dlq.backoffs = BackoffRegistry(dlq.backoffs.custom, backoffs_from(settings).random)
+    dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings))

@@ -1,0 +1,40 @@
+"""Letters that wait for others to succeed first."""
+
+from __future__ import annotations
+
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import document_key
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.stores.base import Collection
+
+
+async def blocked_by(letters: Collection[DeadLetter], letter: DeadLetter) -> list[str]:
+    """The task ids that the letter waits for: those that have a letter which has not succeeded."""
+    if not letter.depends_on:
+        return []
+    found = await letters.get([document_key(name, letter.namespace, letter.queue) for name in letter.depends_on])
+    return [
+        name
+        for name, other in zip(letter.depends_on, found, strict=True)
+        if other is not None and not (isinstance(other, DeadLetter) and other.status is DeadLetterStatus.COMPLETED)
+    ]
+
+
+async def refuse_circle(letters: Collection[DeadLetter], fresh: DeadLetter) -> None:
+    """Raise InvalidInput if `fresh` would wait for itself, be it by way of others."""
+    ways: dict[str, tuple[str, ...]] = {name: (fresh.task_id, name) for name in fresh.depends_on}
+    edge = list(ways)
+    while edge:
+        if fresh.task_id in ways:
+            circle = " → ".join(ways[fresh.task_id])
+            raise InvalidInput(
+                f"dependency_cycle_detected: {circle}; task {fresh.task_id!r} would wait for itself; it was refused"
+            )
+        found = await letters.get([document_key(name, fresh.namespace, fresh.queue) for name in edge])
+        beyond: list[str] = []
+        for name, letter in zip(edge, found, strict=True):
+            for other in letter.depends_on if isinstance(letter, DeadLetter) else ():
+                if other not in ways:
+                    ways[other] = (*ways[name], other)
+                    beyond.append(other)
+        edge = beyond

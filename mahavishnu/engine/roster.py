@@ -1,0 +1,59 @@
+"""Which of the due letters each of several workers takes, so that they do not get in each other's way."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.errors import StoreError
+from mahavishnu.model.ids import PARTITIONS
+from mahavishnu.model.query import Between, Query
+from mahavishnu.stores.base import Collection, get_one, write_one
+from mahavishnu.stores.workers import Worker
+
+log = logging.getLogger(__name__)
+BEAT_SECONDS = 5.0
+LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
+_FORGOTTEN = timedelta(days=1)
+
+
+class Roster:
+    """This worker's place among the live ones. Being wrong costs conflicts, never correctness: every claim is a CAS."""
+
+    def __init__(self, workers: Collection[Worker], name: str, clock: Clock) -> None:
+        self.live: tuple[str, ...] = (name,)
+        self._workers = workers
+        self._me = Worker(name, clock.now(), clock.now())
+        self._clock = clock
+
+    def partitions(self) -> range:
+        """The share of this worker."""
+        place, workers = self.live.index(self._me.name), len(self.live)
+        return range(PARTITIONS * place // workers, PARTITIONS * (place + 1) // workers)
+
+    async def beat(self) -> None:
+        """Say that this worker lives, and see who else does. Never raises a StoreError: the others are as they were."""
+        now = self._clock.now()
+        try:
+            current = await get_one(self._workers, self._me.name)
+            seen = Worker(self._me.name, self._me.started_at, now, current.version if current else None)
+            await write_one(self._workers, seen)
+            since = now - timedelta(seconds=LIVES_SECONDS)
+            page = await self._workers.find(Query((Between("seen_at", at_least=since),)))
+            live = sorted({self._me.name, *(worker.name for worker in page.items)})
+            if tuple(live) != self.live:
+                log.info("%d workers share the letters: %s", len(live), ", ".join(live))
+            self.live = tuple(live)
+            gone = await self._workers.find(Query((Between("seen_at", below=now - _FORGOTTEN),)))
+            await self._workers.remove(gone.items)
+        except StoreError as problem:
+            log.debug("the list of workers is out of reach: %s", problem)
+
+    async def leave(self) -> None:
+        """Say that this worker takes no more letters; the others take over at their next beat."""
+        try:
+            if (current := await get_one(self._workers, self._me.name)) is not None:
+                await self._workers.remove([current])
+        except StoreError as problem:
+            log.debug("the list of workers is out of reach: %s", problem)
