@@ -47,6 +47,8 @@ def instant(value: datetime) -> datetime:
     >>> instant(datetime(2026, 1, 1, 12, 0, 0, 123456, UTC)).microsecond
     123000
     """
+    if value.tzinfo is UTC and not value.microsecond % 1000:  # as nearly all are
+        return value
     if value.tzinfo is None:
         raise InvalidInput(f"{value.isoformat()} has no time zone; give an aware datetime, such as datetime.now(UTC)")
     value = value.astimezone(UTC)
@@ -61,4 +63,6 @@ def instant_text(value: datetime) -> str:
     """
     if value.tzinfo is not UTC:
         value = instant(value)
-    return value.isoformat(timespec="milliseconds")[:-6] + "Z"
+    day, milliseconds = (value.year, value.month, value.day), value.microsecond // 1000
+    # Half of what isoformat and format specifiers take.
+    return "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ" % (*day, value.hour, value.minute, value.second, milliseconds)  # noqa: UP031

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import threading
 import zlib
@@ -17,6 +18,7 @@ MAX_KEY_BYTES = 512  # OpenSearch takes no longer document id
 MAX_TASK_ID_BYTES = 8191
 PARTITIONS = 256
 _HASHED = "sha256:"
+_PLAIN = re.compile(r"[\w.-]{1,200}", re.ASCII)  # what nearly every task id is like: it is the key itself
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -61,6 +63,8 @@ def document_key(task_id: str, namespace: str = DEFAULT_NAMESPACE, queue: str = 
     >>> document_key("wf_1"), document_key("wf_1", namespace="eu"), document_key("a/b/c")
     ('wf_1', 'eu/default/wf_1', 'default/default/a/b/c')
     """
+    if namespace == DEFAULT_NAMESPACE and queue == DEFAULT_QUEUE and _PLAIN.fullmatch(task_id):
+        return task_id
     for name, value in (("namespace", namespace), ("queue", queue)):
         if not value or "/" in value:
             raise InvalidInput(f"{name} {value!r} of task {task_id[:80]!r} must not be empty nor contain '/'")

@@ -112,8 +112,10 @@ def words(*texts: str | None) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for text in dict.fromkeys(filter(None, texts)):  # the first and the last error are often the same
         found |= dict.fromkeys(_WORD.findall(text.lower()))
-    kept = islice(found, MOST_WORDS)
-    return tuple(word if len(word) <= LONGEST_WORD else word[:LONGEST_WORD] for word in kept)
+    kept = tuple(islice(found, MOST_WORDS))
+    if max(map(len, kept), default=0) <= LONGEST_WORD:
+        return kept
+    return tuple(word[:LONGEST_WORD] for word in kept)
 
 
 Many: TypeAlias = "str | Iterable[str]"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +24,8 @@ from mahavishnu.model.letter import (
     Source,
     Tallies,
     Verdict,
+    evolve,
+    remembered,
 )
 from mahavishnu.model.lifecycle import archive, merge, violations
 from mahavishnu.model.payload import Json
@@ -91,6 +95,32 @@ def test_the_searchable_fields_are_those_of_the_document(letter: DeadLetter) -> 
             assert document[field.name] == (list(shown) if isinstance(shown, tuple) else shown)
     assert document.keys() <= LETTERS.by_name.keys()
     assert LETTERS.derived(letter)["partition"] == partition_of(letter.key)
+
+
+@settings(max_examples=20)
+@given(letter=letters, other=letters)
+def test_a_text_that_is_remembered_is_that_of_the_letter(letter: DeadLetter, other: DeadLetter) -> None:
+    """What was written once is not taken for what a changed letter says, whichever field has changed."""
+    read = decoded(document_of(letter))
+    assert (document_of(read), LETTERS.derived(read)) == (document_of(letter), LETTERS.derived(letter))
+    for each in fields(DeadLetter):
+        if each.name != "version":
+            changed = evolve(read, **{each.name: getattr(other, each.name)})
+            fresh = replace(changed)
+            assert document_of(changed) == document_of(fresh)
+            assert LETTERS.derived(changed) == LETTERS.derived(fresh)
+
+
+def test_what_is_remembered_is_no_part_of_the_letter() -> None:
+    """Neither compared nor pickled."""
+    read = decoded(document_of(full))
+    text = LETTERS.document(read)
+    copied = pickle.loads(pickle.dumps(read))
+
+    assert remembered(read) is not None
+    assert remembered(copied) is None
+    assert copied == read == full
+    assert LETTERS.document(copied) == text
 
 
 def test_a_document_has_the_documented_names() -> None:
