@@ -102,7 +102,7 @@ class DLQIntegration:
 
         Inside of a retry nothing is captured: the retry's own letter takes the failure in.
         """
-        self._counts["workflows_failed"] += 1
+        self._counts.update(("workflows_executed", "workflows_failed"))
         if current_attempt.get() is not None:
             return Decided(wanted.task_id, folded=True)
         strategy = self._strategy  # one for all of this, whatever is switched meanwhile
@@ -183,7 +183,6 @@ class DLQIntegration:
         """Run a workflow of the app; the result of one that failed says what became of the failure."""
         if self.app is None:
             raise MahavishnuError("this integration has no app that could run workflows")
-        self._counts["workflows_executed"] += 1
         return await self.app.execute_workflow_parallel(task, adapter_name, repos)
 
     async def get_statistics(self) -> dict[str, Any]:
