@@ -32,8 +32,8 @@ class FallbackStore(OpenClose):
 
     An absent primary costs one time-out, not one per call: from then on it is only tried in the background, after
     `pause_seconds` and then less and less often, up to every `longest_pause_seconds`. A primary that is *misconfigured*
-    is no outage: `open` raises StoreMisconfigured. If that happens later, reads raise it, and new records are kept
-    locally rather than lost.
+    is no outage: `open` raises StoreMisconfigured. If that happens later, to one kind of record, reads of this kind
+    raise it, and new ones are kept locally rather than lost; the other kinds go on.
     """
 
     def __init__(
@@ -124,22 +124,25 @@ class FallbackStore(OpenClose):
             try:
                 await self._open_primary()
                 health = await self.primary.health()
-                if health.status == "down":
+                if health.status == "down" and not await self._any_barred():
                     raise StoreUnavailable(health.detail)
             except StoreError as problem:
                 self.lost_primary(problem)
                 return Drained(stopped=problem)
-            total = Drained()
+            total, lost = Drained(), False
             try:
                 for pair in list(self._pairs.values()):
-                    total += await pair.drain()
+                    drained = await pair.drain()
+                    total += drained
+                    if isinstance(drained.stopped, StoreUnavailable):
+                        self.lost_primary(drained.stopped)
+                        lost = True
+                        break
             except StoreError as problem:
                 log.error("the local store does not answer, what is in it waits: %s", problem)
                 self._away = None  # the primary does, and new records must not suffer
                 return Drained(stopped=problem)
-            if total.stopped is not None:
-                self.lost_primary(total.stopped)
-            elif self._away is not None:
+            if self._away is not None and not lost:
                 log.warning("primary store is back, %d records went home", total.moved)
                 self._away = None
             self._last = total
@@ -153,9 +156,12 @@ class FallbackStore(OpenClose):
         if self._away is not None:
             return Health("degraded", f"primary store away: {self._away}", waiting, oldest)
         health = await self.primary.health()
-        detail = "; ".join(filter(None, [health.detail, *map(str, self._last.refused)]))
-        status = "degraded" if waiting or self._last.refused else health.status
-        return Health(status, detail, waiting, oldest)
+        problems = [*(pair.barred for pair in self._pairs.values() if pair.barred), *self._last.refused]
+        status = "degraded" if waiting or problems else health.status
+        return Health(status, "; ".join(filter(None, [health.detail, *map(str, problems)])), waiting, oldest)
+
+    async def _any_barred(self) -> bool:
+        return any([await pair.is_barred() for pair in list(self._pairs.values())])
 
     async def _waiting(self) -> tuple[int, datetime | None]:
         count, oldest = 0, list[datetime]()
@@ -177,7 +183,7 @@ class FallbackStore(OpenClose):
         pause = self._pause
         while True:
             try:
-                if self._away is not None or not all(pair.drained for pair in self._pairs.values()):
+                if self._away is not None or not all(p.drained and not p.barred for p in self._pairs.values()):
                     await self.drain()
                 for pair in self._pairs.values():
                     await pair.look_for_strangers()
@@ -185,7 +191,8 @@ class FallbackStore(OpenClose):
                 log.warning("local store does not answer: %s", problem)
             except Exception:
                 log.exception("the watch over the primary store stumbled and goes on")
-            pause = min(pause * 1.5, self._longest_pause) if self._away else self._pause
+            lost = self._away or any(pair.barred for pair in self._pairs.values())
+            pause = min(pause * 1.5, self._longest_pause) if lost else self._pause
             await self._clock.sleep(pause)
 
     def __repr__(self) -> str:

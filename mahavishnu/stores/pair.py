@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import islice
@@ -18,6 +19,7 @@ from mahavishnu.stores.held import Held, held_kind
 from mahavishnu.stores.order import Order
 from mahavishnu.stores.schema import Kind, T
 
+log = logging.getLogger(__name__)
 R = TypeVar("R")
 _LOCAL = -1  # begins the version of a record that lives locally; no store's own version is negative
 
@@ -40,6 +42,7 @@ class PairCollection(Generic[T]):
     def __init__(self, pair: Pair, kind: Kind[T]) -> None:
         self.kind = kind
         self.drained = False  # nothing is kept locally, as far as this process knows
+        self.barred: StoreMisconfigured | None = None  # why the primary store does not let us have this kind
         self._kept = 0
         self._pair = pair
         self._home: Collection[T] = pair.primary.collection(kind)
@@ -109,10 +112,28 @@ class PairCollection(Generic[T]):
 
     async def drain(self) -> Drained:
         """Move what is kept locally home."""
+        try:
+            if self.barred is not None and await self.is_barred():
+                return Drained(stopped=self.barred)
+        except StoreUnavailable as problem:
+            return Drained(stopped=problem)
         kept = self._kept
         result = await drain(self.kind, self._pair.primary, self._pair.local)
         self.drained = result.waiting == 0 and kept == self._kept
+        if isinstance(result.stopped, StoreMisconfigured):
+            self._lost(result.stopped)
+        else:
+            self.barred = None
         return result
+
+    async def is_barred(self) -> bool:
+        """Ask the primary store whether we may have this kind. Raises StoreUnavailable."""
+        try:
+            await self._home.find(Query(limit=1))
+        except StoreMisconfigured as problem:
+            self._lost(problem)
+            return True
+        return False
 
     async def look_for_strangers(self) -> None:
         """Another process may keep records in the same local store: notice them."""
@@ -167,7 +188,7 @@ class PairCollection(Generic[T]):
             return [problem] * len(keys)
 
     async def _create_free(self, records: Sequence[T]) -> list[Result[T]]:
-        if (away := self._pair.away) is not None:
+        if (away := self._away) is not None:
             # Whatever became of the request that found this out, these have not been sent.
             return await self._keep(records, [StoreUnavailable(str(away))] * len(records))
         lost: StoreError | None = None
@@ -180,7 +201,7 @@ class PairCollection(Generic[T]):
             return results
         problems = [result for result in results if isinstance(result, StoreError) and _means_away(result)]
         if lost is not None:
-            self._pair.lost_primary(lost)
+            self._lost(lost)
         for index, result in zip(kept, await self._keep([records[i] for i in kept], problems), strict=True):
             results[index] = result
         return results
@@ -220,18 +241,31 @@ class PairCollection(Generic[T]):
 
     async def _ask(self, request: Callable[[], Awaitable[R]]) -> R:
         """Ask the primary store, unless it is known to be away; notice if it is."""
-        if (away := self._pair.away) is not None:
+        if (away := self._away) is not None:
             if isinstance(away, StoreMisconfigured):
                 raise StoreMisconfigured(str(away))
             raise StoreUnavailable(f"the primary store is away, what is in it waits there: {away}")
         try:
             return await request()
         except (StoreUnavailable, StoreMisconfigured) as problem:
-            self._pair.lost_primary(problem)
+            self._lost(problem)
             raise
 
+    @property
+    def _away(self) -> StoreError | None:
+        return self._pair.away or self.barred
+
+    def _lost(self, problem: StoreError) -> None:
+        """An outage is one for all kinds. What is forbidden or does not fit is so for this kind alone."""
+        if not isinstance(problem, StoreMisconfigured):
+            self._pair.lost_primary(problem)
+            return
+        if self.barred is None:
+            log.error("primary store refuses %s, new ones are kept locally: %s", self.kind.name, problem)
+        self.barred = problem
+
     def _has_local(self) -> bool:
-        return not self.drained or self._pair.away is not None
+        return not self.drained or self._away is not None
 
     def _joined(
         self,

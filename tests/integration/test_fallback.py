@@ -366,6 +366,58 @@ async def test_a_primary_that_becomes_misconfigured_loses_nothing_and_hides_noth
     assert set(await two.at_home()) == {"old", "new"}
 
 
+async def test_one_kind_that_is_forbidden_does_not_keep_the_others_from_the_primary(two: Two) -> None:
+    history = two.store.collection(HISTORY)
+    two.primary.faults.misconfigured("write", "find", "get", "tally", "health", kind=HISTORY)
+    two.primary.faults.misconfigured("health")  # such a user may not see the state of the whole either
+    former = FormerLetter.of(make_letter(task_id="a"))
+    assert await write_one(history, former) is not None  # kept rather than lost
+    for _ in range(2):
+        assert await write_one(two.letters, make_letter(task_id=f"a{_}")) is not None
+        assert (await two.letters.find(letters())).degraded is None
+        with pytest.raises(StoreMisconfigured):
+            await history.find(Query())
+        with pytest.raises(StoreMisconfigured):
+            await history.get(["no such"])
+        health = await two.store.health()
+        assert (health.status, health.waiting) == ("degraded", 1)
+        assert "wrong password" in health.detail
+        assert (await two.store.drain()).moved == 0
+        assert two.store.away is None
+    assert set(await two.at_home()) == {"a0", "a1"}
+    assert await two.kept() == {}
+    two.primary.faults.clear()
+    assert (await two.store.drain()).moved == 1
+    assert [each.key for each in (await history.find(Query())).items] == [former.key]
+
+
+async def test_an_outage_is_one_for_all_kinds(two: Two) -> None:
+    history = two.store.collection(HISTORY)
+    two.primary.faults.misconfigured("write", "find", kind=HISTORY)
+    with pytest.raises(StoreMisconfigured):
+        await history.find(Query())
+    two.primary.faults.unavailable()
+    await write_one(two.letters, make_letter(task_id="a"))
+    before = two.primary.faults.calls.total()
+    assert (await history.find(Query())).degraded
+    assert (await two.letters.find(letters())).degraded
+    assert two.primary.faults.calls.total() == before
+    assert isinstance((await two.store.drain()).stopped, StoreUnavailable)
+    two.primary.faults.clear()
+    assert (await two.store.drain()).moved == 1
+    assert (await history.find(Query())).degraded is None
+
+
+async def test_what_is_only_read_is_read_again_once_that_is_permitted(two: Two) -> None:
+    two.primary.faults.misconfigured("find", kind=LETTERS)
+    with pytest.raises(StoreMisconfigured):
+        await two.letters.find(letters())
+    two.primary.faults.clear()
+    two.clock.advance(10)
+    await two.clock.sleeping()
+    assert (await two.letters.find(letters())).degraded is None
+
+
 async def test_it_opens_without_its_primary(two: Two) -> None:
     clock, primary = ManualClock(), FaultyStore(MemoryStore())
     primary.faults.unavailable()
