@@ -25,6 +25,15 @@ _FILE = re.compile(
 )
 # A quoted single word is data, unless it is the value of a key in something printed as a mapping.
 _QUOTED = re.compile(r"(?<![\w'\"])(?<!['\"]: )(?<!['\"]:)(['\"`])(?!https?:)([^\s'\"`]{1,80})\1(?![\w'\"]|\s?:)")
+# So is what stands in the place of a name: 'message "permission denied" is too long', "field network_timeout".
+_TITLED = re.compile(
+    r"(?<![\w'\"])(['\"`])[^'\"`\n]{1,80}\1"
+    r"(?= (?:is|was|are|has|does|do|did|not|already|must|should|could|cannot|contains?|exceeds) )"
+)
+_AFTER_NOUN = any_of("""
+    field|parameter|param|argument|option|key|column|setting|variable|test|step|module|function|table|named|called|
+    attribute|class|plugin|property|index|queue|topic|task|workflow|job|label|flag""")
+_NAMED_THING = re.compile(rf"\b({_AFTER_NOUN}) (?=\w*[_.-])[A-Za-z][\w.-]*\w", re.IGNORECASE)
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
 _APOSTROPHE = re.compile(r"[\u2018\u2019\u02bc]")
 _CANNOT = re.compile(r"\b(?:can't|can not|cant)\b")
@@ -38,9 +47,11 @@ _IS_FALSE = r" ?[\"']? ?[:=] ?[\"']?(?:false|0|no\b)"
 _WELL = re.compile(
     rf"\b(?<!un)(?:success(?!{_IS_FALSE})|successful(?!ly)|ok\b(?!ay|{_IS_FALSE})|"
     r"passed(?! to| in| as| by| the| an?| \w+ arg)|resolved(?! to| name| address)|"
-    r"(?:0|no|zero|without(?: any)?) (?:\w+ )?(?:errors?|failures?|problems?|issues?|warnings?|incidents?|timeouts?)"
+    r"(?:(?<![.\d])0|no|zero|without(?: any)?) (?:\w+ )?(?:errors?|failures?|problems?|issues?|warnings?|"
+    r"incidents?|timeouts?)"
     r"(?! (?:message|code|details|information|description|handler|was|text))|(?:is|are|looks?) (?:fine|good|valid)\b|"
-    r"successfully|succeeded|okay|recovered|fixed|restored|reconnected|re established|established|granted|healthy|"
+    r"successfully|succeeded|okay|recovered|fixed(?! (?:max|min|size|length|width|number|limit|rate|point|amount|"
+    r"set|ip|header|schema))|restored|reconnected|re established|established|granted|healthy|"
     r"healed|as expected|all good|no longer|back online|is back|up and running|worked|cleared|all right|"
     r"in good order)"
 )
@@ -115,7 +126,9 @@ def tidied(text: str) -> str:
     if not text.isascii():
         text = _APOSTROPHE.sub("'", text)
     if ("'" in text or '"' in text or "`" in text) and not _QUOTED.fullmatch(text.strip()):
-        text = _QUOTED.sub(r"\1~\1", text)
+        text = _TITLED.sub(r"\1~\1", _QUOTED.sub(r"\1~\1", text))
+    if "_" in text:
+        text = _NAMED_THING.sub(r"\1 ~", text)
     text = _HUMPS.sub(" ", text).lower()
     if "can" in text:
         text = _CANNOT.sub("cannot", text)

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from mahavishnu.classify import known
 from mahavishnu.classify.clauses import any_of, clauses, is_taken_back, tidied
 from mahavishnu.classify.known import N, P, R, T, V
+from mahavishnu.classify.names import of_name
 from mahavishnu.classify.signs import Finding
 
 _REASONS = any_of("""
-    bad request|unauthori[sz]ed|payment required|forbidden|not found|method not allowed|not acceptable|
+    bad request|unauthori[sz]ed|payment required|forbidden|method not allowed|not acceptable|
     proxy authentication required|request time ?out|conflict|gone|length required|precondition failed|
     (?:request entity|payload|content|uri|request uri|request header fields) too (?:large|long)|
     unsupported media type|range not satisfiable|expectation failed|unprocessable(?: entity| content)?|locked|
@@ -44,6 +45,8 @@ _HTTP = tuple(
         rf"\b{_NAMED}(?: (?:of|an?|code|status|with|was|is|http|error|response|unexpected|from server))*[\"']?"
         rf"[ :=(\[#\"']+{_STATUS}(?=$|[\s.,;:)\]}}\"'>!/-])(?! (?!{_MAY_FOLLOW}\b)[a-z]+\b)",
         rf"\b([45]\d\d)(?: (?:client|server|http))?(?: error| status| response)?[\s:,()\"'-]*{_REASONS}\b",
+        r"^([45]\d\d) (?:from|reported by|returned by|received from)\b",
+        r"\b(404)[\s:,()\"'-]*not found\b",
         r"^[(\[]?([45]\d\d)[)\]]?(?:$| ?[:|]\s| - |, )",
         r"\[(?:http )?([45]\d\d)\]",
     )
@@ -59,6 +62,19 @@ _GRPC = re.compile(
     r"\bstatus ?code[.=: ]+([a-z][a-z ]+)|\bcode ?= ?([a-z][a-z ]+?) (?:desc|details)\b|"
     r"\bstatus ?= ?status ?code\.([a-z ]+)"
 )
+# A code that a service has put a name to: in AWS's sentence, or as the value of a key. Names are taken before tidying.
+_SERVICE = re.compile(r"\b(?:an error occurred|error from server) \((\w+)\)", re.IGNORECASE)
+_CODE = re.compile(
+    r"(?<![\w.-])[\"']?(?:(?i:err(?:or)?[_ ]?)?(?:code|Code|CODE)|errcode)[\"']?\s*[:=]\s*[\"']?"
+    r"([A-Za-z_][A-Za-z]*[A-Za-z_.-]*[A-Za-z])(?=[\"',;)}\]\s]|$)"
+)
+_VAGUE = frozenset({"unknown", "none", "null", "missing", "error", "internal"})
+_LDAP = re.compile(r"\bldap\b.{0,40}?\b(?:error code|result|err) ?[=:]? ?(\d{1,2})\b")
+_MYSQL = re.compile(r"\berror (\d{4}) \([0-9a-z]{5}\)|^\((\d{4}), [\"']")
+_ORACLE = re.compile(r"\bora (\d{5})\b")
+_SEARCH = re.compile(r"\b[a-z_]+_exception\b")
+# At the beginning, as amqp and many protocols do it, and the class names of other languages.
+_SHOUTED = re.compile(r"^\W*([A-Z][A-Z\d]*(?:_[A-Z\d]+)+)\b|\b((?:[A-Z][a-z0-9]*){2,}(?:Exception|Error|Fault))\b")
 _GRPC_NAMES = {name.replace("_", " ").lower(): name for name in known.GRPC}
 
 
@@ -68,12 +84,18 @@ def of_codes(clause: str) -> Finding | None:
     if "err" in clause or "sql" in clause or "code" in clause:
         if (number := _first(_ERRNO, clause)) is not None and int(number) in known.ERRNO:
             return Finding(known.ERRNO[int(number)], f"text: {known.errno_name(int(number))}")
+        if "ldap" in clause and (number := _first(_LDAP, clause)) is not None and int(number) in known.LDAP:
+            return Finding(known.LDAP[int(number)], f"text: LDAP result {number}")
         if (number := _first(_WINDOWS, clause)) is not None and int(number) in known.WINDOWS:
             return Finding(known.WINDOWS[int(number)], f"text: Windows error {number}")
         if (state := _first(_SQL_STATE, clause)) is not None and (sql := known.of_sql_state(state.upper())) is not None:
             return Finding(sql, f"text: SQLSTATE {state.upper()}")
         if (name := _GRPC_NAMES.get((_first(_GRPC, clause) or "").strip())) is not None:
             return Finding(known.GRPC[name], f"text: gRPC status {name}")
+    if "ora " in clause and (number := _first(_ORACLE, clause)) is not None and int(number) in known.ORACLE:
+        return Finding(known.ORACLE[int(number)], f"text: ORA-{number}")
+    if (number := _first(_MYSQL, clause)) is not None and int(number) in known.MYSQL:
+        return Finding(known.MYSQL[int(number)], f"text: MySQL error {number}")
     if not _MAY_BE_STATUS.search(clause):
         return None
     if (code := _first(_MAIL, clause)) is not None and (mail := _of_mail(code)) is not None:
@@ -81,6 +103,41 @@ def of_codes(clause: str) -> Finding | None:
     for status in _statuses(clause):
         if (category := known.of_http(status)) is not None:
             return Finding(V if status == 409 and "exist" in clause else category, f"text: HTTP {status}")
+    return None
+
+
+def of_named_code(text: str) -> Finding | None:
+    """What the name of a code says, in a text as it came.
+
+    >>> of_named_code("An error occurred (ExpiredToken) when calling the ListBuckets operation: …").reason
+    "text: error code 'ExpiredToken'"
+    """
+    if "_exception" in text:
+        for match in _SEARCH.finditer(text):
+            if (category := known.SEARCH.get(match[0])) is not None:
+                return Finding(category, f"text: {match[0]}")
+    if "ode" not in text and "ODE" not in text and "rror occurred (" not in text and "rror from server (" not in text:
+        return None
+    for pattern in (_SERVICE, _CODE):
+        for match in pattern.finditer(text):
+            name = match[1]
+            if name.lower() in _VAGUE or (name.islower() and "_" not in name):
+                continue  # a word of a sentence, or nothing that a service would call a failure
+            if (category := of_name(name[:80])) is not None:
+                return Finding(category, f"text: error code {name[:80]!r}")
+    return None
+
+
+def of_shouted_name(text: str) -> Finding | None:
+    """What a name says that is neither a word of English nor in the place of a code, where nothing else is known.
+
+    >>> of_shouted_name("RESOURCE_LOCKED - cannot obtain exclusive use of the queue").reason
+    "text: 'RESOURCE_LOCKED'"
+    """
+    for match in _SHOUTED.finditer(text):
+        name = match[1] or match[2]
+        if (category := of_name(name[:80])) is not None:
+            return Finding(category, f"text: {name[:80]!r}")
     return None
 
 
@@ -104,11 +161,11 @@ def _of_mail(code: str) -> known.ErrorCategory | None:
     subject = code[2:]
     if code.startswith("5.7") or subject == "7.8":
         return P
-    if subject in ("2.2", "3.1", "3.4"):
+    if subject in ("2.2", "3.1"):
         return R
     if code.startswith("4"):
         return N if subject.startswith("4") else T
-    return V if subject[0] in "156" else None
+    return V if subject[0] in "1356" else None
 
 
 def _first(pattern: re.Pattern[str], clause: str) -> str | None:

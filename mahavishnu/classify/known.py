@@ -252,6 +252,28 @@ SMTP: Mapping[int, ErrorCategory] = _codes(
     permission="530 534 535 538 550 551 553 554",
     validation="500 501 502 503 504 555",
 )
+LDAP: Mapping[int, ErrorCategory] = _codes(
+    transient="51 52 54 80",
+    network="3 81 85 91",
+    resource="4 11",
+    permission="7 8 13 48 49 50",
+    validation="2 16 17 18 19 20 21 34 53 64 65 66 67 68 69 71",
+    permanent="12 32 33 36 92",
+)
+ORACLE: Mapping[int, ErrorCategory] = _codes(
+    network="""
+        1012 1089 2396 3113 3114 3135 3136 12154 12170 12203 12224 12500 12505 12514 12535 12537 12541 12545 12547
+        12560 12571 25408""",
+    transient="""
+        51 54 60 1033 1034 1090 1109 1154 1555 4020 4021 4068 8177 12516 12518 12519 12520 12526 12528 14403 25402
+        30006""",
+    resource="18 19 20 257 1536 1628 1631 1650 1651 1652 1653 1654 1655 1658 1691 4030 4031 19502 19809 27072 30036",
+    permission="1005 1017 1031 1045 1990 1995 28000 28001 28002 28003 28009",
+    validation="""
+        1 900 904 911 913 917 923 932 933 936 942 947 1400 1407 1438 1722 1830 1839 1840 1841 1843 1847 1858 1861
+        2290 2291 2292 12899""",
+    permanent="4043 6550 1403",
+)
 # By its type, because the status alone misleads: "too many shards" comes as a 400, a full disk as a 403 or a 429.
 SEARCH: Mapping[str, ErrorCategory] = _table(
     transient="""

@@ -35,6 +35,8 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"signature verification|disallowed|not permitted|(?<!method )not allowed|privilege|access violation|"
         r"account (disabled|suspended|locked)|bad credentials",
     ),
+    (T, r"lock (wait )?(timeout|timed out|conflict)"),
+    (V, r"(parameter|param|field|argument|property|column|header|value)s? (missing|required|invalid|unknown|empty)"),
     (
         N,
         r"server not found|query cancell?ed|time limit|handshake|timeout|timeouts|timed out|time out|"
@@ -46,17 +48,19 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"requests? limit|slow ?down|throughput exceeded|"
         r"(service|server|host|broker|leader|node|replica|temporarily|shard|shards|system) (unavailable|busy|"
         r"not available|overloaded)|temporarily unavailable|unavailable|overloaded|overload|temporary|transient|"
-        r"retryable|retriable|try again|retry later|deadlock(ed)?|lock (wait|conflict|not available|held)|locked|"
+        r"retryable|retriable|try again|retry later|deadlock(ed)?|lock|locks|lock (wait|conflict|not available|"
+        r"held)|locked|"
         r"database locked|serialization (conflict|anomaly)|internal (server |service )?(error|failure|exception)|"
         r"server (error|failure|exception)|bad gateway|circuit (breaker |is )?open|circuit breaker|open circuit|"
-        r"not (the )?(leader|primary|master)|no leader|maintenance|concurrent (modification|update)|"
+        r"not (the )?(leader|primary|master)|not enough replicas|rebalanc(e|ed|ing)( in progress)?|no leader|"
+        r"maintenance|concurrent (modification|update)|"
         r"write conflict|version conflict|(optimistic|stale) (lock\w*|data|object|state)|(?<!merge )conflict|busy|"
         r"backend|not ready|starting up|shutting down|shutdown|aborted|cancell?ed",
     ),
     (
         R,
         r"out of (memory|disk|space|resources?|capacity)|memory|oom|disk|quota|no space|storage (full|limit\w*)|"
-        r"(resource|pool|connections?|capacity|storage) (exhausted|full|limit)|resource limit|"
+        r"(resource|pool|connections?|capacity|storage|alloc|allocation) (exhausted|full|limit|failed)|resource limit|"
         r"insufficient (resources?|capacity|storage|memory|space|instance capacity|disk)|"
         r"too many (connections|open files|clients|files)|limit (exceeded|reached)|exceeded (limit|capacity)|"
         r"capacity|queue full|exhausted|full",
@@ -78,7 +82,8 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         N,
         r"ssl|tls|certificate|handshake|dns|resolver|name resolution|network|socket|connection|connect|connecting|"
         r"disconnected|disconnect|unreachable|proxy|gateway|broken pipe|peer|no (brokers|hosts|servers|route)|"
-        r"host not found|unknown host|transport|protocol|end ?point|hang up|stream (reset|closed|lost)|"
+        r"host not found|unknown host|(brokers?|servers?|hosts?|nodes?|endpoints?) (down|offline|lost)|transport|"
+        r"protocol|end ?point|hang up|stream (reset|closed|lost)|"
         r"remote (closed|disconnected)",
     ),
     (
@@ -104,6 +109,7 @@ _WHOLE: dict[str, ErrorCategory | None] = {
     "response": None,
     "api": None,
     "type": V,
+    "invalid operation": None,
     "value": V,
     "usage": V,
     "key": V,

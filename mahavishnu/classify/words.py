@@ -6,8 +6,9 @@ import re
 from functools import lru_cache
 from operator import attrgetter
 
+from mahavishnu.classify.causes import middle_cut
 from mahavishnu.classify.clauses import clauses, is_taken_back, tidied
-from mahavishnu.classify.codes import of_codes
+from mahavishnu.classify.codes import of_codes, of_named_code, of_shouted_name
 from mahavishnu.classify.grammar import WORD, Phrase, by_word
 from mahavishnu.classify.known import P, R, T
 from mahavishnu.classify.signs import Finding
@@ -24,6 +25,9 @@ def of_text(text: str, *, with_codes: bool = True) -> Finding | None:
 
 
 def _read(text: str, with_codes: bool) -> Finding | None:
+    text = middle_cut(text)
+    if with_codes and (named := of_named_code(text)) is not None:
+        return excused(named, text) if may_be_excused(named) else named
     best: Phrase | None = None
     finding: Finding | None = None
     for clause in clauses(tidied(text)):
@@ -35,6 +39,8 @@ def _read(text: str, with_codes: bool) -> Finding | None:
             if (words := _asserted(phrase.pattern, clause)) is not None:
                 best, finding = phrase, Finding(phrase.category, f"text: {words[:80]!r}")
                 break
+    if with_codes and (best is None or best.order[0] >= 5):
+        return of_shouted_name(text) or finding
     return finding
 
 

@@ -14,7 +14,8 @@ One phrase per line; a line that ends with a bar goes on in the next. Words are 
 
 They are looked for in tidied text (`mahavishnu.classify.words.tidied`): lower case, no `_` or `-`, "couldn't" spelled
 "could not", paths and quoted words taken out. The rank says how much a phrase is worth: 2 names the cause, 3 a symptom,
-4 is a last guess. The lowest rank in a text counts, and of equal ones the category that comes first in `PRECEDENCE`.
+4 is a guess, 5 the last one: a matter and a word of failure in the same clause. The lowest rank in a text counts, and
+of equal ones the category that comes first in `PRECEDENCE`.
 """
 
 from __future__ import annotations
@@ -45,13 +46,17 @@ SETS: dict[str, str] = {
     "record|row|number|array|list|line|path|token|content|image|json|xml|yaml|csv|sql|amount|format|operand|"
     "version|schema|method|operation|extension|encoding|length|size|password|filename|username|prompt|"
     "description|identifier|character|characters|attachment|upload|entity|uri|range|currency|code|statement|"
-    "expression|configuration|spec|manifest|template|response",
+    "expression|configuration|spec|template|response",
     "closed": "closed|dropped|terminated|ended|severed|cut|broken|reset|interrupted|lost|aborted|hung_up|shut_down|"
     "shutdown|killed|disconnected",
     "secret": "credential|credentials|api_key|apikey|access_key|secret_key|client_secret|secret|passphrase|username|"
     "bearer_token|auth_token|access_token|refresh_token|api_token|id_token|security_token|session_token|"
     "authentication_token|csrf_token|license_key|subscription_key|ssh_key|signature|grant|login|user_name|"
     "access_key_id|oauth_token|private_key|jwt|client_token|personal_access_token",
+    "bad": "failed|failure|error_in|error_while|error_from|error_on|errors_in|cannot|could_not|unable|refused|lost|"
+    "closed|broken|not|unavailable|"
+    "aborted|rejected|fails|failing|problem_with|trouble_with|without|denied|expired|exceeded|reached|missing|terminating|killed|"
+    "must|refusing|interrupted|bad|wrong|invalid",
     "state": "invalid|incorrect|wrong|bad|expired|missing|revoked|rejected|unknown|unrecognized|not_valid|"
     "no_longer_valid|denied|disabled|required|not_accepted|not_found|mismatch|inactive|not_provided|"
     "does_not_match|do_not_match|malformed|blocked|unauthorized|mandatory|needed|refused",

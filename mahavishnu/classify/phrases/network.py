@@ -4,6 +4,7 @@ from __future__ import annotations
 
 PHRASES: dict[int, str] = {
     1: """
+    remote error: tls
     temporary failure in name resolution
     """,
     2: """
@@ -67,9 +68,8 @@ PHRASES: dict[int, str] = {
         timed_out|hang|hangup|unreachable|lost|broken|reset|down|disconnected|not_open|banner
     opening|open|reading|writing|read|write .. socket
     %fail be? resolve|resolved|resolving|look_up|lookup|translate|find_address|find_host .... host|hostname|name|
-        address|domain|dns|proxy|url|ip|server|endpoint|api|$
-    could_not|cannot|failed_to|unable_to resolve !conflict|conflicts|dependency|dependencies|reference|references|
-        symbol|module|import|issue|type|variable
+        address|domain|dns|proxy|url|ip|server|endpoint|api
+    %fail be? resolve|resolved|resolving $
     host|hostname|name|domain|address .. could_not|cannot be? resolve|resolved|found
     name or service not known
     name resolution
@@ -121,6 +121,11 @@ PHRASES: dict[int, str] = {
     verify|validate|trust|verifying|validating %the? .. certificate|certificates|cert|issuer
     invalid|expired|bad|untrusted|unknown|wrong|self_signed ssl|tls|server|peer|client|signed? certificate|cert|ca
     self signed certificate
+    no alternative certificate
+    unsupported|unknown|wrong|old tls|ssl .. version|protocol|cipher
+    %fail return .. response
+    no .. set? members|member|replica match|available|reachable
+    certificate|cert .... matches|match target|host|hostname|name
     local issuer certificate
     x509: ..
     handshake %be* failed|failure|error|timeout|timed_out|alert|not_completed|terminated|exception|status|aborted
@@ -141,6 +146,9 @@ PHRASES: dict[int, str] = {
     server misbehaving
     lookup .. on ~|127|10|192
     %out .. brokers|endpoints|servers|hosts|replicas
+    no .. servers|brokers|hosts|nodes|endpoints|peers found|known|left
+    brokers|servers|nodes|hosts|endpoints|peers|replicas|services|links %be* down|unreachable|not_reachable|offline|
+        dead
     certificate|cert|peer|server cannot|could_not be authenticated|verified|validated|trusted
     goaway received
     lookup failed|timed_out|error
@@ -181,6 +189,11 @@ PHRASES: dict[int, str] = {
     %fail bind
     """,
     3: """
+    execution|running|run|processing|wall|response|elapsed time of? .... exceeded|exceeds|expired
+    none of .... nodes|hosts|servers|brokers|endpoints|replicas %be* available|reachable|responding|up|alive
+    lost|losing|loss_of|no communication with|to|between
+    http response|request|traffic to|on https client|server|port
+    terminating|closing|dropping|resetting %the? connection|session|channel|stream
     %server|connection|connect|read|write|request|response|socket|operation|query|statement|network|idle|session|
         command|execution|task|job|call|http|transaction|handshake|receive|send|login|lookup|navigation|script|lambda|
         process|step|build|heartbeat|rpc|tcp|dns|proxy|client|pool|acquire|visibility|workflow|poll|consumer|fetch|
@@ -207,7 +220,19 @@ PHRASES: dict[int, str] = {
     did not return|arrive|come_back in_time|within
     """,
     4: """
+    could_not|cannot|failed_to|unable_to resolve !action|column|columns|task|step|conflict|conflicts|dependency|
+        dependencies|reference|references|
+        symbol|module|import|issue|type|variable
     ^ .. timeout|time_out|timeouts $
     ^ .. connection|network|socket|ssl|tls|dns|http error|errors|problem|problems|issue|issues|failure
+    """,
+    5: """
+    %bad ........ connection|connections|network|socket|dns|tls|ssl|handshake|listener|hostname|proxy|protocol|
+        transport|certificate|
+        broker|brokers|peer|tunnel|connect|connecting|reachable|internet|remote_host|packet|packets|bandwidth
+    connection|connections|network|socket|dns|tls|ssl|handshake|listener|hostname|proxy|protocol|transport|
+        certificate|
+        broker|brokers|peer|tunnel|connect|connecting|reachable|internet|remote_host|packet|packets|
+        bandwidth ........ %bad
     """,
 }

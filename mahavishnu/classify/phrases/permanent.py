@@ -5,6 +5,18 @@ from __future__ import annotations
 PHRASES: dict[int, str] = {
     1: """
     index out of range|bounds
+    # bugs of a program
+    null|nil pointer|reference
+    object reference not set
+    properties|property of undefined|null
+    call to undefined|a_member|a_null
+    segmentation fault
+    panicked at
+    secret|configmap|config_map|volume .. not_found
+    """,
+    2: """
+    no .. named|called ..
+    manifest|image|tag|revision|branch|commit|package|release|artifact|blob|layer .. %be* not_found|unknown|gone
     """,
     3: """
     not be? found !guilty
@@ -13,6 +25,7 @@ PHRASES: dict[int, str] = {
     no .. .. found
     does_not|do_not|did_not|no_longer|not|never exist|exists
     no such
+    not match any
     stack overflow
     not yet? implemented
     unimplemented

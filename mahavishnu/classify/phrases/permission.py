@@ -25,10 +25,10 @@ PHRASES: dict[int, str] = {
     authentication|login|auth failures|attempts_failed !per
     access .... disabled|turned_off|switched_off|suspended
     must|need|needs|has|have to? be .. admin|administrator|owner|root|superuser|logged_in|signed_in|member|
-        authenticated|authorized !of_the_month
+        authenticated|authorized|verified|activated|approved !of_the_month
     cannot|may_not|can_only create|list|get|delete|update|patch|watch resource|pods|secrets|namespaces|deployments|
         services
-    not entitled|a_member_of|whitelisted|allowlisted
+    not subscribed|enrolled|entitled|a_member_of|whitelisted|allowlisted
     restricted|limited to admins|administrators|members|owners|staff
     admin|admins|administrators|owner|staff|members only !talk|parking
     consent|login|sign_in|mfa|2fa required
@@ -47,6 +47,9 @@ PHRASES: dict[int, str] = {
     missing|invalid|bad|no|failed|wrong authentication|authorization|auth|authn
     requires|need|needs|require|must authentication|authenticate|be_authenticated|be_logged_in|be_signed_in
     noauth|wrongpass|noperm
+    without any|a|the|valid|proper? password|credentials|authentication|authorization|token|login
+    could_not|cannot|unable_to|failed_to read|get|prompt_for username|password
+    possible|detected|suspected csrf|xsrf|forgery
     need to be authenticated|logged_in|signed_in
     ^ forbidden $
     forbidden by|for|to|error|access|request|operation|from|exception|resource|url|because|:
@@ -61,7 +64,7 @@ PHRASES: dict[int, str] = {
         unsuccessful|refused
     failed|invalid|bad|incorrect login|logon|sign_in
     not logged in
-    please|must|to log|sign in again|first|to|$
+    please|must|to|need_to|have_to|has_to log|sign in again|first|to|before|$
     password|passphrase .... %be* %state
     invalid|incorrect|wrong|bad|expired|missing|no username|user_name|user|login|email or|and|/? password
     invalid|incorrect|wrong|bad|expired|missing|no password|passphrase|passcode|pin !policy
@@ -81,6 +84,11 @@ PHRASES: dict[int, str] = {
         in_expression|'|"|<|{|in_response
     token|jwt|session|cookie included_in_the_request|used|provided|supplied|has? %be* expired|revoked|not_valid|
         no_longer_valid|invalid|blacklisted|rejected|missing|required|inactive|unauthorized
+    request|url|link|presigned_url|session|login|signature .. %be* expired
+    not on|in %the? .. allow|allowed|access|white|guest list
+    allowlist|whitelist|allow_list|white_list %be* denied|rejected|blocked|does_not
+    has|have|had|with no role|roles|rights|entitlement|entitlements|grant|grants
+    bad token $
     csrf|xsrf token|verification|cookie|check? failed|missing|invalid|mismatch
     grant %be* expired|revoked|invalid
     invalid grant|client|client_secret|client_token_id
@@ -100,6 +108,7 @@ PHRASES: dict[int, str] = {
     by|violates|against|per .. policy|acl|rbac|firewall|administrator
     blocked|denied|rejected|refused|disallowed|prohibited by .. policy|acl|firewall|administrator|rule|rules|
         security|organization|admin
+    policy|policies .. denied|denies|forbids|forbidden|prohibits|blocks|blocked|disallows|violation|rejected !cache
     no? pg hba
     no pg hba
     row level security
@@ -118,8 +127,20 @@ PHRASES: dict[int, str] = {
     payment|billing %be* required|disabled|not_enabled|inactive
     eacces|eperm|erofs
     """,
+    3: """
+    revoked !on
+    """,
     4: """
+    forbidden $
+    ^ authenticate $
     ^ permission|unauthorized|unauthorised|forbidden|access error? $
     unauthorized|unauthorised $
+    """,
+    5: """
+    %bad ........ permission|permissions|authorization|authentication|credential|credentials|login|privilege|
+        privileges|protected|
+        sign_in|log_in|two_factor|access|forbidden|unauthorized|password|scope|scopes
+    permission|permissions|authorization|authentication|credential|credentials|login|privilege|privileges|protected|
+        sign_in|log_in|two_factor|access|forbidden|unauthorized|password|scope|scopes ........ %bad
     """,
 }

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 PHRASES: dict[int, str] = {
     1: """
-    fork: resource temporarily unavailable
+    fork: .. resource temporarily unavailable
     cannot fork
+    misconf redis is configured to save
     """,
     2: """
     !not %out .... memory !of|leak|leaks|lane
     %out memory|ram|swap|heap|vram
     %fail .. allocate|allocating|alloc|reallocate|allocation
-    allocation|malloc|mmap|calloc .... failed|failure|error
+    allocation|alloc|malloc|mmap|calloc .... failed|fail|failure|error
     array|buffer|tensor memory? too? large to allocate
     memory|heap|swap|ram limit|limits|quota|budget|usage|cap|size? .... exceeded|exceeds|reached|hit|exhausted|
         exceeding
@@ -69,12 +70,12 @@ PHRASES: dict[int, str] = {
     max|maximum number_of? .. connections|clients|sessions|processes|files|instances|shards|pods|jobs|containers|
         workers|nodes|users|functions|vms|streams|subscriptions|replicas|volumes|snapshots|threads|tasks|runs|
         executions|projects %be* %over
-    max|maximum connections|clients|sessions !per
     connection|client|session limit %be* %over
     remaining connection slots
     connection|connections slots|slot %be* reserved|exhausted|in_use
     no more|free|available? connections|connection|slots|workers|threads|executors|permits|ports available|left|
         in_the_pool|in_pool|free|$
+    waiting|obtaining|acquiring|getting|prior_to|from|for .... from the? .. pool
     pool %be* exhausted|depleted|exhaustion|empty|at_capacity|limit
     %fail start|create|spawn|fork|starting|creating|spawning new|more|a|any|native? thread|threads|process|processes
     fork: cannot|resource
@@ -85,6 +86,12 @@ PHRASES: dict[int, str] = {
     %out .. resource|resources
     capacity %be* exceeded|exhausted|full|insufficient
     exceed~ %the? .. capacity|resources|resource
+    all .. licenses|licences|seats|slots|addresses|ips|ports|gpus|connections|permits|threads %be* in_use|used|taken|
+        assigned|allocated
+    only .. .. left|remaining|free !to_do|day|days|in_stock
+    does_not|do_not|did_not have enough|sufficient .. resources|capacity|memory|disk|space|nodes|cpu|gpus|quota|
+        credits|funds
+    disk|volume|drive|partition|storage|log %be* filled|fills|filling up
     cpu|vcpu|time|compute|wall time? limit|quota %be* exceeded|reached|hit
     no buffer|sufficient space|capacity
     no capacity left|available|remaining|for
@@ -95,7 +102,6 @@ PHRASES: dict[int, str] = {
     add .. total shards
     maximum .. shards open
     maxmemory
-    misconf redis is configured to save
     evicted|eviction due|because to|of? .. pressure|resource|memory|disk
     disk|memory|pid|storage pressure
     exceeding|exceeds approved|allowed|granted .. .. .. .. quota|cores|capacity
@@ -110,6 +116,14 @@ PHRASES: dict[int, str] = {
     enospc|enomem|emfile|enfile|edquot|enobufs
     """,
     4: """
+    %be* used_up|all_used $
+    !speed|age|retry|retries|attempt|attempts|recursion|redirect|word|character|time|size|length limit|
+        limits %be* reached|exceeded|hit|exhausted
+    %over %the? .. .. limit|limits
     ^ .. memory|disk|quota|resource error|full|failure|problem|issue $
+    """,
+    5: """
+    %bad ........ memory|disk|quota|quotas|storage|capacity|heap|inode|inodes|descriptors|cpu|gpu|vram|swap|filesystem
+    memory|disk|quota|quotas|storage|capacity|heap|inode|inodes|descriptors|cpu|gpu|vram|swap|filesystem ........ %bad
     """,
 }

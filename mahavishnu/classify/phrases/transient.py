@@ -37,6 +37,13 @@ PHRASES: dict[int, str] = {
     experiencing high|heavy|unusual|increased load|demand|traffic|volume
     %server is|are|was|were saturated|congested|swamped|overwhelmed
     rejected execution
+    is|are|was|were|while being purged|restarted|upgraded|re_elected|reelected|elected|rebooted|redeployed|migrated|
+        failed_over|rebuilt|recreated|
+        provisioned|drained|reindexed|rebalanced|patched
+    used|locked|held|owned|in_use|opened|edited|taken by another|a_different|someone|somebody
+    ^ wait .. seconds|minutes|second|minute|hours|and
+    all|some shards failed
+    shutdown|termination|terminate|stop signal
     backpressure
     # contention
     deadlock|deadlocks %be* found|detected|occurred|error|victim|when|while|$
@@ -62,7 +69,14 @@ PHRASES: dict[int, str] = {
     row was updated or deleted by another
     latest version and try again
     lock|resource|write|row contention
-    another|other|conflicting operation|update|transaction|process|run|deployment|job %be* in_progress|running|holding
+    another|other|conflicting|concurrent .. operation|update|transaction|process|run|deployment|job|instance|request|
+        command|
+        task|build|session|writer|user|client|thread|worker|node .. .. %be* in_progress|running|holding|active|using|
+        editing
+    another|other|conflicting|concurrent %be* in_progress
+    rebalanced $
+    already? rebalanced and|the_partitions
+    cannot execute .. in a? read_only transaction
     operation|rebalance|snapshot|migration|failover already? in progress
     rebalance|rebalancing in_progress|$
     # busy, absent for a while, not ready yet
@@ -71,7 +85,9 @@ PHRASES: dict[int, str] = {
     please wait a|and|before|$
     come back later
     wait and retry
-    preempted|preemption by|notice|$
+    preempted by|$
+    due_to|because_of|by preemption
+    preemption notice|by
     all .. workers|slots|servers|executors|threads|agents|lines busy|are_busy|occupied
     %server|device|line|disk|file|port|printer|resource|it|bucket or? .. %be* too|very|extremely? busy !with|street|
         day|season|at
@@ -107,6 +123,7 @@ PHRASES: dict[int, str] = {
     not ready to|yet|$
     not yet? running|up|started|initialized|available|ready|bootstrapped yet
     no .. leader|quorum|master|coordinator !key|of|skills
+    is sealed $
     %server is sealed|draining|rebalancing|reloading|rolling_back|cordoned
     due to|by administrator command
     administrator command
@@ -124,6 +141,12 @@ PHRASES: dict[int, str] = {
     clusterdown
     cluster|shard|shards|primary_shard %be* down|initializing|unassigned|not_available|not_active
     tryagain
+    masterdown
+    interrupted|aborted|cancelled|canceled at|by|during|due_to|because_of %the? .. shutdown|restart|reboot|maintenance
+    generation id is not? valid|illegal|stale|outdated
+    on our end|side
+    operation cannot be_fulfilled
+    concurrently updated|modified|changed|deleted
     circuit|breaker breaker? .. %be* open|tripped|half_open
     open circuit
     circuitbreaker|circuitbreakererror
@@ -140,7 +163,14 @@ PHRASES: dict[int, str] = {
     backend fetch? failed|error
     """,
     4: """
-    at|over|reached|maximum|peak its? capacity $
+    at|over|reached|maximum|peak its? capacity right_now|now|at_the_moment|$
+    not .. .. running|started|up $
     operation|request|transaction|job|task|query|call|context|run %be* cancelled|canceled|aborted !by
+    """,
+    5: """
+    %bad ........ lock|locks|locked|leader|election|busy|conflict|conflicts|contention|concurrent|rebalance|
+        retryable|quorum|maintenance
+    lock|locks|locked|leader|election|busy|conflict|conflicts|contention|concurrent|rebalance|retryable|quorum|
+        maintenance ........ %bad
     """,
 }

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 PHRASES: dict[int, str] = {
+    1: """
+    # whatever the value is called: "timeout must be positive", "max_connections: value is not a valid integer"
+    must|should|has_to|have_to|needs_to|need_to be|have .. positive|negative|greater|less|between|at_least|at_most|
+        one_of|an_integer|a_number|a_string|a_boolean|a_list|a_mapping|an_object|numeric|a_float|an_int|a_multiple|
+        an_array|a_dict|unique|a_date|non_empty|set|a_url|in_the_range|smaller|larger|shorter|longer|a_valid|valid
+    is|are not a|an? valid? integer|int|number|float|boolean|bool|string|list|dict|date|datetime|url|uuid|enumeration|
+        array|mapping|email !of
+    value|input is not a? valid
+    missing|required|unknown|invalid|unexpected parameter|param|argument|field|property|column $
+    """,
     2: """
     validation|validator .. %be* error|errors|failed|failure|failures|fails|exception|unsuccessful|rejected|problem|
         problems
@@ -75,6 +85,7 @@ PHRASES: dict[int, str] = {
     codec cannot|could_not decode|encode
     not json? serializable|deserializable|iterable|subscriptable|callable|hashable
     could not convert
+    character|token|line|byte .... cannot start|begin|be_decoded|be_encoded|be_parsed|be_used
     cannot unmarshal
     cannot be decoded|encoded|cast|coerced|converted|parsed|null|none|empty|blank|negative|zero|undefined|omitted|
         unset|both|used_with|set_to|greater|less|longer|in_the_past|in_the_future|interpreted|broadcast|
@@ -145,7 +156,7 @@ PHRASES: dict[int, str] = {
         foreign|check|not_null|rule|requirement
     constraint .. %be* failed|fails|failure|violation|violated|error|violations
     integrity constraint|error|violation|check_failed
-    duplicate key|entry|value|record|id|name|column|object|row|index|primary|document|request|username|email|field|
+    duplicate .. key|entry|value|record|id|name|column|object|row|index|primary|document|request|username|email|field|
         identifier|declaration|definition|argument
     not null
     null value|values
@@ -164,6 +175,14 @@ PHRASES: dict[int, str] = {
     operands could not
     unsupported operand
     wrongtype
+    numeric|integer|arithmetic|value|number|date|field .. overflow
+    extra|trailing|unparsed data|garbage|characters|bytes
+    %fail resolve dependency|dependencies|reference|references|conflict|conflicts
+    is of type
+    missing required
+    already been? taken|used|registered|assigned
+    size|length exceeds|exceeded|exceeding|is_over|too_large
+    shape|shapes|dimension|dimensions|sizes|matrices|types|operands .... cannot|must
     unknown|unrecognized|unrecognised|undefined|undeclared|unresolved field|column|parameter|argument|arguments|
         option|key|property|attribute|command|keyword|format|value|variable|identifier|enum|flag|type|encoding|escape|
         token|character|operator|function|currency|timezone|locale|setting|table|database|label|unit|query|directive|
@@ -202,9 +221,34 @@ PHRASES: dict[int, str] = {
     primary key|unique violation|constraint|violated
     """,
     3: """
+    given|available|among|known input? columns|fields|options|choices
+    is|are required $
+    expected .... to be|have|equal|match|contain
+    is|are|was|were|lies|be negative|zero|blank|in_the_future|in_the_past|not_unique|not_numeric|not_positive|
+        unparsable
+    date|time|start|begin|from|lower is|lies|was|be .. after|before|above|later_than|earlier_than !retry
+    conflicting|incompatible|inconsistent|contradictory dependencies|requirements|versions|constraints|types
+    is|are|was|were|be larger|longer|shorter|smaller|greater|bigger|newer|older|higher|lower|fewer|more|less than
+    ^ unknown .. policy|strategy|mode|kind|level|category|status|type|setting|flag|codec|scheme|dialect|unit|code|
+        currency|
+        country|language|locale|encoding
+    %field .... does_not|do_not match
+    uri|url|field|value|scope|name|id mismatch
     unknown|invalid|unsupported|wrong|bad|unexpected|incorrect .. format
     format error|exception|mismatch|specifier
     does not match format
     unprocessable
+    """,
+    4: """
+    does_not|do_not|did_not match
+    is|are|was|were|be|msg|message|name|path|url|comment too long|short|large|big|deep|wide
+    """,
+    5: """
+    %bad ........ argument|arguments|parameter|parameters|field|fields|value|values|type|types|format|column|columns|
+        schema|syntax|input|
+        environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|encoding|date
+    argument|arguments|parameter|parameters|field|fields|value|values|type|types|format|column|columns|schema|syntax|
+        input|
+        environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|encoding|date ........ %bad
     """,
 }

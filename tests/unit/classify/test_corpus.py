@@ -9,6 +9,7 @@ import pytest
 from mahavishnu.classify import rules
 from tests.unit.classify.exceptions import exceptions
 from tests.unit.classify.holdout import HOLDOUT
+from tests.unit.classify.systems import SYSTEMS
 from tests.unit.classify.texts import FALSE_FRIENDS, TEXTS
 
 
@@ -31,7 +32,7 @@ def test_the_exceptions() -> None:
     assert wrong(table) == []
 
 
-@pytest.mark.parametrize("table", [TEXTS, HOLDOUT], ids=["texts", "holdout"])
+@pytest.mark.parametrize("table", [TEXTS, HOLDOUT, SYSTEMS], ids=["texts", "holdout", "systems"])
 def test_the_texts(table: tuple[tuple[str, str], ...]) -> None:
     assert len(table) >= 200
     assert len(wrong(table)) <= len(table) / 100, "\n".join(wrong(table))

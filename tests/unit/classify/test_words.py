@@ -208,7 +208,7 @@ def test_a_traceback_without_an_end_is_read_as_far_as_it_goes() -> None:
         ("ThrottlingException", "transient"),
         ("insufficient_quota", "resource"),
         ("NoSuchKey", "permanent"),
-        ("LockTimeout", "network"),
+        ("LockTimeout", "transient"),
         ("APIError", None),
         ("OperationalError", None),
         ("", None),
