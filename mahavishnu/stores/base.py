@@ -26,9 +26,15 @@ __all__ = ["Cell", "Collection", "Cursor", "Health", "Kind", "Page", "Result", "
 Result: TypeAlias = "T | StoreError | None"
 
 
+CURRENT = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a page ended. `str(cursor)` travels through URLs; `Cursor.parse` takes it back."""
+    """Where a page ended. `str(cursor)` travels through URLs; `Cursor.parse` takes it back.
+
+    `snapshot` is what a store keeps its later pages from, if it does such a thing; CURRENT asks it not to.
+    """
 
     after: tuple[Any, ...]
     snapshot: str | None = None

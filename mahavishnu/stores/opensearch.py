@@ -23,7 +23,7 @@ from mahavishnu.model.errors import (
 )
 from mahavishnu.model.query import Query
 from mahavishnu.stores import opensearch_query
-from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
+from mahavishnu.stores.base import CURRENT, Cell, Cursor, Health, OpenClose, Page, Result, Tally
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.opensearch_client import Client
 from mahavishnu.stores.opensearch_commit import GroupCommit
@@ -213,10 +213,10 @@ class OpenSearchCollection(Generic[T]):
         documents = self.index.documents
         size = min(query.limit + 1, MOST_HITS)  # one more tells whether there is another page
         body = opensearch_query.search(self.kind, self.index.layout, query, after, size)
-        snapshot = after.snapshot if after else None
-        if snapshot is None:
+        snapshot = after.snapshot if after else CURRENT
+        if not snapshot:
             await self.index.refresh()
-            snapshot = await self._take_snapshot() if after else None
+            snapshot = None if snapshot == CURRENT else await self._take_snapshot()
         hits, snapshot = await self._search(body, snapshot)
         more = len(hits) > query.limit
         if size == query.limit == len(hits):  # the server gives no more at once

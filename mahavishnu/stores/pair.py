@@ -7,13 +7,13 @@ import heapq
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from itertools import islice
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from mahavishnu.model.errors import InvalidQuery, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import Version
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Collection, Cursor, Page, Result, Store, Tally
+from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, Result, Store, Tally
 from mahavishnu.stores.drain import Drained, drain
 from mahavishnu.stores.held import Held, held_kind
 from mahavishnu.stores.order import Order
@@ -75,17 +75,18 @@ class PairCollection(Generic[T]):
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)
-        home_after, here_after = _parts(after)
+        place = _Place.after(after)
         # The local store first: a record that goes home meanwhile is then seen twice, never not at all.
-        held = await self._local_find(query, here_after) if self._has_local() else None
+        held = await self._local_find(query, place.here) if self._has_local() else None
         try:
-            page = await self._ask(lambda: self._home.find(query, home_after))
+            page = await self._ask(lambda: self._home.find(query, place.home))
         except StoreUnavailable as problem:
-            held = held or await self._local_find(query, here_after)
-            return self._joined(query, Page(()), held, (home_after, here_after), self._only_local(problem))
-        if held is None:
+            held = held or await self._local_find(query, place.here)
+            return self._joined(query, Page(()), held, place, self._only_local(problem))
+        if held is None and after is place.home:
             return page
-        return self._joined(query, page, held, (home_after, here_after), held.degraded)
+        held = held or Page(())
+        return self._joined(query, page, held, place, held.degraded)
 
     async def _local_find(self, query: Query, after: Cursor | None) -> Page[Held[T]]:
         try:
@@ -268,12 +269,7 @@ class PairCollection(Generic[T]):
         return not self.drained or self._away is not None
 
     def _joined(
-        self,
-        query: Query,
-        page: Page[T],
-        held: Page[Held[T]],
-        before: tuple[Cursor | None, Cursor | None],
-        degraded: str | None = None,
+        self, query: Query, page: Page[T], held: Page[Held[T]], before: _Place, degraded: str | None
     ) -> Page[T]:
         """One page of two: in order, no more than asked for, and a cursor that remembers both places."""
         order = Order(self.kind, query)
@@ -286,25 +282,43 @@ class PairCollection(Generic[T]):
             ),
             key=lambda entry: order.key(entry[0]),
         )
-        snapshot = page.next.snapshot if page.next else None
         twins = {record.key for record in page.items}
         certain = {each.key for each in held.items if not each.uncertain}
-        ends: list[Cursor | None] = list(before)
+        ends, shown = [before.home, before.here], before.shown
         left = [len(page.items), len(local)]
         items: list[T] = []
         positions: list[tuple[Any, ...]] = []
-        for _, side, record, place in islice(entries, query.limit):
-            left[side] -= 1
+
+        def end(side: int, position: tuple[Any, ...]) -> Cursor:
             rest = sources[side][2]
-            ends[side] = rest if rest and not left[side] else Cursor(place, None if side else snapshot)
+            if rest is not None and not left[side]:
+                position = rest.after  # there may be corrupt records after the last one that can be read
+            # What still has to be shown from here may go home before the next page, and a snapshot would not have it.
+            moves = side == 1 or left[1] > 0 or held.next is not None
+            return Cursor(position, CURRENT if moves or rest is None else rest.snapshot)
+
+        taken = 0
+        for at, side, record, place in entries:
+            again = _is_shown(order, at, before.shown)  # it has gone home since
+            if taken == query.limit and not again:
+                break
+            left[side] -= 1
+            ends[side] = end(side, place)
+            if again:
+                continue
+            taken += 1
+            if degraded is None:  # else there may be others before it that could not be shown
+                shown = Cursor(at)
             # As in `get`: a record that certainly lives here hides another one, an uncertain one gives way.
             if (record.key not in certain) if side == 0 else (record.key in certain or record.key not in twins):
                 items.append(record)
-                positions.append(tuple(ends))
+                positions.append((*ends, shown))
         for side in (0, 1):  # a page of nothing but corrupt records has no last item to go on after
-            ends[side] = sources[side][2] or ends[side] if not left[side] else ends[side]
+            if not left[side] and sources[side][2] is not None:
+                ends[side] = end(side, ())
         more = any(left) or page.next is not None or held.next is not None
-        return Page(items, Cursor(tuple(ends)) if more else None, positions, (*page.corrupt, *held.corrupt), degraded)
+        following = Cursor((*ends, shown)) if more else None
+        return Page(items, following, positions, (*page.corrupt, *held.corrupt), degraded)
 
     def _held(self, record: T) -> Held[T]:
         version = record.version or ()
@@ -339,16 +353,33 @@ def _means_away(result: object) -> bool:
     return isinstance(result, StoreUnavailable | StoreMisconfigured)
 
 
-def _parts(after: Cursor | None) -> tuple[Cursor | None, Cursor | None]:
-    """Where to go on in the primary and in the local store; a cursor of the primary alone leaves nothing local out."""
-    if after is None:
-        return None, None
-    if not any(isinstance(part, Cursor) for part in after.after):
-        return after, None
-    if len(after.after) != 2 or not all(part is None or isinstance(part, Cursor) for part in after.after):
-        raise InvalidQuery("the cursor is not one of this list; leave it out to start at the beginning")
-    home, here = after.after
-    return home, here
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a list goes on in the primary store and in the local one, and the position up to which all was shown."""
+
+    home: Cursor | None = None
+    here: Cursor | None = None
+    shown: Cursor | None = None
+
+    @classmethod
+    def after(cls, cursor: Cursor | None) -> _Place:
+        """A cursor of the primary alone leaves nothing local out."""
+        if cursor is None or not any(isinstance(part, Cursor) for part in cursor.after):
+            return cls(cursor)
+        if len(cursor.after) != 3 or not all(part is None or isinstance(part, Cursor) for part in cursor.after):
+            raise _foreign()
+        return cls(*cursor.after)
+
+
+def _is_shown(order: Order[Any], position: tuple[Any, ...], shown: Cursor | None) -> bool:
+    try:
+        return shown is not None and order.compare(position, shown.after) <= 0
+    except (TypeError, ValueError):
+        raise _foreign() from None
+
+
+def _foreign() -> InvalidQuery:
+    return InvalidQuery("the cursor is not one of this list; leave it out to start at the beginning")
 
 
 def _answered(results: list[R]) -> list[R]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -478,6 +479,52 @@ async def test_pages_join_both_stores_in_order(two: Two) -> None:
     assert len({each.key for each in seen}) == 80
 
 
+async def interleaved(two: Two, count: int) -> list[str]:
+    """The keys of letters that are in both stores in turn, in the order of a list."""
+    start = two.clock.now()
+    made = [make_letter(task_id=f"t{n:03}", created_at=start + timedelta(seconds=n)) for n in range(count)]
+    await two.letters.write(made[::2])
+    two.primary.faults.unavailable()
+    await two.letters.write(made[1::2])
+    two.primary.faults.clear()
+    two.store._away = None  # back, but not drained yet
+    return [letter.key for letter in reversed(made)]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7, 20])
+@pytest.mark.parametrize("drained_after", [1, 2, 3])
+async def test_a_list_goes_on_across_a_drain_without_repeating_or_omitting(
+    two: Two, limit: int, drained_after: int
+) -> None:
+    keys = await interleaved(two, 40)
+    seen: list[str] = []
+    after: Cursor | None = None
+    for number in count():
+        if number == drained_after:
+            assert (await two.store.drain()).moved == 20
+        page = await two.letters.find(letters(limit=limit), after)
+        seen += [each.key for each in page.items]
+        if page.next is None:
+            break
+        after = Cursor.parse(str(page.next))
+    assert seen == keys
+
+
+async def test_a_list_that_began_in_an_outage_omits_nothing_afterwards(two: Two) -> None:
+    keys = await interleaved(two, 20)
+    two.primary.faults.unavailable()
+    page = await two.letters.find(letters(limit=4))
+    assert page.degraded
+    assert [each.key for each in page.items] == keys[0:8:2]
+    two.primary.faults.clear()
+    two.store._away = None
+    seen = [each.key for each in page.items]
+    while page.next is not None:
+        page = await two.letters.find(letters(limit=4), page.next)
+        seen += [each.key for each in page.items]
+    assert sorted(seen) == sorted(keys)
+
+
 async def test_removing_works_on_both_sides_and_is_not_undone(two: Two) -> None:
     home = await write_one(two.letters, make_letter(task_id="home"))
     two.primary.faults.unavailable()
@@ -673,5 +720,9 @@ async def test_get_and_find_show_the_same_letter_of_a_key(two: Two) -> None:
 async def test_a_cursor_of_something_else_is_refused(two: Two) -> None:
     with pytest.raises(InvalidQuery):
         await two.letters.find(letters(), Cursor((Cursor(("a",)),)))
+    await interleaved(two, 4)
+    for wrong in (("a",), (1, 2), ()):
+        with pytest.raises(InvalidQuery):
+            await two.letters.find(letters(), Cursor((None, None, Cursor(wrong))))
     with pytest.raises(InvalidQuery):
         Cursor.parse("eyJ4IjogMX0")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from mahavishnu.model.query import letters
-from mahavishnu.stores.base import write_one
+from mahavishnu.stores.base import Cursor, write_one
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.opensearch import OpenSearchStore
@@ -36,3 +38,29 @@ async def test_what_another_process_took_home_is_found_at_once(
         primary.faults.clear()
         assert (await ours.drain()).moved == 0
         assert [each.key for each in (await found.find(letters())).items] == ["a"]
+
+
+@pytest.mark.parametrize("drained_after", [1, 2, 3])
+async def test_a_list_goes_on_across_a_drain_without_repeating_or_omitting(
+    opensearch_url: str, opensearch_prefix: str, tmp_path: Path, drained_after: int
+) -> None:
+    primary = FaultyStore(OpenSearchStore(opensearch_url, prefix=opensearch_prefix, timeout=30))
+    clock = ManualClock()
+    made = [make_letter(task_id=f"t{n:03}", created_at=clock.now() + timedelta(seconds=n)) for n in range(30)]
+    async with FallbackStore(primary, SQLiteStore(tmp_path / "letters.db"), clock=clock) as store:
+        collection = store.collection(LETTERS)
+        await collection.write(made[::2])
+        primary.faults.item_unavailable("write")
+        await collection.write(made[1::2])
+        primary.faults.clear()
+        seen: list[str] = []
+        after: Cursor | None = None
+        for number in count():
+            if number == drained_after:
+                assert (await store.drain()).moved == 15
+            page = await collection.find(letters(limit=4), after)
+            seen += [each.key for each in page.items]
+            if page.next is None:
+                break
+            after = Cursor.parse(str(page.next))
+    assert seen == [letter.key for letter in reversed(made)]
