@@ -16,7 +16,9 @@ from typing import Any
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
+from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.held import Held, held_kind
+from mahavishnu.stores.ledger import LEDGER, Entry
 from mahavishnu.stores.schema import Kind, Outcome, T
 
 log = logging.getLogger(__name__)
@@ -63,14 +65,18 @@ async def _move(
     marked = await _mark(here, items)
     moving = list(marked.values())
     stopped: StoreError | None = None
+    was_certain = {held.key for held in items if not held.uncertain}
+    arrived: list[Held[T]] = []
     try:
+        if kind is LETTERS:
+            deleted = await _deleted(primary, [held for held in moving if held.key not in was_certain])
+            arrived = [held for held in moving if held.key in deleted]
+            moving = [held for held in moving if held.key not in deleted]
         results = await home.write([kind.versioned(held.record, None) for held in moving])
     except (StoreUnavailable, StoreMisconfigured) as problem:
         results, stopped = [problem] * len(moving), problem
-    was_certain = {held.key for held in items if not held.uncertain}
-    arrived: list[Held[T]] = []
     back: list[Held[T]] = []  # of these it is known that they have no twin
-    total = Drained(waiting=len(items) - len(moving), stopped=stopped)
+    total = Drained(waiting=len(items) - len(marked), stopped=stopped)
     for held, result in zip(moving, results, strict=True):
         try:
             if result is None:
@@ -107,6 +113,23 @@ async def _make_seen(home: Collection[Any]) -> None:
         await home.find(Query(limit=1))  # a store shows us what we have written, and then it shows it to everybody
     except StoreMisconfigured as problem:
         log.warning("what went home cannot be searched for: %s", problem)
+
+
+async def _deleted(primary: Store, uncertain: Sequence[Held[Any]]) -> set[str]:
+    """The keys of those that have been home, came to their end there and were deleted: the ledger knows.
+
+    Of a letter that was removed without a word in the ledger nothing can be known. It is created once more: to run
+    it again is better than to lose it.
+    """
+    if not uncertain:
+        return set()
+    try:
+        entries = await primary.collection(LEDGER).get([held.record.entry_id for held in uncertain])
+    except StoreMisconfigured as problem:
+        log.warning("it cannot be seen whether letters of unknown fate were deleted: %s", problem)
+        return set()
+    found = zip(uncertain, entries, strict=True)
+    return {held.key for held, entry in found if isinstance(entry, Entry) and entry.gone}
 
 
 async def _is_free(home: Collection[T], key: str) -> bool:

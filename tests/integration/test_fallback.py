@@ -20,7 +20,7 @@ from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.held import Held, held_kind
 from mahavishnu.stores.kinds import KINDS
-from mahavishnu.stores.ledger import entry_for
+from mahavishnu.stores.ledger import LEDGER, entry_for
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.pair import PairCollection
 from mahavishnu.stores.schema import Kind
@@ -207,6 +207,34 @@ async def test_a_twin_that_others_worked_on_wins(two: Two) -> None:
     await two.comes_back()
     assert await two.kept() == {}
     assert (await two.at_home())["a"].status == "retrying"
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["in the ledger", "without a word"])
+async def test_a_letter_that_had_landed_and_was_deleted_since(two: Two, noted: bool) -> None:
+    two.primary.faults.answer_lost("write")
+    stored = await write_one(two.letters, make_letter(task_id="a"))
+    assert stored is not None
+    there = two.primary.inner.collection(LETTERS)
+    (landed,) = await there.get(["a"])
+    assert isinstance(landed, DeadLetter)
+    if noted:
+        entry = replace(entry_for(landed, two.clock.now(), "ann"), gone=True)
+        await two.primary.inner.collection(LEDGER).write([entry])
+    assert await there.remove([landed]) == [True]
+    await two.comes_back()
+    assert await two.kept() == {}
+    assert set(await two.at_home()) == (set() if noted else {"a"}), "rather run twice than lost"
+
+
+async def test_while_the_ledger_cannot_be_read_nothing_is_created_again(two: Two) -> None:
+    two.primary.faults.before("write", _lose, times=1)
+    await two.letters.write([make_letter(task_id="a")])
+    two.primary.faults.unavailable("get", kind=LEDGER)
+    assert isinstance((await two.store.drain()).stopped, StoreUnavailable)
+    assert await two.at_home() == {}
+    two.primary.faults.clear()
+    two.primary.faults.misconfigured("get", kind=LEDGER)  # this user will never know
+    assert (await two.store.drain()).moved == 1
 
 
 async def test_a_task_that_failed_on_both_sides_becomes_one_letter(two: Two) -> None:
