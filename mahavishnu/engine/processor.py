@@ -28,6 +28,7 @@ from mahavishnu.model.errors import IllegalMove, StoreError
 from mahavishnu.model.events import Event, EventName, Listener
 from mahavishnu.model.ids import PARTITIONS, new_token
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.query import SOONEST_FIRST, Query, Sort, letters
 from mahavishnu.stores.base import Collection
 
@@ -155,12 +156,12 @@ class Processor:
 
     async def cycle(self) -> int:
         """Run everything that is due now and wait for it: one round, for tests and for `--once`. Returns how many."""
-        started, until = 0, self._clock.now()
+        until = self._clock.now()
+        started: set[str] = set()  # what fails and is due again at once is for the next round
         while True:
-            taken = await self._fill(until)
-            started += taken
+            taken = await self._fill(until, started)
             if not taken and not self._runs:
-                return started
+                return len(started)
             if self._runs:
                 await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
 
@@ -213,8 +214,12 @@ class Processor:
             heapq.heappop(self._dates)
         return (self._dates[0] - now).total_seconds() if self._dates else None
 
-    async def _fill(self, now: datetime) -> int:
-        """Claim as many due letters as there is room for. Returns how many of them are running or will be."""
+    async def _fill(self, now: datetime, started: set[str] | None = None) -> int:
+        """Claim as many due letters as there is room for. Returns how many of them are running or will be.
+
+        None that are in `started` are claimed, and those that are get into it.
+        """
+        started = set() if started is None else started
         room = self._ahead - len(self._held)
         if room <= 0 or self._stopping:
             return 0
@@ -223,14 +228,17 @@ class Processor:
         chosen: dict[str, tuple[DeadLetter, str]] = {}
         while self._found and len(chosen) < room:
             letter = self._found.popleft()
-            if letter.key not in self._held and letter.key not in chosen and not self._too_soon(letter, now):
+            if letter.key in self._held or letter.key in chosen or letter.key in started:
+                continue
+            if not self._too_soon(letter, now):
                 token = new_token()
                 until = self._clock.now() + timedelta(seconds=self.limits.lease_seconds)
                 with contextlib.suppress(IllegalMove):
                     claim = lifecycle.claim(
                         letter, owner=self.owner, token=token, until=until, now=now, backoffs=self._backoffs()
                     )
-                    chosen[letter.key] = claim, token
+                    if self._is_safe(claim, [each for each, _ in chosen.values()]):
+                        chosen[letter.key] = claim, token
         if not chosen:
             return 0
         taken = 0
@@ -238,6 +246,7 @@ class Processor:
         for (_, token), result in zip(list(chosen.values()), results, strict=True):
             if isinstance(result, DeadLetter):
                 self._took(result, token)
+                started.add(result.key)
                 taken += 1
             elif result is None:
                 self.counts["conflicts"] += 1
@@ -247,6 +256,19 @@ class Processor:
         hungry = not self._ready and taken
         self._ahead = max(self.limits.concurrency, min(self._ahead * 2, _MOST_AHEAD) if hungry else self._ahead)
         return taken
+
+    def _is_safe(self, claim: DeadLetter, chosen: Sequence[DeadLetter]) -> bool:
+        """Whether a letter whose last owner died may be taken now.
+
+        It may have killed its owner, or only have been waiting there. So it is not claimed before it can run, and at its
+        last chance it runs with no other like it: only the one that kills is counted as failed.
+        """
+        if not claim.recoveries or claim.lease is None:
+            return True
+        held = [*chosen, *(each.letter for each in self._held.values())]
+        if claim.recoveries >= MAX_RECOVERIES - 1 and any(each.recoveries >= MAX_RECOVERIES - 1 for each in held):
+            return False
+        return len(held) < self.limits.concurrency
 
     def _too_soon(self, letter: DeadLetter, now: datetime) -> bool:
         """Whether somebody's lease on it may not be over by their clock."""
@@ -304,6 +326,8 @@ class Processor:
                 await self._run(held)
         finally:
             self._held.pop(held.letter.key, None)
+            if held.letter.recoveries:  # others like it may have to wait for this one
+                self._awake.set()
 
     async def _may_run(self, held: _Held) -> bool:
         """The guard: a letter whose target is down, or that waits for another one, is given back unused."""

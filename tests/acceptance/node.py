@@ -1,0 +1,131 @@
+"""One worker process of an acceptance test: `python -m tests.acceptance.node '{"url": …, "log": …}'`.
+
+It writes a line `start <task> <idempotency key> <pid>` to the log before each run and `end …` after it, prints `ready`
+once it takes letters, and works until SIGTERM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any
+
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.processor import Limits
+from mahavishnu.model.attempt import current_attempt
+from mahavishnu.stores.urls import open_store
+
+ROOT = Path(__file__).parents[2]
+
+
+class Diary:
+    """Lines that are in the file when `write` returns, whoever is killed afterwards."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def write(self, what: str) -> None:
+        attempt = current_attempt.get()
+        assert attempt is not None
+        os.write(self._file, f"{what} {attempt.letter.task_id} {attempt.idempotency_key} {os.getpid()}\n".encode())
+
+
+async def main(options: dict[str, Any]) -> None:
+    diary = Diary(options["log"])
+
+    async def callback(task: Any, repos: list[str]) -> dict[str, str]:
+        diary.write("start")
+        match task:
+            case {"do": "kill"}:
+                os.kill(os.getpid(), signal.SIGKILL)
+            case {"do": "stop"}:  # as a process that the machine suspends in the middle of a run
+                os.kill(os.getpid(), signal.SIGSTOP)
+            case {"do": "wait"}:
+                await asyncio.Event().wait()
+            case {"do": "fail"}:
+                raise ConnectionError("still down")
+        diary.write("end")
+        return {"status": "completed"}
+
+    store = open_store(options["url"], local=options.get("local"), kinds=KINDS)
+    limits = Limits(**{"interval_seconds": 0.5, "skew_seconds": 0.0, "grace_seconds": 5.0, **options.get("limits", {})})
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with DeadLetterQueue(100_000, store=store, limits=limits, callback=callback) as dlq:
+        await dlq.start_retry_processor(check_interval_seconds=limits.interval_seconds)
+        say("ready")
+        await stop.wait()
+        counts = (await dlq.get_statistics())["processor"]
+    say(json.dumps(counts))
+
+
+def say(line: str) -> None:
+    """To whoever started this process."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+@dataclass(slots=True)
+class Node:
+    """A running worker process."""
+
+    process: Popen[str]
+
+    def ready(self) -> None:
+        """Return when it takes letters."""
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().strip() == "ready", self.process.poll()
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def finish(self) -> dict[str, int]:
+        """End it as an operator would, and return what its processor counted."""
+        self.process.terminate()
+        out, _ = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, self.process.returncode
+        counts: dict[str, int] = json.loads(out.splitlines()[-1])
+        return counts
+
+
+@contextmanager
+def nodes(count: int, **options: Any) -> Iterator[list[Node]]:
+    """Worker processes that take letters; whatever is left of them at the end is killed."""
+    running = [start(**options) for _ in range(count)]
+    try:
+        for node in running:
+            node.ready()
+        yield running
+    finally:
+        for node in running:
+            node.kill()
+
+
+def start(**options: Any) -> Node:
+    """A worker process that may not be ready yet."""
+    command = [sys.executable, "-m", "tests.acceptance.node", json.dumps(options)]
+    return Node(Popen(command, stdout=PIPE, text=True, cwd=ROOT))
+
+
+def diary(path: Path, what: str = "start") -> list[tuple[str, str]]:
+    """The runs in the log, each as task id and idempotency key."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [(words[1], words[2]) for words in map(str.split, lines) if words[0] == what and len(words) == 4]
+
+
+if __name__ == "__main__":
+    asyncio.run(main(json.loads(sys.argv[1])))
