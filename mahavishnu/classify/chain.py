@@ -26,13 +26,14 @@ _UNKNOWN = Verdict(ErrorCategory.PERMANENT, "no rule and no plugin knows this er
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What came of asking one plugin. `counts`: its opinion became the verdict."""
+    """What came of asking one plugin. `counts`: its opinion became the verdict; `fault`: it did not answer properly."""
 
     plugin: str
     outcome: str
     verdict: Verdict | None = None
     seconds: float = 0.0
     counts: bool = False
+    fault: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,7 @@ class Chain:
                 each.opinion,
                 each.seconds,
                 counts=index == first,
+                fault=bool(each.fault),
             )
             for index, each in enumerate(heard)
         ]

@@ -1,0 +1,103 @@
+"""What commands print: tables and blocks for people, JSON for programs. None of it acts on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+NARROW = 60  # columns below which a table is written as blocks
+WIDE = 200  # columns of a pipe or file: nobody wraps for them
+_ACTS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(value: Any) -> str:
+    """A value as people read it, on one line; characters that would move a cursor or turn the text around are shown.
+
+    >>> plain(None), plain(True), plain([1, 2]), plain("red\\x1b[31m")
+    ('-', 'true', '[1, 2]', 'red\\\\x1b[31m')
+    """
+    if value is None or value == "":
+        return "-"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return shown(" ".join(text.split()) if "\n" in text else text)
+
+
+def shown(text: str) -> str:
+    """`text` with its control characters written out."""
+    return _ACTS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def as_json(value: Mapping[str, Any]) -> None:
+    """One JSON object on stdout."""
+    ascii_only = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") != "utf8"
+    _write(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=str))
+
+
+def line(text: str) -> None:
+    """One line on stdout."""
+    _write(shown(text))
+
+
+def complain(text: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(f"mahavishnu: {shown(text)}\n")
+
+
+def block(fields: Mapping[str, Any]) -> None:
+    """Names and values, one below the other."""
+    console = _console()
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in fields.items():
+        table.add_row(Text(name), Text(plain(value)))
+    _print(console, table)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
+    """A table, or blocks of names and values where there is no room for one, or the line `empty`."""
+    texts = [[plain(value) for value in row] for row in rows]
+    if not texts:
+        line(empty)
+        return
+    console = _console()
+    if console.width < NARROW and len(columns) > 2:
+        for place, row in enumerate(texts):
+            if place:
+                line("")
+            block({name: value for name, value in zip(columns, row, strict=True) if value != "-"})
+        return
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in columns:
+        made.add_column(Text(name), overflow="fold")
+    for row in texts:
+        made.add_row(*map(Text, row))
+    _print(console, made)
+
+
+def _console() -> Console:
+    told = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(width=None if told else WIDE, markup=False, highlight=False, emoji=False)
+
+
+def _print(console: Console, what: Table) -> None:
+    with console.capture() as captured:
+        console.print(what)
+    text = captured.get()
+    if not console.is_terminal:  # the blanks that fill up the last column are of no use to a program
+        text = re.sub(r" +$", "", text, flags=re.MULTILINE)
+    sys.stdout.write(text)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(f"{text}\n")

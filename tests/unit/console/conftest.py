@@ -1,0 +1,71 @@
+"""The command line without anybody's settings, in a directory of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mahavishnu.console.cli import app
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory and home; returns the directory."""
+    for name in list(os.environ):
+        if name.startswith("MAHAVISHNU_"):
+            monkeypatch.delenv(name)
+    directory = tmp_path / "here"
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return directory
+
+
+@pytest.fixture
+def run() -> Run:
+    """Run a command in this process."""
+
+    def run(*arguments: str, stdin: str | None = None) -> Done:
+        done = CliRunner().invoke(app, list(arguments), input=stdin, prog_name="mahavishnu")
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return Done(done.exit_code, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def settings_file(home: Path) -> Callable[[str], Path]:
+    """Write settings/mahavishnu.yaml."""
+
+    def write(text: str) -> Path:
+        path = home / "settings" / "mahavishnu.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write

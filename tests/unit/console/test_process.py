@@ -1,0 +1,120 @@
+"""The command as a shell starts it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MAHAVISHNU = [sys.executable, "-m", "mahavishnu"]
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **more}
+
+
+def done(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*MAHAVISHNU, *arguments], capture_output=True, text=True, env=environment(**more), timeout=60
+    )
+
+
+def test_a_command() -> None:
+    found = done("classify", "builtins.ConnectionResetError")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.startswith("category  network\n")
+
+
+def test_the_script_is_installed_with_the_package() -> None:
+    script = Path(sys.executable).with_name("mahavishnu")
+    found = subprocess.run([script, "--version"], capture_output=True, text=True, env=environment(), timeout=60)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_a_reader_that_stops_is_no_reason_to_complain() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        found = subprocess.run(
+            [*MAHAVISHNU, "config", "show", "--json"],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            timeout=60,
+        )
+    finally:
+        os.close(write)
+    assert (found.returncode, found.stderr) == (141, "")
+
+
+def test_a_full_disk_is_told_once() -> None:
+    with Path("/dev/full").open("w") as full:
+        found = subprocess.run(
+            [*MAHAVISHNU, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=60
+        )
+    assert found.returncode == 1
+    assert found.stderr.startswith("mahavishnu: [Errno 28]") and found.stderr.count("\n") == 1
+
+
+def test_without_standard_output() -> None:
+    found = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m mahavishnu config show >&-"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        timeout=60,
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_ctrl_c_ends_it_quietly() -> None:
+    with subprocess.Popen(
+        [*MAHAVISHNU, "classify", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(PYTHONUNBUFFERED="1", PYTHONSTARTUP=""),
+    ) as process:
+        fd = Path(f"/proc/{process.pid}/syscall")
+        while process.poll() is None and not fd.read_text().startswith("0 0x0 "):  # it reads standard input
+            os.sched_yield()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_no_colours_for_whoever_does_not_want_them() -> None:
+    plain = done("plugins", "list", NO_COLOR="1", FORCE_COLOR="1").stdout
+    assert "\x1b[3" not in plain
+
+
+def test_a_terminal_that_knows_only_ascii() -> None:
+    found = done("classify", "Verbindung wurde zurückgesetzt ✗", "--json", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("missing", ["rich", "typer"])
+def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
+    script = f"import sys; sys.modules[{missing!r}] = None; from mahavishnu.console import main; sys.exit(main())"
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), timeout=60
+    )
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr == f"mahavishnu: there is no {missing}: pip install 'mahavishnu-dlq[cli]'\n"
+
+
+def test_help_does_not_wait_for_what_it_does_not_need() -> None:
+    script = (
+        "import sys; sys.argv = ['mahavishnu', '--help']; from mahavishnu.console import main; main();"
+        "sys.stderr.write(' '.join(sys.modules))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), timeout=60
+    )
+    assert not {"opensearchpy", "aiohttp", "pydantic_settings", "sqlite3"} & set(found.stderr.split())
