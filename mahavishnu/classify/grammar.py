@@ -18,12 +18,12 @@ _BEGINS = r"(?:^|(?<=[:;,(\[\"'>|=] )|(?<=[:(\[\"'>=])|(?<=error )|(?<=exception
 
 @dataclass(frozen=True)
 class Phrase:
-    """A wording that tells a category. `on`: it cannot be in a clause that has none of these words."""
+    """A wording that tells a category. `on`: it cannot be in a clause that has none of the words of one of these."""
 
     category: ErrorCategory
     order: tuple[int, int]
     source: str
-    on: frozenset[str]
+    on: tuple[frozenset[str], ...]
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -44,9 +44,9 @@ def by_word() -> dict[str, tuple[Phrase, ...]]:
     common = Counter(word for sets in choices for words in sets for word in words)
     found: dict[str, list[Phrase]] = {}
     for (category, rank, line), sets in zip(sources, choices, strict=True):
-        on = min(sets, key=lambda words: sum(common[word] for word in words))
-        phrase = Phrase(category, (rank, PRECEDENCE.index(category)), line, on)
-        for word in on:
+        on = sorted(sets, key=lambda words: sum(common[word] for word in words))
+        phrase = Phrase(category, (rank, PRECEDENCE.index(category)), line, tuple(on))
+        for word in on[0]:
             found.setdefault(word, []).append(phrase)
     return {word: tuple(phrases) for word, phrases in found.items()}
 

@@ -65,7 +65,11 @@ def excused(finding: Finding, text: str) -> Finding:
 def _candidates(clause: str) -> list[Phrase]:
     """The phrases that may be in the clause, the weightiest first."""
     known_words = by_word()
-    found = {phrase: None for word in dict.fromkeys(WORD.findall(clause)) for phrase in known_words.get(word, ())}
+    words = dict.fromkeys(WORD.findall(clause))  # in their order, so that a text always gets the same reason
+    is_without = frozenset(words).isdisjoint
+    found = {
+        phrase: None for word in words for phrase in known_words.get(word, ()) if not any(map(is_without, phrase.on))
+    }
     return sorted(found, key=_weight)
 
 

@@ -34,7 +34,7 @@ SETS: dict[str, str] = {
     "while|when|are_not|is_not",
     "server": "server|service|services|system|backend|upstream|api|endpoint|database|host|broker|cluster|node|gateway|"
     "site|website|registry|replica|storage|dependency|provider|store|function|instance|region|model|mirror|"
-    "repository|worker|page|nameserver|engine|platform|application|agent|daemon|datastore|db|controller|queue|"
+    "repository|worker|page|nameserver|engine|platform|application|agent|daemon|coordinator|controller|scheduler|leader|primary|master|datastore|db|controller|queue|"
     "bucket|index|shard|shards|partition|machine|vm|container|peer|target|remote",
     "over": "exceeded|exceeds|exceed|exceeding|reached|hit|exhausted|breached|over|surpassed|above|used_up|depleted|"
     "violated|passed|crossed",
@@ -54,7 +54,7 @@ SETS: dict[str, str] = {
     "authentication_token|csrf_token|license_key|subscription_key|ssh_key|signature|grant|login|user_name|"
     "access_key_id|oauth_token|private_key|jwt|client_token|personal_access_token",
     "bad": "failed|failure|error_in|error_while|error_from|error_on|errors_in|cannot|could_not|unable|refused|lost|"
-    "closed|broken|not|unavailable|"
+    "closed|broken|unavailable|"
     "aborted|rejected|fails|failing|problem_with|trouble_with|without|denied|expired|exceeded|reached|missing|terminating|killed|"
     "must|refusing|interrupted|bad|wrong|invalid",
     "state": "invalid|incorrect|wrong|bad|expired|missing|revoked|rejected|unknown|unrecognized|not_valid|"

@@ -75,6 +75,7 @@ PHRASES: dict[int, str] = {
     name resolution
     nodename nor servname
     no such host|hostname|domain
+    unknown .. server host
     unknown host|hostname|domain
     unknownhost|unknownhostexception|getaddrinfo|nxdomain|servfail|enotfound
     eai again
@@ -220,6 +221,8 @@ PHRASES: dict[int, str] = {
     did not return|arrive|come_back in_time|within
     """,
     4: """
+    named pipe
+    not reachable by|from|via|through|over|at|$
     could_not|cannot|failed_to|unable_to resolve !action|column|columns|task|step|conflict|conflicts|dependency|
         dependencies|reference|references|
         symbol|module|import|issue|type|variable
@@ -229,10 +232,10 @@ PHRASES: dict[int, str] = {
     5: """
     %bad ........ connection|connections|network|socket|dns|tls|ssl|handshake|listener|hostname|proxy|protocol|
         transport|certificate|
-        broker|brokers|peer|tunnel|connect|connecting|reachable|internet|remote_host|packet|packets|bandwidth
-    connection|connections|network|socket|dns|tls|ssl|handshake|listener|hostname|proxy|protocol|transport|
+        tunnel|connecting|reachable|internet|remote_host|packet|packets|bandwidth
+    connection|connections|network|socket|dns|tls|ssl|handshake|listener|hostname|proxy|
         certificate|
-        broker|brokers|peer|tunnel|connect|connecting|reachable|internet|remote_host|packet|packets|
+        tunnel|connecting|reachable|internet|remote_host|packet|packets|
         bandwidth ........ %bad
     """,
 }

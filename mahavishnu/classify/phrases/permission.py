@@ -47,6 +47,13 @@ PHRASES: dict[int, str] = {
     missing|invalid|bad|no|failed|wrong authentication|authorization|auth|authn
     requires|need|needs|require|must authentication|authenticate|be_authenticated|be_logged_in|be_signed_in
     noauth|wrongpass|noperm
+    signature .... does_not|did_not conform|match|verify|validate
+    access_key|access_key_id|api_key|token|certificate|credential|credentials .... does_not|did_not exist
+    must|should contain|include|provide|supply|carry ........ access_key|api_key|token|credential|credentials|
+        authorization|access_key_id
+    needs|requires|without|no|missing a|an|active|valid? active? subscription|license|licence
+    token ........ %be* expired|revoked
+    perform|requires|complete|using sso|mfa|kerberos|saml authentication|login
     without any|a|the|valid|proper? password|credentials|authentication|authorization|token|login
     could_not|cannot|unable_to|failed_to read|get|prompt_for username|password
     possible|detected|suspected csrf|xsrf|forgery

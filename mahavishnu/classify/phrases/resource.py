@@ -89,12 +89,15 @@ PHRASES: dict[int, str] = {
     all .. licenses|licences|seats|slots|addresses|ips|ports|gpus|connections|permits|threads %be* in_use|used|taken|
         assigned|allocated
     only .. .. left|remaining|free !to_do|day|days|in_stock
-    does_not|do_not|did_not have enough|sufficient .. resources|capacity|memory|disk|space|nodes|cpu|gpus|quota|
+    does_not|do_not|did_not have .. enough|sufficient .. balance|resources|capacity|memory|disk|space|nodes|cpu|gpus|
+        quota|
         credits|funds
     disk|volume|drive|partition|storage|log %be* filled|fills|filling up
     cpu|vcpu|time|compute|wall time? limit|quota %be* exceeded|reached|hit
     no buffer|sufficient space|capacity
     no capacity left|available|remaining|for
+    due_to|because_of capacity|resource|memory|disk|quota .. constraint|constraints|restriction|restrictions|limit|
+        limits|shortage|pressure
     space|memory|storage is|running|was|got? too? low
     memory|disk|cpu|thread|resource|connection|storage|inode starvation|shortage|depletion
     no free|available gpu|gpus|nodes|slots|workers|instances|addresses|ips|capacity
@@ -115,8 +118,12 @@ PHRASES: dict[int, str] = {
     limit|limits for .... %be* exceeded|reached
     enospc|enomem|emfile|enfile|edquot|enobufs
     """,
+    3: """
+    disk|drive|storage|raid|hardware error|errors|failure|fault !report
+    """,
     4: """
     %be* used_up|all_used $
+    is|are|was|were|been exhausted|depleted|used_up
     !speed|age|retry|retries|attempt|attempts|recursion|redirect|word|character|time|size|length limit|
         limits %be* reached|exceeded|hit|exhausted
     %over %the? .. .. limit|limits

@@ -110,7 +110,6 @@ PHRASES: dict[int, str] = {
         condition|fault|glitch|hiccup|unavailability
     transient !for|student|visitor|guest|ischemic|population
     try|retry|retrying .. again? later|shortly|soon|momentarily|in_a_few|in_a_moment
-    try again $
     try again in|after
     please|can|should|may|must|safely|could retry|be_retried|be_safely_retried
     is|error retryable|retriable
@@ -142,6 +141,11 @@ PHRASES: dict[int, str] = {
     cluster|shard|shards|primary_shard %be* down|initializing|unassigned|not_available|not_active
     tryagain
     masterdown
+    on .. end $
+    not the correct|right|current coordinator|controller|leader|primary|master|replica|shard
+    moved to_another|to_a_different .. broker|node|server|host|shard|partition|leader|controller
+    fewer|less .... replicas|nodes|members|brokers|voters .. than
+    another|other|concurrent .... .... ongoing|underway|in_flight
     interrupted|aborted|cancelled|canceled at|by|during|due_to|because_of %the? .. shutdown|restart|reboot|maintenance
     generation id is not? valid|illegal|stale|outdated
     on our end|side
@@ -163,6 +167,10 @@ PHRASES: dict[int, str] = {
     backend fetch? failed|error
     """,
     4: """
+    try again $
+    is|are|was|were not_available|unavailable !in|for|on|to|anymore|any_more
+    because_of|due_to an? unknown|unexpected error|failure|exception
+    is|are loading and|hence|$
     at|over|reached|maximum|peak its? capacity right_now|now|at_the_moment|$
     not .. .. running|started|up $
     operation|request|transaction|job|task|query|call|context|run %be* cancelled|canceled|aborted !by

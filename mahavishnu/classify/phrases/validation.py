@@ -95,7 +95,9 @@ PHRASES: dict[int, str] = {
     incorrect|illegal padding|base64
     %be* not well formed
     does_not|do_not|did_not|not match|conform|comply|satisfy|validate|meet|allow|accept the|any|a|its|required|
-        expected|to|with|against? .... schema|pattern|regex|format|specification|type|types|signature|contract|
+        expected|to|with|against? .... schema|pattern|regex|format|policy|configuration|definition|criteria|
+        conditions|
+        specification|type|types|signature|contract|
         constraints|requirements|nulls|duplicates|encoding|rule|rules|null|length|expected|shape|dimensions
     additional properties
     unexpected token|character|char|end_of|keyword|indent|value|type|field|argument|symbol|string|number|key|
@@ -221,6 +223,12 @@ PHRASES: dict[int, str] = {
     primary key|unique violation|constraint|violated
     """,
     3: """
+    does_not|do_not|did_not support
+    incompatible with
+    with the same name|id|key|email|title
+    already has|have a|an
+    larger|longer|bigger|smaller|shorter|greater|less|more|fewer than the? configured|permitted|minimum|maximum|
+        allowed
     given|available|among|known input? columns|fields|options|choices
     is|are required $
     expected .... to be|have|equal|match|contain
@@ -240,15 +248,25 @@ PHRASES: dict[int, str] = {
     unprocessable
     """,
     4: """
+    larger|longer|bigger|smaller|shorter than .. ..
+    unsupported
+    duplicate|duplicated ..
+    out of order ..
+    protocol|version mismatch
     does_not|do_not|did_not match
     is|are|was|were|be|msg|message|name|path|url|comment too long|short|large|big|deep|wide
     """,
     5: """
-    %bad ........ argument|arguments|parameter|parameters|field|fields|value|values|type|types|format|column|columns|
+    invalid|malformed|illegal|incorrect|incomplete .. %field
+    is|are|was|were incomplete
+    past|beyond|outside|behind the? .. valid|allowed|end|range|limits|bounds
+    %bad|not|must ........ argument|arguments|parameter|parameters|field|fields|value|values|type|types|format|
+        column|columns|
         schema|syntax|input|
         environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|encoding|date
     argument|arguments|parameter|parameters|field|fields|value|values|type|types|format|column|columns|schema|syntax|
         input|
-        environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|encoding|date ........ %bad
+        environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|encoding|date ........ %bad|not|
+        must
     """,
 }
