@@ -91,7 +91,7 @@ def unfinished(result: Any, repos: Sequence[str]) -> tuple[str, ...] | None:
 
 
 async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, limit_seconds: float | None) -> Outcome:
-    """Call the task and judge how it ended. Cancellation is no outcome: it passes through.
+    """Call the task and judge how it ended. Being cancelled is no outcome: it passes through.
 
     A sync callback runs in a thread, so that it cannot stop the others; past the limit it is counted as failed, but
     nothing can interrupt a thread.
@@ -104,6 +104,11 @@ async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, 
         async with asyncio.timeout(limit_seconds) as limit:
             result = await PythonAdapter(callback).run(attempt.letter.task, list(attempt.letter.repos))
             error = complaint(result)
+    except asyncio.CancelledError as problem:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        error = problem  # nobody cancelled the run: something inside of it did that to itself
     except Exception as problem:
         late = limit.expired()
         error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds") if late else problem

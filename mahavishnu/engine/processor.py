@@ -10,7 +10,7 @@ import contextlib
 import heapq
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -158,19 +158,21 @@ class Processor:
         """Run everything that is due now and wait for it: one round, for tests and for `--once`. Returns how many."""
         until = self._clock.now()
         started: set[str] = set()  # what fails and is due again at once is for the next round
-        while True:
-            taken = await self._fill(until, started)
-            if not taken and not self._runs:
-                return len(started)
-            if self._runs:
-                await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
+        async with self._leases_kept():
+            while True:
+                taken = await self._fill(until, started)
+                if not taken and not self._runs:
+                    return len(started)
+                if self._runs:
+                    await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
 
     async def run_claimed(self, claimed: DeadLetter, token: str) -> tuple[DeadLetter | None, Outcome]:
         """Run a letter that the caller has claimed and write down how it went; no letter if the lease was lost."""
         held = _Held(claimed, token)
         self._held[claimed.key] = held
         try:
-            return await self._run(held)
+            async with self._leases_kept():
+                return await self._run(held)
         finally:
             self._held.pop(claimed.key, None)
 
@@ -191,13 +193,13 @@ class Processor:
                 log.exception("the processor stumbled and goes on")
                 taken = 0
             if not taken:
-                await self._rest()
+                await self._rest(polls=self.limits.polls or troubled)
 
-    async def _rest(self) -> None:
+    async def _rest(self, *, polls: bool) -> None:
         """Until something may have changed: a wake-up, a free place, a date that is known here, or the interval."""
         waits: set[asyncio.Task[object]] = {asyncio.create_task(self._awake.wait())}
         seconds = self._until_next_date()
-        if self.limits.polls:
+        if polls:
             interval = self.limits.interval_seconds
             seconds = interval if seconds is None else min(seconds, interval)
         if seconds is not None:
@@ -260,8 +262,8 @@ class Processor:
     def _is_safe(self, claim: DeadLetter, chosen: Sequence[DeadLetter]) -> bool:
         """Whether a letter whose last owner died may be taken now.
 
-        It may have killed its owner, or only have been waiting there. So it is not claimed before it can run, and at its
-        last chance it runs with no other like it: only the one that kills is counted as failed.
+        It may have killed its owner, or only have been waiting there. So it is not claimed before it can run, and at
+        its last chance it runs with no other like it: only the one that kills is counted as failed.
         """
         if not claim.recoveries or claim.lease is None:
             return True
@@ -337,8 +339,13 @@ class Processor:
             self.counts["circuit_skipped"] += 1
             await self._give_back(held, max(wait, 1.0), circuit="open")
             return False
-        if letter.depends_on and (blocked := await blocked_by(self._letters, letter)):
-            self.breakers.abandoned(adapter_of(letter))
+        blocked = None
+        try:
+            blocked = await blocked_by(self._letters, letter)
+        finally:
+            if blocked != []:  # somebody else may be the probe
+                self.breakers.abandoned(adapter_of(letter))
+        if blocked:
             await self._give_back(held, self.limits.interval_seconds, blocked_by=blocked)
             return False
         return True
@@ -422,6 +429,17 @@ class Processor:
             self._held.pop(held.letter.key, None)
         if letter is not None:
             self._tell(EventName.RELEASED, letter, **why)
+
+    @contextlib.asynccontextmanager
+    async def _leases_kept(self) -> AsyncIterator[None]:
+        """Meanwhile leases are renewed, also if this processor was never started."""
+        keeper = asyncio.create_task(self._keep_leases()) if self._leases is None else None
+        try:
+            yield
+        finally:
+            if keeper is not None:
+                keeper.cancel()
+                await asyncio.wait({keeper})
 
     async def _keep_leases(self) -> None:
         """Renew each lease at half of its life, whether its letter is running or waits for a place."""

@@ -206,7 +206,7 @@ async def test_the_outcome_is_written_although_the_store_blinks_and_a_person_edi
     await house.has(make_letter(task_id="a"))
     cycle = asyncio.create_task(house.processor.cycle())
     for _ in range(2):
-        await house.clock.sleeping()
+        await house.clock.sleeping(2)  # the lease is watched too
         house.clock.advance(5)
     await cycle
     letter = await house.current("a")

@@ -1,0 +1,312 @@
+"""The processor behind the queue: what is run, when, how often, and what happens to runs that do not end well."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mahavishnu.core.dead_letter_queue import DeadLetterStatus
+from mahavishnu.model.attempt import current_attempt
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.events import EventName
+from mahavishnu.stores.codec import LETTERS
+from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, pass_time, settle, sound, until
+
+
+async def test_an_always_failing_task_is_one_letter_that_runs_after_1_2_and_4_minutes(house: House) -> None:
+    app = house.app(dlq_retry_interval_seconds=10)
+    runs, start = [], house.clock.now()
+
+    async def fail(task: Any, repos: list[str]) -> None:
+        runs.append((house.clock.now() - start) / timedelta(minutes=1))
+        raise NETWORK
+
+    app.register_adapter("sweep", fail)
+    await app.execute_workflow({"id": "wf_1"}, "sweep", ["api"])
+    assert app.dlq is not None
+    await app.start_dlq_processor()
+    for _ in range(180):
+        await house.clock.sleeping(4)
+        await settle()
+        assert len(await app.dlq.list_tasks()) == 1
+        house.clock.advance(10)
+    await settle()
+    assert runs == [0, 1, 3, 7]
+    letter = await letter_of(app.dlq, "wf_1")
+    assert (letter.status, letter.retry_count, letter.total_attempts) == (DeadLetterStatus.EXHAUSTED, 3, 3)
+    assert (letter.next_retry_at, letter.occurrences) == (None, 1)
+    lifetime = (await sound(app.dlq))["lifetime_stats"]
+    counted = {name: lifetime[name] for name in ("enqueued_total", "retry_failed", "exhausted", "retry_success")}
+    assert counted == {"enqueued_total": 1, "retry_failed": 3, "exhausted": 1, "retry_success": 0}
+
+
+async def test_starting_twice_is_starting_once(any_house: House) -> None:
+    queue = any_house.queue(runs := Runs())
+    await queue.start_retry_processor()
+    await queue.start_retry_processor(callback=runs, check_interval_seconds=20)
+    await fill(queue, 10)
+    await until(lambda: len(runs.calls) >= 10)
+    assert (await queue.get_statistics())["retry_interval_seconds"] == 20
+    assert (await queue.get_statistics())["is_processor_running"] is True
+    await queue.stop_retry_processor()
+    await queue.stop_retry_processor()
+    assert (await queue.get_statistics())["is_processor_running"] is False
+    assert sorted(task["name"] for task in runs.tasks) == sorted({task["name"] for task in runs.tasks})
+    assert (await sound(queue))["lifetime_stats"]["retry_success"] == 10
+
+
+async def test_without_a_callback_there_is_nothing_to_start(house: House) -> None:
+    queue = house.queue()
+    with pytest.raises(InvalidInput, match="no callback"):
+        await queue.start_retry_processor()
+    assert (await queue.get_statistics())["is_processor_running"] is False
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "polling_only"])
+async def test_a_letter_that_is_due_at_once_waits_for_the_poll_only_if_it_is_not_woken(house: House, mode: str) -> None:
+    queue = house.queue(runs := Runs(), wakes=mode == "hybrid")
+    await queue.start_retry_processor()
+    await house.clock.sleeping(4)
+    await fill(queue, 1)
+    assert runs.calls == []  # never inline
+    await settle()
+    assert len(runs.calls) == (1 if mode == "hybrid" else 0)
+    house.clock.advance(10)
+    await settle()
+    assert len(runs.calls) == 1
+
+
+async def test_a_lost_wake_up_is_made_good_by_the_next_poll(house: House) -> None:
+    queue = house.queue(runs := Runs())
+    await queue.start_retry_processor()
+    await fill(house.queue(), 1)  # another process, whose wake-ups do not come here
+    await settle()
+    assert runs.calls == []
+    await pass_time(house.clock, 10, sleepers=4)
+    assert len(runs.calls) == 1
+
+
+async def test_one_that_hangs_and_one_that_fails_hold_up_nobody(house: House) -> None:
+    gate = Gate()
+
+    async def run(task: Any, repos: list[str]) -> None:
+        if task["name"] == "wf_00000":
+            await gate(task, repos)
+        if task["name"] == "wf_00001":
+            raise NETWORK
+
+    queue = house.queue(run, concurrency=5)
+    await fill(queue, 200, retry_policy="immediate", max_retries=1)
+    await queue.start_retry_processor()
+    await until(lambda: queue.counts is not None and _done(queue) == 199)
+    await fill(queue, 1, metadata={"late": True})  # merged or new: the next cycle is not held up either
+    await queue.enqueue("late", {"name": "late"}, [], "connection refused", "immediate")
+    await until(lambda: _done(queue) == 200)
+    assert len(gate.under_way) == 1
+    gate.open()
+    await until(lambda: _done(queue) == 201)
+
+
+async def test_new_letters_start_on_time_while_an_old_run_lasts_longer_than_the_interval(house: House) -> None:
+    gate, started = Gate(), []
+
+    async def run(task: Any, repos: list[str]) -> None:
+        started.append((task["name"], house.clock.monotonic()))
+        if task["name"] == "long":
+            await gate(task, repos)
+
+    queue = house.queue(run, interval_seconds=60)
+    await queue.enqueue("long", {"name": "long"}, [], "boom", "immediate")
+    for minutes in (1, 2):
+        await queue.enqueue(f"after-{minutes}", {"name": minutes}, [], "boom", "exponential")
+        await queue.edit(f"after-{minutes}", next_retry_at=house.clock.now() + timedelta(seconds=70 * minutes))
+    await queue.start_retry_processor()
+    await pass_time(house.clock, 190, sleepers=5)
+    assert started == [("long", 0.0), (1, 120.0), (2, 180.0)]
+    gate.open()
+
+
+async def test_the_interval_can_be_changed_while_it_runs(house: House) -> None:
+    queue = house.queue(runs := Runs(), interval_seconds=60)
+    await queue.start_retry_processor()
+    await house.clock.sleeping(4)
+    await queue.start_retry_processor(check_interval_seconds=10)
+    await settle()
+    await fill(house.queue(), 1)
+    await pass_time(house.clock, 10, sleepers=4)
+    assert len(runs.calls) == 1
+
+
+async def test_an_outage_is_survived_and_said_once(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    queue = house.queue(runs := Runs())
+    await fill(queue, 3)
+    house.faults.unavailable()
+    with pytest.raises(Exception, match="away"):
+        await queue.get_task("wf_00000")
+    with caplog.at_level(logging.WARNING):
+        await queue.start_retry_processor()
+        await pass_time(house.clock, 100, sleepers=4)
+    assert [record.message for record in caplog.records if "cannot reach" in record.message] == [
+        "the processor cannot reach the letters and tries again: the store is away (a test's fault)"
+    ]
+    house.faults.clear()
+    await pass_time(house.clock, 10, sleepers=4)
+    assert len(runs.calls) == 3
+
+
+async def test_an_outage_is_survived_by_a_processor_that_never_polls(house: House) -> None:
+    queue = house.queue(runs := Runs(), polls=False)
+    await fill(queue, 1)
+    fault = house.faults.unavailable("find", kind=LETTERS)
+    await queue.start_retry_processor()
+    await until(lambda: fault.hits)
+    fault.stop()
+    await pass_time(house.clock, 10, sleepers=4)
+    assert len(runs.calls) == 1
+
+
+async def test_a_claim_that_cannot_be_written_is_not_run(any_house: House) -> None:
+    queue = any_house.queue(runs := Runs())
+    await fill(queue, 2)
+    with any_house.faults.item_failed("write", kind=LETTERS, keys=["wf_00000"]):
+        assert await queue.run_due() == 1
+    assert runs.tasks == [{"name": "wf_00001"}]
+    with any_house.faults.conflict("write", kind=LETTERS):
+        assert await queue.run_due() == 0
+    assert (await letter_of(queue, "wf_00000")).total_attempts == 0
+
+
+async def test_a_success_whose_recording_dies_is_repeated_with_the_same_key(any_house: House) -> None:
+    keys = []
+
+    async def run(task: Any, repos: list[str]) -> None:
+        attempt = current_attempt.get()
+        assert attempt is not None
+        keys.append((attempt.idempotency_key, attempt.number))
+        if len(keys) == 1:
+            any_house.faults.unavailable("write", kind=LETTERS, times=9)  # more often than it is tried again
+
+    queue = any_house.queue(run, lease_seconds=300)
+    await fill(queue, 1)
+    running = asyncio.create_task(queue.run_due())
+    while not running.done():
+        any_house.clock.advance(1)
+        await settle(5)
+    assert (await letter_of(queue, "wf_00000")).status is DeadLetterStatus.RETRYING
+    any_house.clock.advance(minutes=10)
+    assert await queue.run_due() == 1
+    assert (await letter_of(queue, "wf_00000")).status is DeadLetterStatus.COMPLETED
+    assert [key for key, _ in keys] == [keys[0][0]] * 2
+    assert [number for _, number in keys] == [1, 2]
+    lifetime = (await sound(queue))["lifetime_stats"]
+    assert (lifetime["retry_success"], lifetime["claims_recovered"]) == (1, 1)
+
+
+async def test_a_job_that_kills_its_process_is_put_aside_after_three_recoveries(any_house: House) -> None:
+    await any_house.queue().enqueue("killer", {"name": "killer"}, [], "boom", "immediate", max_retries=1)
+    await any_house.queue().enqueue("other", {"name": "other"}, [], "boom", "never")
+    dead = []
+    for _ in range(3):
+        doomed = any_house.queue(gate := Gate())
+        dead.append(asyncio.create_task(doomed.run_due()))
+        await gate.reached()
+        any_house.kill(doomed)
+        any_house.clock.advance(minutes=10)
+    queue = any_house.queue(runs := Runs())
+    await queue.edit("other", retry_policy="immediate")
+    await queue.run_due()
+    letter = await letter_of(queue, "killer")
+    assert (letter.status, letter.retry_count, letter.recoveries) == (DeadLetterStatus.EXHAUSTED, 1, 0)
+    assert "it may kill its process" in letter.last_error
+    assert runs.tasks == [{"name": "other"}]
+    assert (await sound(queue))["lifetime_stats"]["claims_recovered"] == 3
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_a_long_run_keeps_its_lease_whoever_started_it(house: House, by_hand: bool) -> None:
+    queue = house.queue(gate := Gate(), lease_seconds=60)
+    await fill(queue, 1)
+    running = asyncio.create_task(queue.retry_task("wf_00000") if by_hand else queue.run_due())
+    await gate.reached()
+    other = house.queue(runs := Runs())
+    for _ in range(30):
+        house.clock.advance(10)
+        await settle()
+        assert await other.run_due() == 0
+    gate.open()
+    await running
+    assert (await letter_of(queue, "wf_00000")).status is DeadLetterStatus.COMPLETED
+    assert (runs.calls, house.clock.sleepers) == ([], 0)
+
+
+async def test_a_late_outcome_is_refused(any_house: House, caplog: pytest.LogCaptureFixture) -> None:
+    slow = any_house.queue(gate := Gate(), lease_seconds=60)
+    await fill(slow, 1)
+    running = asyncio.create_task(slow.run_due())
+    await gate.reached()
+    with any_house.faults.unavailable("write", kind=LETTERS):  # it is as good as stopped: no renewal gets through
+        any_house.clock.advance(minutes=5)
+        await settle()
+    assert await any_house.queue(Runs()).run_due() == 1
+    done = await letter_of(slow, "wf_00000")
+    events = heard(slow)
+    gate.open()
+    await running
+    assert await letter_of(slow, "wf_00000") == done
+    assert done.status is DeadLetterStatus.COMPLETED
+    assert [event.name for event in events] == [EventName.STALE_CLAIM]
+    assert "stale_claim" in caplog.text
+
+
+async def test_stopping_waits_then_gives_back_without_using_a_retry(house: House) -> None:
+    queue = house.queue(gate := Gate(), grace_seconds=30)
+    await fill(queue, 1)
+    await queue.start_retry_processor()
+    await gate.reached()
+    stopping = asyncio.create_task(queue.stop_retry_processor())
+    await settle()
+    house.clock.advance(29)
+    await settle()
+    assert not stopping.done()
+    house.clock.advance(1)
+    await stopping
+    letter = await letter_of(queue, "wf_00000")
+    assert (letter.status, letter.retry_count, letter.total_attempts) == (DeadLetterStatus.PENDING, 0, 0)
+
+
+async def test_a_run_that_cancels_itself_has_failed(house: House) -> None:
+    queue = house.queue(runs := Runs(asyncio.CancelledError()))
+    await queue.enqueue("wf_1", {}, [], "boom", "immediate")
+    assert await queue.run_due() == 1
+    letter = await letter_of(queue, "wf_1")
+    assert (letter.status, letter.retry_count, len(runs.calls)) == (DeadLetterStatus.PENDING, 1, 1)
+    assert "CancelledError" in letter.last_error
+
+
+async def test_urgent_letters_run_first_and_the_others_are_not_starved(house: House) -> None:
+    names: list[str] = []
+
+    async def run(task: Any, repos: list[str]) -> None:
+        names.append(task)
+        if len(names) < 40:  # a constant stream of urgent work
+            await queue.enqueue(f"urgent-{len(names)}", f"urgent-{len(names)}", [], "boom", "immediate", priority=10)
+
+    queue = house.queue(run, concurrency=1)
+    await queue.enqueue("low", "low", [], "boom", "immediate", metadata={"priority": "low"})
+    house.clock.advance(1)
+    await queue.enqueue("b", "b", [], "boom", "immediate")
+    await queue.enqueue("a", "a", [], "boom", "immediate")
+    await queue.enqueue("high", "high", [], "boom", "immediate", metadata={"priority": "high"})
+    await queue.run_due()
+    assert names[0] == "high"
+    assert names.index("low") < 39
+    assert names.index("b") < 39
+
+
+def _done(queue: Any) -> int:
+    counts = queue._processor.counts
+    return int(counts["succeeded"] + counts["failed"])
