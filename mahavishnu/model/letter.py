@@ -94,7 +94,8 @@ class Failure:
     duration_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "at", instant(self.at))
+        if (at := instant(self.at)) is not self.at:
+            object.__setattr__(self, "at", at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from mahavishnu.model.errors import InvalidPayload
 MAX_DEPTH = 200  # far below every parser's own limit, so that what is accepted here is accepted everywhere
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=lambda value: _coerce(value)).encode
+_encode_parsed = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
 
 
 class Json:
@@ -68,7 +69,7 @@ class Json:
         """The JSON text: ASCII, no white space."""
         value = self._value  # read before the text: whoever writes the text forgets the value afterwards
         if self._text is None:
-            self._text = _encode(value)
+            self._text = _encode_parsed(value)
             self._value = None
         return self._text
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import TypeAlias
 
 from mahavishnu.model.clock import instant
@@ -109,13 +108,11 @@ def words(*texts: str | None) -> tuple[str, ...]:
     >>> words("Connection reset by api.example", "reset!")
     ('connection', 'reset', 'by', 'api', 'example')
     """
-    found: dict[str, None] = {}
-    for text in dict.fromkeys(filter(None, texts)):  # the first and the last error are often the same
-        found |= dict.fromkeys(_WORD.findall(text.lower()))
-    kept = tuple(islice(found, MOST_WORDS))
-    if max(map(len, kept), default=0) <= LONGEST_WORD:
-        return kept
-    return tuple(word[:LONGEST_WORD] for word in kept)
+    text = "\n".join(dict.fromkeys(filter(None, texts))).lower()  # the first and the last error are often the same
+    found = tuple(dict.fromkeys(_WORD.findall(text)))[:MOST_WORDS]
+    if len(text) <= LONGEST_WORD:
+        return found
+    return tuple(word[:LONGEST_WORD] for word in found)
 
 
 Many: TypeAlias = "str | Iterable[str]"

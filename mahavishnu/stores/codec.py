@@ -103,6 +103,7 @@ _THEN = datetime(1970, 1, 1, tzinfo=UTC)
 _BLANK = DeadLetter(
     task_id="", entry_id="", error="", last_error="", failed_at=_THEN, created_at=_THEN, updated_at=_THEN
 )
+_TALLY_NAMES = frozenset(name for _, name in TALLIES)
 _NO_SOURCE, _NO_VERDICT, _NO_TALLIES, _UNRESOLVED = Source(), Verdict(), Tallies(), Resolution()
 
 
@@ -188,8 +189,9 @@ def _source(read: Callable[[str], Any]) -> Source:
 
 
 def _tallies(document: Mapping[str, Any]) -> Tallies:
-    counts = {tally: _int(document[name]) for tally, name in TALLIES if name in document}
-    return Tallies(**counts) if counts else _NO_TALLIES
+    if _TALLY_NAMES.isdisjoint(document):
+        return _NO_TALLIES
+    return Tallies(**{tally: _int(document[name]) for tally, name in TALLIES if name in document})
 
 
 _KEYWORD, _KEYWORDS, _DATE, _INTEGER = FieldType.KEYWORD, FieldType.KEYWORDS, FieldType.DATE, FieldType.INTEGER
@@ -197,7 +199,8 @@ _TEXT = FieldType.TEXT
 
 
 def _field(name: str, type_: FieldType) -> Field[Any]:
-    return Field(name, type_, attrgetter(PLACES.get(name, name)))
+    place = PLACES.get(name, name)
+    return Field(name, type_, attrgetter(place), path=place)
 
 
 FIELDS: tuple[Field[Any], ...] = (

@@ -13,10 +13,10 @@ from datetime import datetime
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 from mahavishnu.model.clock import instant_text
-from mahavishnu.model.letter import PASSING, DeadLetter, Lease, Tallies, remember, remembered
+from mahavishnu.model.letter import DeadLetter, Failure, Lease, Tallies, remember, remembered
 from mahavishnu.model.query import words
 
 SCHEMA = 1  # written into each document; raised when older code could misread a newer one
@@ -38,7 +38,6 @@ PLACES = {
     "task": "payload",
     **{name: f"tallies.{tally}" for tally, name in TALLIES},
 }
-_Member: TypeAlias = "tuple[str, Callable[[Any], str], object]"
 
 
 def encode(letter: DeadLetter) -> str:
@@ -77,21 +76,45 @@ def _known(letter: DeadLetter) -> _Known:
     return known
 
 
-class _Writer:
-    """Writes members of a JSON object, without the braces. A member that has its `empty` value is left out."""
+class _Optional:
+    """Writes those members of a JSON object that have something to say, with a comma before each."""
 
-    def __init__(self, *members: _Member) -> None:
+    def __init__(self, *members: tuple[str, Callable[[Any], str], object]) -> None:
         self.places = [PLACES.get(name, name) for name, _, _ in members]
         self._values = attrgetter(*self.places)
-        self._members = [(f'"{name}":', write, empty) for name, write, empty in members]
+        self._members = [(f',"{name}":', write, empty) for name, write, empty in members]
 
     def __call__(self, record: Any) -> str:
         pairs = zip(self._members, self._values(record), strict=True)
-        return ",".join([name + write(value) for (name, write, empty), value in pairs if value != empty])
+        return "".join([name + write(value) for (name, write, empty), value in pairs if value != empty])
 
 
-def _each(write: Callable[[Any], str], *names: str, empty: object = None) -> list[_Member]:
+def _each(
+    write: Callable[[Any], str], *names: str, empty: object = None
+) -> list[tuple[str, Callable[[Any], str], object]]:
     return [(name, write, empty) for name in names]
+
+
+def _lasting(letter: DeadLetter) -> str:
+    return (
+        f'"task_id":{quoted(letter.task_id)},"entry_id":{quoted(letter.entry_id)},'
+        f'"namespace":{quoted(letter.namespace)},"queue":{quoted(letter.queue)},"repos":{_list(letter.repos)},'
+        f'"error":{quoted(letter.error)},"last_error":{quoted(letter.last_error)},'
+        f'"failed_at":{_instant(letter.failed_at)},"created_at":{_instant(letter.created_at)},'
+        f'"retry_policy":{quoted(letter.retry_policy)},"max_retries":{letter.max_retries:d},'
+        f'"reason":{quoted(letter.reason)},"source_kind":{quoted(letter.source.kind)},'
+        f'"priority":{letter.priority:d},"generation":{letter.generation:d},"occurrences":{letter.occurrences:d}'
+        f"{_maybe_lasting(letter)}"
+    )
+
+
+def _passing(letter: DeadLetter) -> str:
+    return (
+        f'"status":{quoted(letter.status)},"resolution_status":{quoted(letter.resolution.status)},'
+        f'"updated_at":{_instant(letter.updated_at)},'
+        f'"retry_count":{letter.retry_count:d},"total_attempts":{letter.total_attempts:d}{_maybe_passing(letter)}'
+        f"{_tallies(letter.tallies)}"
+    )
 
 
 def _list(values: Iterable[str]) -> str:
@@ -105,35 +128,38 @@ def _instant(value: datetime) -> str:
 
 def _lease(lease: Lease) -> str:
     due = "null" if lease.prior_due is None else _instant(lease.prior_due)
-    manual = "true" if lease.manual else "false"
     return (
-        f'{{"owner":{quoted(lease.owner)},"token":{quoted(lease.token)},'
-        f'"prior":{quoted(lease.prior)},"prior_due":{due},"manual":{manual}}}'
+        f'{{"owner":{quoted(lease.owner)},"token":{quoted(lease.token)},"prior":{quoted(lease.prior)},'
+        f'"prior_due":{due},"manual":{"true" if lease.manual else "false"}}}'
     )
 
 
-_number = int.__repr__  # refuses what is no whole number
-_failure = _Writer(
-    *_each(_instant, "at"),
-    *_each(quoted, "message", "type", "category", "traceback", "processor"),
+def _failures(failures: Iterable[Failure]) -> str:
+    texts = [
+        f'{{"at":{_instant(each.at)},"message":{quoted(each.message)}{_maybe_failure(each)}}}' for each in failures
+    ]
+    return f"[{','.join(texts)}]"
+
+
+@lru_cache(1024)  # there are few different ones
+def _tallies(tallies: Tallies) -> str:
+    return "".join([f',"{name}":{count:d}' for tally, name in TALLIES if (count := getattr(tallies, tally))])
+
+
+_maybe_failure = _Optional(
+    *_each(quoted, "type", "category", "traceback", "processor"),
     *_each(json.dumps, "duration_seconds"),
 )
-_lasting = _Writer(
-    *_each(quoted, "task_id", "entry_id", "namespace", "queue", "error", "last_error", "retry_policy", "reason"),
+_maybe_lasting = _Optional(
     *_each(quoted, "error_category", "fingerprint", "verdict_reason", "verdict_author", "previous_entry_id"),
-    *_each(quoted, "source_kind", "source_queue", "source_id", "original_state"),
-    *_each(_instant, "failed_at", "created_at"),
-    *_each(_number, "max_retries", "priority", "generation", "occurrences"),
-    *_each(_number, "dlq_retry_count", empty=0),
-    *_each(_list, "repos"),
+    *_each(quoted, "source_queue", "source_id", "original_state"),
+    *_each(int.__repr__, "dlq_retry_count", empty=0),
     *_each(_list, "depends_on", "absorbed", empty=()),
-    ("failures", lambda failures: f"[{','.join([f'{{{_failure(each)}}}' for each in failures])}]", ()),
+    *_each(_failures, "failures", empty=()),
 )
-_passing = _Writer(
-    *_each(quoted, "status", "resolution_status", "resolved_by", "resolution_notes"),
-    *_each(_instant, "updated_at", "due_at", "next_retry_at", "last_retry_at"),
-    *_each(_instant, "exhausted_at", "completed_at", "archived_at", "resolution_timestamp"),
-    *_each(_number, "retry_count", "total_attempts"),
-    *_each(_number, "recoveries", *(name for _, name in TALLIES), empty=0),
+_maybe_passing = _Optional(
+    *_each(_instant, "due_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at", "archived_at"),
+    *_each(_instant, "resolution_timestamp"),
+    *_each(quoted, "resolved_by", "resolution_notes"),
+    *_each(int.__repr__, "recoveries", empty=0),
 )
-assert PASSING.isdisjoint(place.partition(".")[0] for place in _lasting.places)

@@ -52,13 +52,15 @@ _GROUPABLE = (FieldType.KEYWORD, FieldType.DATE, FieldType.INTEGER)
 class Field(Generic[T]):
     """One searchable field: its name in documents, its type, and how to read it off a record.
 
-    `derived` marks what is only there to be searched: stores that keep documents add it to them.
+    `derived` marks what is only there to be searched: stores that keep documents add it to them. `path` may say which
+    attribute `value` gives as it is; who wants many of those can get them all at once.
     """
 
     name: str
     type: FieldType
     value: Callable[[T], Any]
     derived: bool = False
+    path: str | None = None
 
     def term(self, record: T) -> Any:
         """What a search sees of the value: None where it is empty or too long to be found.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, Generic, TypeAlias
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput
@@ -35,9 +36,11 @@ class Table(Generic[T]):
         self.fields = sorted(
             (each for each in kind.fields if each.name in kind.searchable), key=lambda each: each.type in _MANY_VALUED
         )
-        self._getters = [each.value for each in self.fields]
+        self._paths = attrgetter(*(each.path or "version" for each in self.fields))
+        self._computed = [(place, each.value) for place, each in enumerate(self.fields) if not each.path]
         self._dates = self._places(FieldType.DATE)
         self._texts = self._places(FieldType.KEYWORD)
+        self._derived_texts = [place for place in self._texts if self.fields[place].derived]
         self._several = self._places(FieldType.KEYWORDS)
         self._flat = self._places(FieldType.FLAT)
         self.format = json.dumps([kind.name, *([each.name, each.type.value] for each in self.fields)])
@@ -77,15 +80,21 @@ class Table(Generic[T]):
 
     def row(self, record: T, version: int) -> Row:
         """What `insert` binds; with the version to be replaced after it, what `update` binds."""
-        return [version, *self.terms(record), self.kind.document(record), record.key]
+        body = self.kind.document(record)
+        return [version, *self.terms(record, short=len(body) <= LONGEST_TERM), body, record.key]
 
-    def terms(self, record: T) -> Row:
-        """The columns beside the body: `Field.term` of every field, quicker, as SQLite can hold it."""
-        values = [get(record) for get in self._getters]
+    def terms(self, record: T, *, short: bool = False) -> Row:
+        """The columns beside the body: `Field.term` of every field, quicker, as SQLite can hold it.
+
+        In a `short` document no text can be longer than a term may be.
+        """
+        values = list(self._paths(record))
+        for place, get in self._computed:
+            values[place] = get(record)
         for place in self._dates:
             if (moment := values[place]) is not None:
                 values[place] = milliseconds(moment)
-        for place in self._texts:
+        for place in self._derived_texts if short else self._texts:
             if isinstance(text := values[place], str) and len(text) > LONGEST_TERM:
                 values[place] = None
         for place in self._several:
