@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from mahavishnu.classify.verdict import policy
 from mahavishnu.core.desk import Desk
+from mahavishnu.core.intake import texts
+from mahavishnu.engine.dependencies import refuse_circle
 from mahavishnu.engine.moves import BulkResult, move, move_many
 from mahavishnu.model import lifecycle
-from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchLetter
+from mahavishnu.model.errors import AlreadyResolved, ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
 from mahavishnu.model.payload import Json
 from mahavishnu.model.query import Between, Is, Query, letters
+from mahavishnu.stores.base import get_one
 
 BY = "api_user"
 # How the fields that a person may change are called outside, and what they are inside.
 _INSIDE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "task": ("payload", lambda value: Json.of(value)),
     "metadata": ("labels", lambda value: Json.of(value, "metadata")),
-    "repos": ("repos", lambda value: tuple(value) if isinstance(value, list) else value),
-    "depends_on": ("depends_on", lambda value: tuple(value) if isinstance(value, list) else value),
-    "retry_policy": ("retry_policy", lambda value: value),
+    "repos": ("repos", lambda value: texts(value, "repos")),
+    "depends_on": ("depends_on", lambda value: texts(value, "depends_on")),
+    "retry_policy": ("retry_policy", lambda value: policy(value)),
     "max_retries": ("max_retries", lambda value: value),
     "priority": ("priority", lambda value: value),
     "next_retry_at": ("due_at", lambda value: value),
@@ -125,9 +130,14 @@ class ByHand(Desk):
             if base is not None and base.version != current.version:
                 raise ChangedMeanwhile(key, "edit", f"{current.status} and changed at {current.updated_at.isoformat()}")
             before = current
-            return lifecycle.edit(current, now=self.clock.now(), backoffs=self.backoffs, **inside)
+            edited = lifecycle.edit(current, now=self.clock.now(), backoffs=self.backoffs, **inside)
+            if "payload" in inside:
+                self.intake.check_size(edited)
+            return edited
 
         await self.open()
+        if inside.get("depends_on") and (letter := await get_one(self.letters, key)) is not None:
+            await refuse_circle(self.letters, replace(letter, depends_on=inside["depends_on"]))
         after = await move(self.letters, key, change)
         if after is None or before is None:
             raise NoSuchLetter(key)
@@ -202,6 +212,8 @@ def _resurrect(letter: DeadLetter, now: datetime, by: str, notes: str | None) ->
 
 
 def _redrive(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> DeadLetter:
+    if not letter.is_open:  # that is for a person to say of each
+        raise AlreadyResolved(letter.key, "redrive", f"{letter.status} and resolved as {letter.resolution.status}")
     return lifecycle.redrive(letter, now=now)
 
 

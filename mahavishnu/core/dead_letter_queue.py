@@ -21,7 +21,7 @@ from mahavishnu.classify.reclassify import reconsider
 from mahavishnu.core import clearing, letterbox
 from mahavishnu.core import statistics as numbers
 from mahavishnu.core.by_hand import BY, ByHand
-from mahavishnu.core.intake import Intake, Wanted
+from mahavishnu.core.intake import Intake, Wanted, texts
 from mahavishnu.core.judging import context_for, judge
 from mahavishnu.core.letterbox import LetterList
 from mahavishnu.core.observing import Announcer, reporting_to
@@ -215,7 +215,7 @@ class DeadLetterQueue(ByHand, Running):
             source=source or Source(),
         )
         now = self.clock.now()
-        context = context_for(now, task_id, task, repos=tuple(map(str, repos)))
+        context = context_for(now, task_id, task, repos=texts(repos, f"repos of task {task_id!r:.80}"))
         judged = await judge(self.chain, error, now, context, error_category)
         fresh = self.intake.letter(wanted, judged, now, backoffs=self.backoffs)
         return (await self.capture(fresh)).letter

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any, Self
 
 from mahavishnu.classify.chain import Chain
+from mahavishnu.core.intake import Intake
 from mahavishnu.core.observing import Announcer
 from mahavishnu.core.waiting import WaitingRoom
 from mahavishnu.engine.room import Room
@@ -27,6 +28,7 @@ class Desk(ABC):
     backoffs: BackoffRegistry
     room: Room
     waiting: WaitingRoom
+    intake: Intake
     counts: Counter[str]
     _announcer: Announcer
 

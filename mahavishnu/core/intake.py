@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -70,13 +70,17 @@ class Intake:
         name = f"task {wanted.task_id!r:.80}"
         if not isinstance(wanted.task_id, str):
             raise InvalidInput(f"task_id must be text, not {wanted.task_id!r:.80}")
+        if not isinstance(wanted.metadata, Mapping | None):
+            raise InvalidInput(f"metadata of {name} must be a dict, not {wanted.metadata!r:.80}")
+        if wanted.reason not in list(DlqReason):
+            raise InvalidInput(f"there is no reason {wanted.reason!r:.80}; there are {', '.join(DlqReason)}")
         labels = Json.of(redacted(dict(wanted.metadata or {}), self.redact_keys), "metadata")
         return lifecycle.capture(
             DeadLetter(
                 task_id=wanted.task_id,
                 entry_id=new_entry_id(now),
                 payload=Json.of(redacted(wanted.task, self.redact_keys)),
-                repos=_texts(wanted.repos, f"repos of {name}"),
+                repos=texts(wanted.repos, f"repos of {name}"),
                 labels=labels,
                 error=failure.message,
                 last_error=failure.message,
@@ -88,7 +92,7 @@ class Intake:
                 retry_policy=self._policy(wanted, judged, by_category),
                 max_retries=self._budget(wanted, judged, name),
                 priority=_priority(wanted, labels, name),
-                depends_on=_texts(wanted.depends_on, f"depends_on of {name}"),
+                depends_on=texts(wanted.depends_on, f"depends_on of {name}"),
                 namespace=wanted.namespace,
                 queue=wanted.queue,
                 reason=DlqReason(wanted.reason),
@@ -153,10 +157,14 @@ def _priority(wanted: Wanted, labels: Json, name: str) -> int:
     return PRIORITIES.get(named.lower(), 0) if isinstance(named, str) else 0
 
 
-def _texts(values: Sequence[str], what: str) -> tuple[str, ...]:
-    if isinstance(values, str | bytes) or not all(isinstance(value, str) for value in map(_as_text, values)):
+def texts(values: Iterable[str], what: str) -> tuple[str, ...]:
+    """Some texts or paths. Raises InvalidInput for anything else."""
+    found = None
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        found = tuple(map(_as_text, values))
+    if found is None or not all(isinstance(each, str) for each in found):
         raise InvalidInput(f"{what} must be a list of texts, not {values!r:.80}")
-    return tuple(map(_as_text, values))
+    return found
 
 
 def _as_text(value: Any) -> Any:

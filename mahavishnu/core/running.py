@@ -114,7 +114,7 @@ class Running(Desk):
         except IllegalMove as problem:
             return _refused(task_id, str(problem))
         finally:
-            if claimed is None:
+            if claimed is None and not force:  # a forced one has not asked: somebody else may be the probe
                 self.breakers.abandoned(adapter)
         if claimed is None:
             return _refused(task_id, "there is no letter for this task")

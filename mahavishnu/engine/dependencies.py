@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import document_key
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ResolutionStatus
 from mahavishnu.stores.base import Collection
+
+_SETTLED = (ResolutionStatus.REQUEUED, ResolutionStatus.MANUALLY_RESOLVED)
 
 
 async def blocked_by(letters: Collection[DeadLetter], letter: DeadLetter) -> list[str]:
@@ -16,8 +18,15 @@ async def blocked_by(letters: Collection[DeadLetter], letter: DeadLetter) -> lis
     return [
         name
         for name, other in zip(letter.depends_on, found, strict=True)
-        if other is not None and not (isinstance(other, DeadLetter) and other.status is DeadLetterStatus.COMPLETED)
+        if other is not None and not (isinstance(other, DeadLetter) and _has_succeeded(other))
     ]
+
+
+def _has_succeeded(letter: DeadLetter) -> bool:
+    """It is completed, or was before it was put away."""
+    return letter.status in (DeadLetterStatus.COMPLETED, DeadLetterStatus.ARCHIVED) and (
+        letter.resolution.status in _SETTLED
+    )
 
 
 async def refuse_circle(letters: Collection[DeadLetter], fresh: DeadLetter) -> None:

@@ -131,7 +131,7 @@ def queue_of(app: MahavishnuApp) -> DeadLetterQueue:
     return app.dlq
 
 
-async def letter_of(queue: DeadLetterQueue, task_id: str, **where: str) -> DeadLetter:
+async def letter_of(queue: DeadLetterQueue, task_id: str, /, **where: str) -> DeadLetter:
     letter = await queue.get_task(task_id, include_archived=True, **where)
     assert letter is not None, f"there is no letter {task_id!r}"
     return letter
