@@ -40,40 +40,35 @@ PLACES = {
 }
 
 
+class _Known:
+    """What depends on nothing but a letter's lasting fields."""
+
+    __slots__ = ("text", "words")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words: tuple[str, ...] | None = None
+
+
 def encode(letter: DeadLetter) -> str:
     """The document's JSON text, without `task` and `metadata`: those are the user's, and the store adds them."""
-    known = _known(letter)
-    if known.text is None:
-        known.text = f'{{"schema":{SCHEMA},{_lasting(letter)}'
+    known: _Known | None = remembered(letter)
+    if known is None:
+        known = _Known(f'{{"schema":{SCHEMA},{_lasting(letter)}')
+        if letter.version is not None:  # somebody works on it and will write it again, unlike a new one
+            remember(letter, known)
     lease = f',"lease":{_lease(letter.lease)},"claim_owner":{quoted(letter.lease.owner)}' if letter.lease else ""
     return f"{known.text},{_passing(letter)}{lease}}}"
 
 
 def words_of(letter: DeadLetter) -> tuple[str, ...]:
     """What a text search finds it by."""
-    known = _known(letter)
+    known: _Known | None = remembered(letter)
+    if known is None:
+        return words(letter.error, letter.last_error)
     if known.words is None:
         known.words = words(letter.error, letter.last_error)
     return known.words
-
-
-class _Known:
-    """What depends on nothing but a letter's lasting fields."""
-
-    __slots__ = ("text", "words")
-
-    def __init__(self) -> None:
-        self.text: str | None = None
-        self.words: tuple[str, ...] | None = None
-
-
-def _known(letter: DeadLetter) -> _Known:
-    known: _Known | None = remembered(letter)
-    if known is None:
-        known = _Known()
-        if letter.version is not None:  # somebody works on it and will write it again, unlike a new one
-            remember(letter, known)
-    return known
 
 
 class _Optional:

@@ -36,7 +36,8 @@ class Table(Generic[T]):
         self.fields = sorted(
             (each for each in kind.fields if each.name in kind.searchable), key=lambda each: each.type in _MANY_VALUED
         )
-        self._paths = attrgetter(*(each.path or "version" for each in self.fields))
+        # All at once; two more than wanted, because for a single one it would give no tuple.
+        self._paths = attrgetter("version", "version", *(each.path or "version" for each in self.fields))
         self._computed = [(place, each.value) for place, each in enumerate(self.fields) if not each.path]
         self._dates = self._places(FieldType.DATE)
         self._texts = self._places(FieldType.KEYWORD)
@@ -88,7 +89,7 @@ class Table(Generic[T]):
 
         In a `short` document no text can be longer than a term may be.
         """
-        values = list(self._paths(record))
+        _, _, *values = self._paths(record)
         for place, get in self._computed:
             values[place] = get(record)
         for place in self._dates:
