@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Collection, Cursor, get_one, write_one
+from mahavishnu.stores.base import Collection, Cursor, Result, get_one, write_one
 
 Change = Callable[[DeadLetter], DeadLetter]
 _TRIES = 50
@@ -67,7 +67,13 @@ async def move_many(
     result, after = BulkResult(dry_run), None
     seen: set[str] = set()
     while True:
-        page = await letters.find(query, after)
+        try:
+            page = await letters.find(query, after)
+        except StoreError as problem:
+            if after is None:
+                raise
+            result.degraded = str(problem)  # what was done before must be told
+            return result
         result.degraded = result.degraded or page.degraded
         fresh = [letter for letter in page.items if letter.key not in seen]
         if cap is not None and len(seen) + len(fresh) > cap:
@@ -96,7 +102,12 @@ async def _move_page(
     if result.dry_run:
         result.done += [letter.key for letter in changed]
         return
-    for letter, written in zip(changed, await letters.write(changed), strict=True):
+    results: Sequence[Result[DeadLetter]]
+    try:
+        results = await letters.write(changed)
+    except StoreError as problem:
+        results = [problem] * len(changed)
+    for letter, written in zip(changed, results, strict=True):
         try:
             if isinstance(written, StoreError):
                 raise written
