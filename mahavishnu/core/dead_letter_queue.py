@@ -117,6 +117,7 @@ class DeadLetterQueue(ByHand, Running):
         self._announcer = Announcer()
         if observability_manager is not None:
             self._announcer.add(reporting_to(observability_manager))
+        self.admits = True  # whether what waits is let in
         self._admitting = Chore("letting in what waits", self.admit, lambda: self.limits.interval_seconds)
         self._opened_in: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -245,6 +246,8 @@ class DeadLetterQueue(ByHand, Running):
     async def admit(self) -> int:
         """Let in what waits for room, as far as there is some. Returns how many."""
         await self.open()
+        if not self.admits:
+            return 0
         admitted = await self.waiting.admit(self.intake.max_task_bytes)
         for letter in admitted:
             self._tell(EventName.CAPTURED, letter, waited=True)

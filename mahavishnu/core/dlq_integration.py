@@ -69,13 +69,17 @@ class DLQIntegration:
     ) -> None:
         self.app, self.dlq = app, dlq
         self.by_category = by_category
-        self._strategy = strategy_of(strategy)
         self._counts: Counter[str] = Counter()
+        self._decide_by(strategy_of(strategy))
 
     def set_strategy(self, strategy: Strategy | str) -> None:
         """Decide by this from the next failure on. Raises InvalidInput, a ValueError, for one that there is not."""
-        self._strategy = strategy_of(strategy)
+        self._decide_by(strategy_of(strategy))
         log.info("DLQ integration strategy set to: %s", name_of(self._strategy))
+
+    def _decide_by(self, strategy: Strategy) -> None:
+        self._strategy = strategy
+        self.dlq.admits = strategy is not DLQIntegrationStrategy.DISABLED  # then what waits goes on waiting
 
     def get_strategy(self) -> Strategy:
         """The strategy that counts now."""
@@ -113,6 +117,7 @@ class DLQIntegration:
             return await self._captured(strategy, wanted, error, judged, requested)
         except Exception as problem:
             self.dlq.counts["capture_failed"] += 1
+            self._counts["capture_failed"] += 1
             log.exception(
                 "the failure of task %r could not be captured; its error: %.1000r; its payload: %.2000r",
                 wanted.task_id,
@@ -131,6 +136,7 @@ class DLQIntegration:
         )
         if not decision.keep:
             self.dlq.skipped(wanted.task_id, decision.reason)
+            self._counts["skipped_by_strategy"] += 1
             return Decided(wanted.task_id, category, skip_reason=decision.reason)
         fresh = self.dlq.intake.letter(
             _advised(wanted, decision.retry_policy, decision.max_retries),
@@ -193,8 +199,8 @@ class DLQIntegration:
         return {
             "strategy": name_of(self._strategy),
             **counts,
-            "skipped_by_strategy": self.dlq.counts["skipped_by_strategy"],
-            "capture_failed": self.dlq.counts["capture_failed"],
+            "skipped_by_strategy": self._counts["skipped_by_strategy"],
+            "capture_failed": self._counts["capture_failed"],
             "enqueue_rate": round(100 * kept / failed, 2) if failed else 0.0,
         }
 

@@ -14,7 +14,7 @@ from mahavishnu.engine.capture import Office
 from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, Sort
-from mahavishnu.model.reunion import reunite
+from mahavishnu.model.reunion import Reunion, reunite
 from mahavishnu.stores.base import Collection, Cursor, get_one, write_one
 from mahavishnu.stores.codec import HISTORY
 from mahavishnu.stores.schema import Kind
@@ -64,7 +64,8 @@ class WaitingRoom:
             except ItemFailed as problem:
                 log.error("a failure that waits in memory is refused by the store: %s", problem)
             else:
-                self.in_memory.remove(letter)
+                if letter in self.in_memory:  # else somebody else does the same at this moment
+                    self.in_memory.remove(letter)
         after: Cursor | None = None
         while True:
             page = await self.rooms.find(Query(sort=_OLDEST_FIRST), after)
@@ -75,7 +76,10 @@ class WaitingRoom:
                     admitted += await self._admitted(waiting)
                 except QueueFull:
                     return admitted
-                await self.rooms.remove([waiting])
+                except StoreError as problem:  # one that cannot be looked at, or written, does not hold up the others
+                    log.debug("letter %r has to wait on: %s", waiting.task_id, problem)
+                else:
+                    await self.rooms.remove([waiting])
             if page.next is None:
                 return admitted
             after = page.next
@@ -86,20 +90,20 @@ class WaitingRoom:
         letters = self.office.letters
         while True:
             theirs = await get_one(letters, ours.key)
-            if theirs is None:
+            reunion = Reunion(ours) if theirs is None else reunite(theirs, ours)
+            if reunion.live is None:
+                return []
+            takes_room = theirs is None or not theirs.is_open
+            if takes_room:
                 await self.office.room.reserve(ours.task_id)
-                stored = None
-                try:
-                    stored = await write_one(letters, ours)
-                finally:
-                    self.office.room.used() if stored else self.office.room.unused()
-            else:
-                reunion = reunite(theirs, ours)
-                if reunion.live is None:
-                    return []
+            stored = None
+            try:
                 if reunion.former is not None:
                     await write_one(self.office.history, reunion.former)
                 stored = await write_one(letters, reunion.live)
+            finally:
+                if takes_room:
+                    self.office.room.used() if stored else self.office.room.unused()
             if stored is not None:
                 return [stored]
 

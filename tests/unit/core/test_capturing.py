@@ -1,0 +1,410 @@
+"""From a workflow that failed to its letter: the app, the strategies, and what happens where no letter can be made."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from mahavishnu import hookimpl
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.dlq_integration import DLQIntegrationStrategy, create_dlq_integration
+from mahavishnu.core.strategies import Decision, Occurrence
+from mahavishnu.model.errors import StoreError
+from mahavishnu.stores.codec import LETTERS
+from tests.unit.queues import NETWORK, Gate, House, Runs, fill, letter_of, queue_of, sound
+
+OF_EACH = {
+    "transient": "HTTP 429 Too Many Requests",
+    "network": ConnectionResetError("peer went away"),
+    "resource": MemoryError(),
+    "permission": PermissionError("denied"),
+    "validation": ValueError("no such field"),
+    "permanent": "something nobody has ever seen",
+}
+RETRYABLE = {"transient": "exponential", "network": "exponential", "resource": "linear"}
+
+
+async def fails(app: MahavishnuApp, error: Any, task_id: str = "wf_1", **options: Any) -> dict[str, Any]:
+    """Run a workflow that raises this, or says it in its result."""
+    answer = error if isinstance(error, BaseException) else {"status": "failed", "error": error}
+    app.register_adapter("sweep", Runs(answer))
+    return await app.execute_workflow({"n": 1}, "sweep", ["api"], task_id=task_id, **options)
+
+
+class TestStrategies:
+    """Which failures become letters."""
+
+    async def test_automatic_keeps_everything(self, any_house: House) -> None:
+        app = any_house.app()
+        for category, error in OF_EACH.items():
+            result = await fails(app, error, category)
+            assert (result["dlq_enqueued"], result["error_category"]) == (True, category)
+        letters = await queue_of(app).list_tasks()
+        policies = {letter.error_category: letter.retry_policy for letter in letters}
+        assert policies == {**dict.fromkeys(OF_EACH, "never"), **RETRYABLE}
+
+    async def test_selective_keeps_what_may_pass(self, any_house: House, caplog: pytest.LogCaptureFixture) -> None:
+        app = any_house.app(dlq_strategy="selective")
+        with caplog.at_level(logging.INFO):
+            results = {category: await fails(app, error, category) for category, error in OF_EACH.items()}
+        letters = await queue_of(app).list_tasks()
+        assert {letter.error_category: letter.retry_policy for letter in letters} == RETRYABLE
+        for category in OF_EACH.keys() - RETRYABLE.keys():
+            assert results[category]["dlq_enqueued"] is False
+            assert "selective" in results[category]["dlq_skip_reason"]
+            assert f"the failure of task {category!r} is not kept" in caplog.text
+        assert (await sound(queue_of(app)))["lifetime_stats"]["skipped_by_strategy"] == 3
+
+    async def test_manual_keeps_what_is_asked_for(self, house: House) -> None:
+        app = house.app(dlq_strategy="manual")
+        assert (await fails(app, NETWORK))["dlq_skip_reason"].startswith("the strategy is manual")
+        assert (await fails(app, NETWORK, "asked", enqueue=True))["dlq_task_id"] == "asked"
+        await queue_of(app).enqueue("direct", {}, [], "boom")
+        assert len(await queue_of(app).list_tasks()) == 2
+
+    async def test_disabled_keeps_nothing_but_what_is_enqueued_directly(self, house: House) -> None:
+        app = house.app(dlq_strategy="disabled")
+        for wish in (None, True):
+            assert (await fails(app, NETWORK, enqueue=wish))["dlq_enqueued"] is False
+        await queue_of(app).enqueue("direct", {}, [], "boom")
+        assert [letter.task_id for letter in await queue_of(app).list_tasks()] == ["direct"]
+
+    async def test_switched_between_two_failures(self, house: House) -> None:
+        app = house.app()
+        assert app.dlq_integration is not None
+        hold = house.faults.hold("write", kind=LETTERS)
+        first = asyncio.create_task(fails(app, NETWORK, "before"))
+        await hold.reached()
+        app.dlq_integration.set_strategy("disabled")
+        hold.release()
+        assert (await first)["dlq_enqueued"] is True  # it had begun under the other one
+        assert (await fails(app, NETWORK, "after"))["dlq_enqueued"] is False
+        app.dlq_integration.set_strategy(DLQIntegrationStrategy.AUTOMATIC)
+        assert app.dlq_integration.get_strategy() is DLQIntegrationStrategy.AUTOMATIC
+        with pytest.raises(ValueError, match="automatic, selective, manual, disabled"):
+            app.dlq_integration.set_strategy("sometimes")
+        assert app.dlq_integration.get_strategy() is DLQIntegrationStrategy.AUTOMATIC
+
+    async def test_a_strategy_of_ones_own(self, house: House) -> None:
+        app = house.app()
+        assert app.dlq_integration is not None
+
+        def mine(occurrence: Occurrence) -> Decision | bool:
+            match occurrence.task_id:
+                case "kept":
+                    return Decision(True, "I want it", "linear", 7)
+                case "dropped":
+                    return False
+            raise RuntimeError("oops")
+
+        app.dlq_integration.set_strategy(mine)
+        assert (await fails(app, NETWORK, "kept"))["max_retries"] == 7
+        assert (await fails(app, NETWORK, "dropped"))["dlq_skip_reason"] == "strategy mine says so"
+        assert (await fails(app, NETWORK, "other"))["dlq_enqueued"] is True  # one that stumbles loses nothing
+        assert (await letter_of(queue_of(app), "kept")).retry_policy == "linear"
+
+    async def test_the_classifier_is_asked_once_and_before_the_strategy(self, house: House) -> None:
+        app, order = house.app(dlq_strategy="disabled"), []
+
+        class Spy:
+            @hookimpl(tryfirst=True)
+            def classify_error(self, error: Any, context: Any) -> None:
+                order.append("classifier")
+
+        def strategy(occurrence: Occurrence) -> bool:
+            order.append("strategy")
+            return False
+
+        app.chain.plugins.register(Spy(), "spy")
+        await fails(app, NETWORK)
+        assert order == ["classifier"]
+        assert app.dlq_integration is not None
+        app.dlq_integration.set_strategy(strategy)
+        await fails(app, NETWORK)
+        assert order == ["classifier", "classifier", "strategy"]
+
+
+class TestFailures:
+    """What becomes of a failed run."""
+
+    async def test_the_result_says_what_became_of_it(self, any_house: House) -> None:
+        app = any_house.app()
+        result = await fails(app, NETWORK, metadata={"team": "blue"})
+        assert (result["status"], result["error"], result["error_type"]) == (
+            "failed",
+            "connection refused",
+            "ConnectionError",
+        )
+        letter = await letter_of(queue_of(app), result["dlq_task_id"])
+        assert (letter.task, letter.repos, letter.metadata) == ({"n": 1}, ("api",), {"team": "blue"})
+        assert (letter.source.queue, letter.failures[0].type) == ("sweep", "ConnectionError")
+        app.register_adapter("fine", Runs({"swept": 1}))
+        assert await app.execute_workflow({}, "fine", []) == {
+            "status": "completed",
+            "result": {"swept": 1},
+            "adapter": "fine",
+        }
+
+    async def test_a_queue_that_is_off_changes_nothing_about_workflows(self, house: House) -> None:
+        app = house.app(dlq_enabled=False)
+        result = await fails(app, NETWORK)
+        assert (result["status"], result.get("dlq_enqueued"), app.dlq, app.dlq_integration) == (
+            "failed",
+            False,
+            None,
+            None,
+        )
+        await app.start_dlq_processor()
+        await app.stop_dlq_processor()
+
+    async def test_cancellation_is_no_failure(self, house: House) -> None:
+        app = house.app()
+        app.register_adapter("slow", gate := Gate())
+        for run in (app.execute_workflow, app.execute_workflow_parallel):
+            running = asyncio.create_task(run({}, "slow", ["api"]))
+            await gate.reached(1)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        assert await queue_of(app).list_tasks() == []
+
+    async def test_only_the_repos_that_failed_are_retried(self, any_house: House) -> None:
+        app = any_house.app()
+        broken, calls = {"web"}, []
+
+        async def sweep(task: Any, repos: list[str]) -> None:
+            calls.append(repos)
+            if broken & set(repos):
+                raise NETWORK
+
+        app.register_adapter("sweep", sweep)
+        result = await app.execute_workflow_parallel({"id": "wf_1"}, "sweep", ["api", "web", "db"])
+        assert [result["results"][name]["status"] for name in ("api", "web", "db")] == [
+            "completed",
+            "failed",
+            "completed",
+        ]
+        assert (await letter_of(queue_of(app), "wf_1")).repos == ("web",)
+        calls.clear()
+        broken.clear()
+        any_house.clock.advance(minutes=1)
+        assert await queue_of(app).run_due() == 1
+        assert calls == [["web"]]
+
+    async def test_an_adapter_that_is_gone_is_a_failed_run(self, any_house: House) -> None:
+        app = any_house.app()
+        await queue_of(app).enqueue("gone", {"adapter": "sweeep"}, [], "connection refused", "immediate")
+        await queue_of(app).enqueue("well", {"adapter": "sweep"}, [], "connection refused", "immediate")
+        app.register_adapter("sweep", Runs())
+        assert await queue_of(app).run_due() == 2
+        letter = await letter_of(queue_of(app), "gone")
+        assert (letter.status, letter.retry_count) == ("pending", 1)
+        assert "no adapter 'sweeep' is registered (did you mean 'sweep'?)" in letter.last_error
+        assert (await letter_of(queue_of(app), "well")).status == "completed"
+
+    async def test_the_default_retry_runs_the_adapter_that_the_task_names(self, house: House) -> None:
+        app = house.app()
+        app.register_adapter("x", x := Runs())
+        app.register_adapter("llamaindex", default := Runs())
+        await queue_of(app).enqueue("wf_1", {"adapter": "x"}, ["api"], "connection refused", "immediate")
+        await queue_of(app).enqueue("wf_2", {}, ["api"], "connection refused", "immediate")
+        await queue_of(app).run_due()
+        assert (x.calls, default.calls) == ([({"adapter": "x"}, ["api"])], [({}, ["api"])])
+
+    async def test_a_store_that_breaks_never_reaches_the_workflow(
+        self, any_house: House, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        app = any_house.app()
+        with any_house.faults.misconfigured("write"):
+            result = await fails(app, NETWORK)
+        assert (result["status"], result["error"], result["dlq_enqueued"]) == ("failed", "connection refused", False)
+        assert "in this process's memory" in result["dlq_error"]
+        assert await queue_of(app).waiting.count() == 1
+        await queue_of(app).run_due()
+        assert (await letter_of(queue_of(app), "wf_1")).error == "connection refused"
+        caplog.clear()
+        bad = await app.execute_workflow(object(), "sweep", [], task_id="wf_2")  # JSON cannot hold it
+        assert (bad["status"], bad["dlq_enqueued"]) == ("failed", False)
+        assert "wf_2" in caplog.text
+        assert (await sound(queue_of(app)))["lifetime_stats"]["capture_failed"] == 1
+
+    async def test_a_decorated_function_raises_its_own_error(self, house: House) -> None:
+        app = house.app()
+
+        @app.workflow("sweep")
+        async def sweep(task: Any, repos: Any = ()) -> str:
+            if task["n"]:
+                raise NETWORK
+            return "done"
+
+        assert await sweep({"n": 0}) == "done"
+        with pytest.raises(ConnectionError, match="refused"):
+            await sweep({"n": 1, "id": "wf_1"}, ["api"])
+        assert (await letter_of(queue_of(app), "wf_1")).repos == ("api",)
+
+
+class TestWaiting:
+    """Failures for which there is no room wait until there is some."""
+
+    async def full(self, house: House, **settings: Any) -> MahavishnuApp:
+        app = house.app(dlq_max_size=100, **settings)
+        queue_of(app).callback = Runs()
+        await fill(queue_of(app), 100, retry_policy="never")
+        return app
+
+    async def test_a_full_queue_keeps_the_workflows_error_and_lets_the_failure_in_later(self, any_house: House) -> None:
+        app = await self.full(any_house)
+        result = await fails(app, NETWORK, "late")
+        assert (result["status"], result["error"], result["dlq_enqueued"]) == ("failed", "connection refused", False)
+        assert "100 of 100" in result["dlq_error"]
+        assert (await queue_of(app).get_statistics())["waiting"] == 1
+        assert "1 failures wait" in "".join(await queue_of(app).health_warnings())
+        await queue_of(app).run_due()
+        assert (await queue_of(app).get_statistics())["waiting"] == 1
+        await queue_of(app).archive_task("wf_00000")
+        await queue_of(app).run_due()
+        stats = await sound(queue_of(app))
+        assert (stats["waiting"], stats["queue_size"]) == (0, 100)
+        assert (await letter_of(queue_of(app), "late")).is_open
+
+    async def test_another_process_lets_it_in(self, any_house: House) -> None:
+        app = await self.full(any_house)
+        await fails(app, NETWORK, "late")
+        other = any_house.queue(Runs(), max_size=101)
+        assert (await other.admit(), await other.admit()) == (1, 0)
+        assert (await letter_of(other, "late")).error == "connection refused"
+
+    async def test_it_is_let_in_as_soon_as_there_is_room(self, house: House) -> None:
+        app = await self.full(house)
+        await fails(app, NETWORK, "late")
+        await app.start_dlq_processor()
+        await queue_of(app).cancel("wf_00000")
+        while await queue_of(app).get_task("late") is None:
+            await house.clock.sleeping()
+        assert (await queue_of(app).get_statistics())["waiting"] == 0
+
+    async def test_a_disabled_strategy_keeps_what_waits_where_it_is(self, any_house: House) -> None:
+        app = await self.full(any_house)
+        await fails(app, NETWORK, "late")
+        assert app.dlq_integration is not None
+        app.dlq_integration.set_strategy("disabled")
+        await queue_of(app).archive_task("wf_00000")
+        await queue_of(app).run_due()
+        assert (await queue_of(app).get_statistics())["waiting"] == 1
+        app.dlq_integration.set_strategy("selective")
+        await queue_of(app).run_due()
+        assert (await queue_of(app).get_statistics())["waiting"] == 0
+
+    async def test_no_letter_of_a_closed_case_is_let_in_over_the_limit(self, any_house: House) -> None:
+        app = await self.full(any_house)
+        await queue_of(app).resolve("wf_00000")
+        await fill(queue_of(app), 1)  # opened again: full
+        await queue_of(app).resolve("wf_00001")
+        await queue_of(app).enqueue("other", {}, [], "boom", "never")
+        assert (await fails(app, NETWORK, "wf_00001"))["dlq_enqueued"] is False
+        assert await queue_of(app).admit() == 0
+        assert (await sound(queue_of(app)))["queue_size"] == 100
+        await queue_of(app).resolve("other")
+        assert await queue_of(app).admit() == 1
+        assert (await letter_of(queue_of(app), "wf_00001")).generation == 2
+
+    async def test_a_payload_over_the_limit_waits_for_another_limit(self, any_house: House) -> None:
+        app = any_house.app(dlq_max_task_bytes=1024)
+        app.register_adapter("sweep", Runs(NETWORK))
+        result = await app.execute_workflow({"id": "big", "blob": "x" * 2000}, "sweep", [])
+        assert "dlq_max_task_bytes" in result["dlq_error"]
+        assert (await queue_of(app).admit(), await queue_of(app).waiting.count()) == (0, 1)
+        assert await any_house.queue().admit() == 1
+        assert (await letter_of(queue_of(app), "big")).task["blob"] == "x" * 2000
+
+    async def test_one_that_the_store_refuses_does_not_hold_up_the_others(self, any_house: House) -> None:
+        app = await self.full(any_house)
+        for name in ("refused", "fine"):
+            await fails(app, NETWORK, name)
+            any_house.clock.advance(1)
+        await queue_of(app).archive_many(category="network")
+        with any_house.faults.item_failed("write", kind=LETTERS, keys=["refused"]):
+            assert await queue_of(app).admit() == 1
+        assert await queue_of(app).admit() == 1
+
+    async def test_two_that_let_in_at_once_do_not_stumble(self, any_house: House) -> None:
+        app = any_house.app()
+        with any_house.faults.unavailable("write"):
+            for number in range(5):
+                await fails(app, NETWORK, f"wf_{number}")
+        counts = await asyncio.gather(*(queue_of(app).admit() for _ in range(3)))
+        assert (sum(counts), await queue_of(app).waiting.count()) == (5, 0)
+        assert (await sound(queue_of(app)))["lifetime_stats"]["enqueued_total"] == 5
+
+
+class TestStatistics:
+    """What the integration counts."""
+
+    async def test_counted_and_reset(self, house: House) -> None:
+        app = house.app()
+        assert app.dlq_integration is not None
+        await fails(app, NETWORK, "wf_1")
+        await fails(app, NETWORK, "wf_2", enqueue=True)
+        app.dlq_integration.set_strategy("disabled")
+        await fails(app, NETWORK, "wf_3")
+        app.register_adapter("fine", Runs())
+        await app.execute_workflow({}, "fine", [])
+        stats = await app.dlq_integration.get_statistics()
+        assert (stats["strategy"], stats["workflows_executed"], stats["workflows_failed"]) == ("disabled", 4, 3)
+        assert (stats["auto_enqueued"], stats["manually_enqueued"], stats["skipped_by_strategy"]) == (1, 1, 1)
+        assert stats["enqueue_rate"] == 66.67
+        app.dlq_integration.reset_statistics()
+        after = await app.dlq_integration.get_statistics()
+        assert {name: count for name, count in after.items() if count} == {"strategy": "disabled"}
+        assert (await queue_of(app).get_statistics())["lifetime_stats"]["skipped_by_strategy"] == 1
+
+    async def test_the_names_of_the_earlier_orchestrator(self, house: House) -> None:
+        app = house.app(dlq_strategy="selective")
+        integration = create_dlq_integration(app)
+        assert await integration.should_enqueue(NETWORK) is True
+        assert await integration.should_enqueue("nobody knows", "transient") is True
+        assert await integration.should_enqueue(NETWORK, "permission") is False
+        assert await integration.determine_retry_policy(MemoryError()) == "linear"
+        letter = await integration.enqueue_failed_workflow("wf_1", {}, [], NETWORK, "linear", 1, {"a": 1})
+        assert letter is not None
+        assert (letter.retry_policy, letter.max_retries, letter.metadata) == ("linear", 1, {"a": 1})
+        assert await integration.enqueue_failed_workflow("wf_2", {}, [], ValueError("x")) is None
+        app.register_adapter("sweep", Runs(NETWORK))
+        assert (await integration.execute_with_dlq({"id": "wf_3"}, "sweep", ["api"]))["dlq_task_id"] == "wf_3"
+
+
+async def test_the_app_has_what_documented_code_uses(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    class Mine(MahavishnuApp):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.mine = (self.config.dlq_max_size, self.observability, self.opensearch_integration)
+
+    app = Mine(store=house.store(), clock=house.clock)
+    assert app.mine == (10_000, None, None)
+    assert await app.error_recovery_manager.classify_error("Connection timeout") == "network"
+    with caplog.at_level(logging.INFO):
+        app.logger.info("hello")
+        await app.start_dlq_processor()
+        await app.stop_dlq_processor()
+    said = [record.message for record in caplog.records if record.name == app.logger.name]
+    assert said == ["hello", "DLQ retry processor started (interval=60s)", "DLQ retry processor stopped"]
+
+
+async def test_a_processor_that_is_switched_off_is_not_started(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    app = house.app(dlq_retry_processor_enabled=False)
+    with caplog.at_level(logging.INFO):
+        await app.start_dlq_processor()
+    assert "DLQ retry processor disabled in configuration" in caplog.messages
+    assert (await queue_of(app).get_statistics())["is_processor_running"] is False
+
+
+async def test_a_read_says_that_the_store_is_away(house: House) -> None:
+    queue = house.queue()
+    await queue.open()
+    with house.faults.unavailable():
+        with pytest.raises(StoreError):
+            await queue.list_tasks()
+        assert (await queue.health()).status == "down"
