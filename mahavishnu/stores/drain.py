@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.model.query import Query
+from mahavishnu.model.query import AnyOf, Is, Query
 from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.held import Held, held_kind
-from mahavishnu.stores.ledger import LEDGER, Entry
+from mahavishnu.stores.ledger import LEDGER
 from mahavishnu.stores.schema import Kind, Outcome, T
 
 log = logging.getLogger(__name__)
@@ -123,13 +123,15 @@ async def _deleted(primary: Store, uncertain: Sequence[Held[Any]]) -> set[str]:
     """
     if not uncertain:
         return set()
+    ids = tuple(held.record.entry_id for held in uncertain)
+    named = AnyOf((Is("entry_id", ids), Is("absorbed", ids)))
     try:
-        entries = await primary.collection(LEDGER).get([held.record.entry_id for held in uncertain])
+        page = await primary.collection(LEDGER).find(Query((named, Is("gone", (1,))), limit=len(ids)))
     except StoreMisconfigured as problem:
         log.warning("it cannot be seen whether letters of unknown fate were deleted: %s", problem)
         return set()
-    found = zip(uncertain, entries, strict=True)
-    return {held.key for held, entry in found if isinstance(entry, Entry) and entry.gone}
+    gone = {entry_id for entry in page.items for entry_id in (entry.entry_id, *entry.absorbed)}
+    return {held.key for held in uncertain if held.record.entry_id in gone}
 
 
 async def _is_free(home: Collection[T], key: str) -> bool:

@@ -25,7 +25,7 @@ SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters", "cleared")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One deleted letter in numbers."""
+    """One deleted letter in numbers. `absorbed` are those that had become a part of it, or that it had succeeded."""
 
     entry_id: str
     letter_key: str
@@ -35,6 +35,7 @@ class Entry:
     cleared: int = 0
     tallies: Tallies = field(default_factory=Tallies)
     gone: bool = False
+    absorbed: tuple[str, ...] = ()
     version: Version | None = field(default=None, compare=False)
 
     @property
@@ -49,12 +50,23 @@ class Entry:
 
 def entry_for(letter: DeadLetter, at: datetime, by: str) -> Entry:
     """What is left of a letter that is deleted now: an open one is cleared, a closed one only purged."""
-    return Entry(letter.entry_id, letter.key, at, by, letter.generation, int(letter.is_open), letter.tallies)
+    return Entry(
+        entry_id=letter.entry_id,
+        letter_key=letter.key,
+        at=at,
+        by=by,
+        letters=letter.generation,
+        cleared=int(letter.is_open),
+        tallies=letter.tallies,
+        absorbed=letter.absorbed,
+    )
 
 
 def _encode(entry: Entry) -> str:
     document: dict[str, Any] = {"entry_id": entry.entry_id, "letter_key": entry.letter_key}
     document |= {"at": instant_text(entry.at), "by": entry.by, "gone": int(entry.gone)}
+    if entry.absorbed:
+        document["absorbed"] = entry.absorbed
     document |= {name: count for name, count in entry.sums().items() if count}
     return json.dumps(document)
 
@@ -70,6 +82,7 @@ def _decode(document: Mapping[str, Any], version: Version) -> Entry:
             cleared=int(document.get("cleared", 0)),
             tallies=Tallies(**{name: int(document.get(f"tally_{name}", 0)) for name in _TALLIES}),
             gone=bool(document["gone"]),
+            absorbed=tuple(document.get("absorbed") or ()),
             version=version,
         )
     except (KeyError, TypeError, ValueError) as problem:
@@ -88,6 +101,7 @@ LEDGER: Kind[Entry] = Kind(
         Field("at", FieldType.DATE, attrgetter("at")),
         Field("by", FieldType.KEYWORD, attrgetter("by")),
         Field("gone", FieldType.INTEGER, lambda entry: int(entry.gone)),
+        Field("absorbed", FieldType.KEYWORDS, attrgetter("absorbed")),
         Field("letters", FieldType.INTEGER, attrgetter("letters")),
         Field("cleared", FieldType.INTEGER, attrgetter("cleared")),
         *(Field(f"tally_{name}", FieldType.INTEGER, attrgetter(f"tallies.{name}")) for name in _TALLIES),

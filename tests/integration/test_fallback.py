@@ -209,8 +209,8 @@ async def test_a_twin_that_others_worked_on_wins(two: Two) -> None:
     assert (await two.at_home())["a"].status == "retrying"
 
 
-@pytest.mark.parametrize("noted", [True, False], ids=["in the ledger", "without a word"])
-async def test_a_letter_that_had_landed_and_was_deleted_since(two: Two, noted: bool) -> None:
+@pytest.mark.parametrize("noted", ["by itself", "as a part of another", ""])
+async def test_a_letter_that_had_landed_and_was_deleted_since(two: Two, noted: str) -> None:
     two.primary.faults.answer_lost("write")
     stored = await write_one(two.letters, make_letter(task_id="a"))
     assert stored is not None
@@ -218,7 +218,9 @@ async def test_a_letter_that_had_landed_and_was_deleted_since(two: Two, noted: b
     (landed,) = await there.get(["a"])
     assert isinstance(landed, DeadLetter)
     if noted:
-        entry = replace(entry_for(landed, two.clock.now(), "ann"), gone=True)
+        other = make_letter(task_id="a", entry_id="another", absorbed=(landed.entry_id,))
+        last = landed if noted == "by itself" else other
+        entry = replace(entry_for(last, two.clock.now(), "ann"), gone=True)
         await two.primary.inner.collection(LEDGER).write([entry])
     assert await there.remove([landed]) == [True]
     await two.comes_back()
@@ -229,11 +231,11 @@ async def test_a_letter_that_had_landed_and_was_deleted_since(two: Two, noted: b
 async def test_while_the_ledger_cannot_be_read_nothing_is_created_again(two: Two) -> None:
     two.primary.faults.before("write", _lose, times=1)
     await two.letters.write([make_letter(task_id="a")])
-    two.primary.faults.unavailable("get", kind=LEDGER)
+    two.primary.faults.unavailable("find", kind=LEDGER)
     assert isinstance((await two.store.drain()).stopped, StoreUnavailable)
     assert await two.at_home() == {}
     two.primary.faults.clear()
-    two.primary.faults.misconfigured("get", kind=LEDGER)  # this user will never know
+    two.primary.faults.misconfigured("find", kind=LEDGER)  # this user will never know
     assert (await two.store.drain()).moved == 1
 
 
