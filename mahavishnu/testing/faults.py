@@ -147,6 +147,10 @@ class Faults:
         """The write or removal is done, then StoreUnavailable with `maybe_written`. Only CHANGES, unless told."""
         return self._plan("lose", lambda: _away(maybe_written=True), operations or CHANGES, when)
 
+    def request_lost(self, *operations: str, **when: Unpack[When]) -> Fault:
+        """StoreUnavailable with `maybe_written`, though nothing was done. Only CHANGES, unless told."""
+        return self._plan("refuse", lambda: _away(maybe_written=True), operations or CHANGES, when)
+
     def slow(self, wait: Callable[[], Awaitable[object]], *operations: str, **when: Unpack[When]) -> Fault:
         """The call begins when `wait()` is over: `event.wait`, or `lambda: clock.sleep(30)`."""
         return self._plan("before", lambda call: wait(), operations, when)
@@ -185,6 +189,11 @@ class Faults:
         """The record is written or removed, but its result is StoreUnavailable with `maybe_written`."""
         lost = _away(maybe_written=True)
         return self._plan("item", lambda key: ItemFault(True, lost), operations or CHANGES, when)
+
+    def item_request_lost(self, *operations: str, **when: Unpack[When]) -> Fault:
+        """The record is not written or removed, and its result is StoreUnavailable with `maybe_written`."""
+        lost = _away(maybe_written=True)
+        return self._plan("item", lambda key: ItemFault(False, lost), operations or CHANGES, when)
 
     def conflict(self, *operations: str, **when: Unpack[When]) -> Fault:
         """Somebody else seems to have been quicker: None (False from `remove`), and nothing happened."""

@@ -131,6 +131,22 @@ async def test_a_single_answer_lost(
     assert await get_one(truth, "b") is not None
 
 
+async def test_a_request_that_never_arrives_looks_like_a_lost_answer(
+    faults: Faults, letters: Collection[DeadLetter], truth: Collection[DeadLetter]
+) -> None:
+    faults.request_lost(times=1)
+    with pytest.raises(StoreUnavailable) as raised:
+        await letters.write(abc())
+    assert raised.value.maybe_written
+    assert await truth.get(["a"]) == [None]
+    faults.item_request_lost(keys=["b"])
+    a, b, _ = await letters.write(abc())
+    assert isinstance(a, DeadLetter)
+    assert isinstance(b, StoreUnavailable)
+    assert b.maybe_written
+    assert await truth.get(["b"]) == [None]
+
+
 async def test_a_conflict_although_nothing_happened(
     faults: Faults, letters: Collection[DeadLetter], truth: Collection[DeadLetter]
 ) -> None:
