@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,11 @@ from typing import Any
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.processor import Limits
 from mahavishnu.model.attempt import current_attempt
+from mahavishnu.model.clock import SystemClock
 from mahavishnu.stores.urls import open_store
 
+CLOCK = SystemClock()
+PATIENCE_SECONDS = 240
 ROOT = Path(__file__).parents[2]
 
 
@@ -100,6 +103,18 @@ class Node:
         assert self.process.returncode == 0, self.process.returncode
         counts: dict[str, int] = json.loads(out.splitlines()[-1])
         return counts
+
+
+async def until(condition: Callable[[], Any], every: float = 0.1) -> Any:
+    """What `condition()`, which may be async, gives once that is true."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            value = condition()
+            if asyncio.iscoroutine(value):
+                value = await value
+            if value:
+                return value
+            await CLOCK.sleep(every)
 
 
 @contextmanager

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import signal
 from collections import Counter
-from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS
 from mahavishnu.model import lifecycle
-from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
 from mahavishnu.model.query import Between, Query
 from mahavishnu.stores.base import Collection, Store, get_one, scan
@@ -23,29 +21,15 @@ from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.urls import open_store
 from mahavishnu.stores.workers import WORKERS
 from mahavishnu.testing import make_letter
-from tests.acceptance.node import diary, nodes, start
+from tests.acceptance.node import CLOCK, diary, nodes, start, until
 
 pytestmark = [pytest.mark.opensearch, pytest.mark.faults]
-CLOCK = SystemClock()
-PATIENCE_SECONDS = 240
 
 
 def due(task_id: str, do: str = "end", **changes: Any) -> DeadLetter:
     now = CLOCK.now()
     dates = {"created_at": now, "failed_at": now, "updated_at": now, "due_at": now - timedelta(seconds=1)}
     return make_letter(task_id=task_id, task={"do": do}, **{**dates, **changes})
-
-
-async def until(condition: Callable[[], Any], every: float = 0.1) -> Any:
-    """What `condition()` gives, once that is true."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while True:
-            value = condition()
-            if asyncio.iscoroutine(value):
-                value = await value
-            if value:
-                return value
-            await CLOCK.sleep(every)
 
 
 async def statuses(collection: Collection[DeadLetter]) -> Counter[str]:
@@ -90,6 +74,10 @@ async def test_five_processes_run_a_thousand_letters_each_exactly_once(url: str,
     assert conflicts < claims / 10
 
 
+def _has_begun(log: Path, runs: int) -> bool:
+    return len(diary(log)) >= runs
+
+
 async def test_processes_that_are_killed_leave_nothing_behind(url: str, tmp_path: Path) -> None:
     log, kills, count = tmp_path / "log", 10, 1_500
     chance = random.Random(7)
@@ -99,8 +87,7 @@ async def test_processes_that_are_killed_leave_nothing_behind(url: str, tmp_path
         await collection.write([due(f"wf-{number}", max_retries=10) for number in range(count)])
         with nodes(3, **options) as workers:
             for kill in range(kills):
-                goal = (kill + 1) * count // (kills + 4)
-                await until(lambda goal=goal: len(diary(log)) >= goal)
+                await until(partial(_has_begun, log, (kill + 1) * count // (kills + 4)))
                 await CLOCK.sleep(chance.random() / 20)
                 victim = chance.randrange(len(workers))
                 workers[victim].kill()
