@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from mahavishnu.model.errors import InvalidQuery, StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import Version
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, Result, Store, Tally
+from mahavishnu.stores.base import Collection, Cursor, Page, Result, Store, Tally
 from mahavishnu.stores.drain import Drained, drain
 from mahavishnu.stores.held import Held, held_kind
+from mahavishnu.stores.joined import Place, joined
 from mahavishnu.stores.order import Order
 from mahavishnu.stores.schema import Kind, T
 
@@ -75,7 +74,7 @@ class PairCollection(Generic[T]):
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)
-        place = _Place.after(after)
+        place = Place.after(after)
         # The local store first: a record that goes home meanwhile is then seen twice, never not at all.
         held = await self._local_find(query, place.here) if self._has_local() else None
         try:
@@ -87,6 +86,11 @@ class PairCollection(Generic[T]):
             return page
         held = held or Page(())
         return self._joined(query, page, held, place, held.degraded)
+
+    def _joined(self, query: Query, page: Page[T], held: Page[Held[T]], place: Place, degraded: str | None) -> Page[T]:
+        local = Page([self._freed(each) for each in held.items], held.next, held.positions, held.corrupt)
+        certain = {each.key for each in held.items if not each.uncertain}
+        return joined(Order(self.kind, query), query.limit, page, local, certain, place, degraded)
 
     async def _local_find(self, query: Query, after: Cursor | None) -> Page[Held[T]]:
         try:
@@ -268,58 +272,6 @@ class PairCollection(Generic[T]):
     def _has_local(self) -> bool:
         return not self.drained or self._away is not None
 
-    def _joined(
-        self, query: Query, page: Page[T], held: Page[Held[T]], before: _Place, degraded: str | None
-    ) -> Page[T]:
-        """One page of two: in order, no more than asked for, and a cursor that remembers both places."""
-        order = Order(self.kind, query)
-        local = [self._freed(each) for each in held.items]
-        sources = ((page.items, page.positions, page.next), (local, held.positions, held.next))
-        entries = heapq.merge(
-            *(
-                [(order.position(item), side, item, place) for item, place in zip(items, places, strict=True)]
-                for side, (items, places, _) in enumerate(sources)
-            ),
-            key=lambda entry: order.key(entry[0]),
-        )
-        twins = {record.key for record in page.items}
-        certain = {each.key for each in held.items if not each.uncertain}
-        ends, shown = [before.home, before.here], before.shown
-        left = [len(page.items), len(local)]
-        items: list[T] = []
-        positions: list[tuple[Any, ...]] = []
-
-        def end(side: int, position: tuple[Any, ...]) -> Cursor:
-            rest = sources[side][2]
-            if rest is not None and not left[side]:
-                position = rest.after  # there may be corrupt records after the last one that can be read
-            # What still has to be shown from here may go home before the next page, and a snapshot would not have it.
-            moves = side == 1 or left[1] > 0 or held.next is not None
-            return Cursor(position, CURRENT if moves or rest is None else rest.snapshot)
-
-        taken = 0
-        for at, side, record, place in entries:
-            again = _is_shown(order, at, before.shown)  # it has gone home since
-            if taken == query.limit and not again:
-                break
-            left[side] -= 1
-            ends[side] = end(side, place)
-            if again:
-                continue
-            taken += 1
-            if degraded is None:  # else there may be others before it that could not be shown
-                shown = Cursor(at)
-            # As in `get`: a record that certainly lives here hides another one, an uncertain one gives way.
-            if (record.key not in certain) if side == 0 else (record.key in certain or record.key not in twins):
-                items.append(record)
-                positions.append((*ends, shown))
-        for side in (0, 1):  # a page of nothing but corrupt records has no last item to go on after
-            if not left[side] and sources[side][2] is not None:
-                ends[side] = end(side, ())
-        more = any(left) or page.next is not None or held.next is not None
-        following = Cursor((*ends, shown)) if more else None
-        return Page(items, following, positions, (*page.corrupt, *held.corrupt), degraded)
-
     def _held(self, record: T) -> Held[T]:
         version = record.version or ()
         inner = version[2:]
@@ -351,35 +303,6 @@ def _uncertain(key: str) -> StoreUnavailable:
 
 def _means_away(result: object) -> bool:
     return isinstance(result, StoreUnavailable | StoreMisconfigured)
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a list goes on in the primary store and in the local one, and the position up to which all was shown."""
-
-    home: Cursor | None = None
-    here: Cursor | None = None
-    shown: Cursor | None = None
-
-    @classmethod
-    def after(cls, cursor: Cursor | None) -> _Place:
-        """A cursor of the primary alone leaves nothing local out."""
-        if cursor is None or not any(isinstance(part, Cursor) for part in cursor.after):
-            return cls(cursor)
-        if len(cursor.after) != 3 or not all(part is None or isinstance(part, Cursor) for part in cursor.after):
-            raise _foreign()
-        return cls(*cursor.after)
-
-
-def _is_shown(order: Order[Any], position: tuple[Any, ...], shown: Cursor | None) -> bool:
-    try:
-        return shown is not None and order.compare(position, shown.after) <= 0
-    except (TypeError, ValueError):
-        raise _foreign() from None
-
-
-def _foreign() -> InvalidQuery:
-    return InvalidQuery("the cursor is not one of this list; leave it out to start at the beginning")
 
 
 def _answered(results: list[R]) -> list[R]:

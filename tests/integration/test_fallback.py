@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from importlib import import_module
 from itertools import count
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 
+from mahavishnu import stores
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
@@ -24,6 +27,7 @@ from mahavishnu.stores.ledger import LEDGER, entry_for
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.pair import PairCollection
 from mahavishnu.stores.schema import Kind
+from mahavishnu.stores.workers import Worker
 from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
 
 HELD = held_kind(LETTERS)
@@ -478,6 +482,7 @@ async def test_what_an_earlier_run_left_goes_home_though_nobody_asks_for_its_kin
         "letters": letter,
         "history": FormerLetter.of(letter),
         "ledger": entry_for(letter, letter.created_at, "ann"),
+        "workers": Worker("w", letter.created_at, letter.created_at),
     }
     primary, local = MemoryStore(), MemoryStore()
     record = records[kind.name]
@@ -507,6 +512,12 @@ async def test_pages_join_both_stores_in_order(two: Two) -> None:
         after = Cursor.parse(str(page.next))
     assert [each.created_at for each in seen] == sorted((each.created_at for each in old + new), reverse=True)
     assert len({each.key for each in seen}) == 80
+
+
+def test_every_kind_of_the_stores_is_known_to_them() -> None:
+    modules = [import_module(f"{stores.__name__}.{each.name}") for each in iter_modules(stores.__path__)]
+    declared = {each for module in modules for each in vars(module).values() if isinstance(each, Kind)}
+    assert declared == set(KINDS), "what a kind that is not among KINDS keeps locally may wait for ever"
 
 
 async def interleaved(two: Two, count: int) -> list[str]:
