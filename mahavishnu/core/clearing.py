@@ -34,19 +34,21 @@ async def delete(
         if not rest:
             break
         entries = await _noted(ledger, [entry_for(letter, now, by) for letter in rest])
+        await _forget(ledger, [former for letter in rest for former in letter.absorbed])
         results = await letters.remove(rest)
         done = [letter for letter, result in zip(rest, results, strict=True) if result is True]
         problems += [result for result in results if isinstance(result, StoreError)]
-        await ledger.write([replace(entries[letter.entry_id], gone=True) for letter in done])
+        await _noted(ledger, [replace(entries[letter.entry_id], gone=True) for letter in done])
         removed += done
         changed = [letter for letter, result in zip(rest, results, strict=True) if result is False]
         rest = []
         for before, current in zip(changed, await letters.get([letter.key for letter in changed]), strict=True):
-            if isinstance(current, DeadLetter) and current.entry_id == before.entry_id:
-                if still(current):
-                    rest.append(current)
-                else:  # it was finished meanwhile and stays
-                    await ledger.remove([entries[before.entry_id]])
+            if not isinstance(current, DeadLetter) or before.entry_id not in (current.entry_id, *current.absorbed):
+                continue  # somebody else removed it
+            if current.entry_id == before.entry_id and still(current):
+                rest.append(current)
+            else:  # it was finished meanwhile and stays, or lives on in its next generation
+                await _forget(ledger, [before.entry_id])
     if rest:
         raise StoreUnavailable(
             f"letter {rest[0].key!r} was changed by others {_TRIES} times in a row while it was deleted"
@@ -54,6 +56,15 @@ async def delete(
     if problems:
         raise problems[0]
     return removed
+
+
+async def _forget(ledger: Collection[Entry], entry_ids: Sequence[str]) -> None:
+    """Drop the entries that say *leaving* of letters that did not leave, or that left as part of another one."""
+    for _ in range(_TRIES):
+        found = await ledger.get(entry_ids) if entry_ids else []
+        leaving = [entry for entry in found if isinstance(entry, Entry) and not entry.gone]
+        if not leaving or False not in await ledger.remove(leaving):
+            return
 
 
 async def left_behind(letters: Collection[DeadLetter], ledger: Collection[Entry]) -> Mapping[str, int]:
@@ -65,7 +76,7 @@ async def left_behind(letters: Collection[DeadLetter], ledger: Collection[Entry]
         return sums
     async for entry in scan(ledger, Query((Is("gone", (0,)),))):
         letter = await get_one(letters, entry.letter_key)
-        if letter is None or letter.entry_id != entry.entry_id:
+        if letter is None or entry.entry_id not in (letter.entry_id, *letter.absorbed):
             sums = {name: sums[name] + count for name, count in entry.sums().items()}
     return sums
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mahavishnu.engine.room import Room
@@ -31,6 +32,14 @@ class Captured:
     how: How
 
 
+@dataclass(slots=True)
+class _Line:
+    """Failures of one task that wait to be merged into its letter."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    length: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Office:
     """What capturing needs: where letters and their history are, and how much room is left."""
@@ -39,6 +48,7 @@ class Office:
     history: Collection[FormerLetter]
     room: Room
     clock: Clock
+    _lines: dict[str, _Line] = field(default_factory=dict)
 
     async def capture(self, fresh: DeadLetter, failure: Failure) -> Captured:
         """Store the failure. `fresh` is the letter it would make; an open letter of the same key takes it in instead.
@@ -77,15 +87,26 @@ class Office:
         raise _unlucky(fresh.key)
 
     async def _merged(self, key: str, failure: Failure) -> Captured | None:
-        """The open letter with one more occurrence; None if there is no open letter."""
-        for _ in range(_TRIES):
-            current = await get_one(self.letters, key)
-            if current is None or not current.is_open:
-                return None
-            merged = await write_one(self.letters, lifecycle.merge(current, failure, self.clock.now()))
-            if merged is not None:
-                return Captured(merged, How.MERGED)
-        raise _unlucky(key)
+        """The open letter with one more occurrence; None if there is no open letter.
+
+        In this process one after the other: of many who read the same letter at once only one could write it.
+        """
+        line = self._lines.setdefault(key, _Line())
+        line.length += 1
+        try:
+            async with line.lock:
+                for _ in range(_TRIES):
+                    current = await get_one(self.letters, key)
+                    if current is None or not current.is_open:
+                        return None
+                    merged = await write_one(self.letters, lifecycle.merge(current, failure, self.clock.now()))
+                    if merged is not None:
+                        return Captured(merged, How.MERGED)
+                raise _unlucky(key)
+        finally:
+            line.length -= 1
+            if not line.length:
+                self._lines.pop(key, None)
 
 
 def _unlucky(key: str) -> StoreUnavailable:
