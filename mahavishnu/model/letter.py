@@ -269,6 +269,12 @@ class DeadLetter(_Remembering):
     def resolution_status(self) -> ResolutionStatus:
         return self.resolution.status
 
+    def to_dict(self) -> dict[str, Any]:
+        """The letter as JSON values, with the documented names."""
+        from mahavishnu.model.record import as_dict  # it needs this module
+
+        return as_dict(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormerLetter(DeadLetter):
