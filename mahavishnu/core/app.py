@@ -12,7 +12,7 @@ from uuid import uuid4
 from mahavishnu.adapters.base import Adapter, PythonAdapter, Workflow
 from mahavishnu.core import runs, wiring
 from mahavishnu.core.adapters import Adapters
-from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.config import MahavishnuSettings, SettingsError
 from mahavishnu.core.config_reload import Reloaded, Reloader
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
@@ -23,6 +23,7 @@ from mahavishnu.core.runs import WorkflowResult
 from mahavishnu.engine.attempt import DEFAULT_ADAPTER, adapter_of, unfinished
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.clock import Clock
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import Source
 from mahavishnu.stores.base import Store
 
@@ -157,10 +158,18 @@ class MahavishnuApp:
     def reload(self) -> Reloaded:
         """Read the settings again and go on with them; unsound ones change nothing, and the answer says why."""
         reloaded = self._reloader.reload()
+        if reloaded.error is None:
+            try:
+                self.chain.use(wiring.chain_from(reloaded.settings))  # its files may be others, too
+            except InvalidInput as problem:
+                self._reloader.settings, self._reloader.error = self.config, SettingsError([str(problem)])
+                reloaded = Reloaded(self.config, error=self._reloader.error)
         if reloaded.error is not None:
             self.logger.error("the settings were not reloaded: %s", reloaded.error)
             return reloaded
         self.config = reloaded.settings
+        if later := [key for key in reloaded.changed if key in wiring.FROM_THE_START]:
+            self.logger.warning("these settings count from the next start: %s", ", ".join(later))
         if self.dlq is not None and self.dlq_integration is not None:
             wiring.reconfigure(self.dlq, self.config)
             if "dlq_strategy" in reloaded.changed:

@@ -55,6 +55,7 @@ from mahavishnu.model.record import FailedTask
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.ledger import LEDGER
+from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.workers import WORKERS
 
 __all__ = ["KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "RetryPolicy"]
@@ -148,7 +149,11 @@ class DeadLetterQueue(ByHand, Running):
             if self._opened_in is not None:  # by another event loop, as a program of several asyncio.run has them
                 await self.store.close()
                 self._opened_in = None
+            self._leave_former_loop()
+            self.room.another_loop()
             await self.store.open()
+            if isinstance(self.store, MemoryStore):
+                log.warning("letters are kept in this process's memory: they are lost when it ends")
             self._opened_in = asyncio.get_running_loop()
         finally:
             self._opening = None

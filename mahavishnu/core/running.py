@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 from datetime import timedelta
@@ -38,6 +39,7 @@ class Running(Desk):
     roster: Roster
     callback: Workflow | None
     _processor: Processor | None = None
+    _runs_in: asyncio.AbstractEventLoop | None = None
     _housekeeping: Housekeeping | None = None
     _admitting: Chore
 
@@ -54,7 +56,7 @@ class Running(Desk):
         self.callback = callback or self.callback
         if self._processor is not None:
             return
-        self._processor = self._new_processor()
+        self._processor, self._runs_in = self._new_processor(), asyncio.get_running_loop()
         await self.roster.beat()
         self._processor.start()
         self._housekeeping = Housekeeping(
@@ -67,6 +69,7 @@ class Running(Desk):
 
     async def stop_retry_processor(self) -> None:
         """Take no more letters; what runs may end for a while, what does not is given back unused."""
+        self._leave_former_loop()
         processor, self._processor = self._processor, None
         if processor is None:
             return
@@ -134,6 +137,11 @@ class Running(Desk):
                 self._processor.wake()
         if breakers is not None:
             self.breakers.threshold, self.breakers.cooloff_seconds = breakers.threshold, breakers.cooloff_seconds
+
+    def _leave_former_loop(self) -> None:
+        """A processor ends with its event loop, whether or not it was stopped."""
+        if self._processor is not None and self._runs_in is not asyncio.get_running_loop():
+            self._processor = self._housekeeping = None
 
     def _taken_by_hand(self, current: DeadLetter, token: str) -> DeadLetter:
         now = self.clock.now()

@@ -17,6 +17,18 @@ from mahavishnu.model.clock import Clock
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
 
+# Where letters are kept is settled when an app starts, whatever the settings say meanwhile.
+FROM_THE_START = frozenset(
+    {
+        "dlq_enabled",
+        "dlq_store_url",
+        "dlq_local_url",
+        "dlq_store_user",
+        "dlq_store_password",
+        "dlq_store_headers",
+    }
+)
+
 
 def store_from(settings: MahavishnuSettings) -> Store:
     """The store that letters are kept in, not open yet."""

@@ -38,6 +38,8 @@ class Housekeeping:
     def start(self) -> None:
         """Begin, each chore at once for the first time. Starting twice is starting once."""
         if not self._tasks:
+            for chore in self._chores:
+                chore.awake = asyncio.Event()  # an event belongs to the event loop that waited for it
             self._tasks = [asyncio.create_task(self._keep_doing(chore)) for chore in self._chores]
 
     async def stop(self) -> None:

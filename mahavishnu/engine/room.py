@@ -49,6 +49,10 @@ class Room:
         """Nothing came of it."""
         self._under_way -= 1
 
+    def another_loop(self) -> None:
+        """Another event loop goes on with it: nothing of the former one is under way any more."""
+        self._lock, self._under_way, self._counted_at = asyncio.Lock(), 0, None
+
     def stale(self) -> None:
         """Letters were opened or closed here, nobody knows how many: count again before the next one."""
         self._counted_at = None

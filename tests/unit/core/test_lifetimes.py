@@ -1,0 +1,128 @@
+"""Queues that are opened, closed, and used by one event loop after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.model.errors import InvalidInput, StoreError
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.testing import turn
+from tests.unit.queues import NETWORK, House, Runs, fill, letter_of, sound
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def queue(request: pytest.FixtureRequest, tmp_path: Path) -> DeadLetterQueue:
+    store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "letters.db", kinds=KINDS)
+    return DeadLetterQueue(store=store, callback=Runs())
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_one_event_loop_after_the_other(queue: DeadLetterQueue, closes: bool) -> None:
+    async def use(number: int) -> None:
+        # Many at once: what waits for another one is what belongs to an event loop.
+        await asyncio.gather(*(queue.enqueue(f"{number}-{n}", {}, [], "boom", "immediate") for n in range(20)))
+        await asyncio.gather(*(queue.enqueue(f"{number}-same", {}, [], "boom", "never") for _ in range(10)))
+        assert len(await queue.list_tasks()) == 21
+        assert await queue.run_due() == 20
+        assert (await queue.retry_task(f"{number}-same"))["success"] is True
+        await queue.enqueue(f"left-{number}", {}, [], "boom", "never")
+        await queue.archive_task(f"left-{number}")  # from now on nobody knows how much room there is
+        await sound(queue)
+        if closes:
+            await queue.shutdown()
+
+    for number in (1, 2, 3):
+        asyncio.run(use(number))
+    asyncio.run(queue.shutdown())
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_processor_in_each_of_several_event_loops(queue: DeadLetterQueue, stops: bool) -> None:
+    async def use(number: int) -> None:
+        await queue.start_retry_processor()
+        await queue.enqueue(f"wf_{number}", {}, [], "boom", "immediate")
+        async with asyncio.timeout(10):
+            while (await letter_of(queue, f"wf_{number}")).status != "completed":
+                await turn()
+        assert (await queue.get_statistics())["is_processor_running"] is True
+        if stops:
+            await queue.shutdown()
+
+    for number in (1, 2, 3):
+        asyncio.run(use(number))
+    asyncio.run(queue.shutdown())
+
+
+def test_an_app_in_one_event_loop_after_the_other(tmp_path: Path) -> None:
+    app = MahavishnuApp(MahavishnuSettings(dlq_store_url=f"sqlite:///{tmp_path / 'letters.db'}"))
+    app.register_adapter("sweep", Runs(NETWORK))
+    for number in (1, 2):
+        assert asyncio.run(app.execute_workflow({"id": number}, "sweep", ["api"]))["dlq_task_id"] == str(number)
+    asyncio.run(app.shutdown())
+
+
+async def test_memory_is_lost_and_says_so_a_file_is_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with DeadLetterQueue() as queue:
+        await queue.enqueue("wf_1", {}, [], "boom")
+    assert [record.levelname for record in caplog.records if "in this process's memory" in record.message] == [
+        "WARNING"
+    ]
+    async with DeadLetterQueue() as queue:
+        assert await queue.list_tasks() == []
+    caplog.clear()
+    for _ in range(2):
+        store = SQLiteStore(tmp_path / "letters.db", kinds=KINDS)
+        async with DeadLetterQueue(store=store) as queue:
+            await queue.enqueue("wf_1", {}, [], "boom")
+    assert (await _occurrences(tmp_path)) == 2
+    assert "in this process's memory" not in caplog.text
+
+
+async def _occurrences(folder: Path) -> int:
+    async with DeadLetterQueue(store=SQLiteStore(folder / "letters.db", kinds=KINDS)) as queue:
+        return (await letter_of(queue, "wf_1")).occurrences
+
+
+async def test_closing_and_opening_again(any_house: House) -> None:
+    queue = any_house.queue()
+    await fill(queue, 2)
+    await queue.shutdown()
+    await queue.shutdown()
+    assert len(await queue.list_tasks()) == 2
+    assert await queue.open() is queue
+
+
+async def test_opened_by_many_at_once_it_is_opened_once(house: House) -> None:
+    queue = house.queue()
+    await asyncio.gather(*(queue.open() for _ in range(10)))
+    assert house.faults.calls["open"] == 1
+
+
+async def test_a_store_that_cannot_be_opened_is_tried_again(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    queue = house.queue()
+    with house.faults.unavailable("open"):
+        with pytest.raises(StoreError):
+            await queue.list_tasks()
+        assert (await queue.health()).status == "down"
+    assert await queue.list_tasks() == []
+
+
+def test_a_store_and_a_client_are_one_too_many(house: House) -> None:
+    with pytest.raises(InvalidInput, match="not both"):
+        DeadLetterQueue(store=MemoryStore(), opensearch_client=object())
+
+
+async def test_the_log_of_a_quiet_queue_is_quiet(any_house: House, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        queue = any_house.queue(Runs())
+        await fill(queue, 1)
+        await queue.run_due()
+    assert caplog.messages == []

@@ -1,0 +1,178 @@
+"""Every setting reaches what it is about: one check for each, and a setting without a check fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahavishnu.classify.plugins import PluginState
+from mahavishnu.core import wiring
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings, field_paths, value_at
+from mahavishnu.model.backoff import Setback
+from mahavishnu.model.errors import InvalidPayload
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.sqlite import SQLiteStore
+from tests.unit.queues import NETWORK, House, Runs, queue_of
+
+OPENSEARCH = {"dlq_store_url": "opensearch://127.0.0.1:1", "dlq_local_url": "memory:"}
+PLUGIN = """
+from mahavishnu import hookimpl
+
+@hookimpl
+def classify_error(error):
+    return "resource" if "from the file" in str(error) else None
+"""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """`value` is not the default; with `also` set too, `look` finds `seen` (the value itself, if nothing is said)."""
+
+    value: Any
+    look: Callable[[MahavishnuApp], Any]
+    seen: Any = None
+    also: dict[str, Any] | None = None
+
+
+def plugin_states(app: MahavishnuApp) -> dict[str, PluginState]:
+    return {info.name: info.state for info in app.chain.plugins.report()}
+
+
+def client_arguments(app: MahavishnuApp) -> dict[str, Any]:
+    """Of the app's own client. The store's are looked at below."""
+    return (
+        app.opensearch_integration._arguments
+        if app.opensearch_integration
+        else {"user": 0, "password": 0, "headers": 0}
+    )
+
+
+def verdict(app: MahavishnuApp, error: str) -> str:
+    return app.chain.classify(error).category.value
+
+
+def jittered(app: MahavishnuApp) -> bool:
+    waits = [queue_of(app).backoffs.wait("exponential", Setback(6)).delay for _ in range(10)]
+    return len(set(waits)) > 1
+
+
+def local_path(app: MahavishnuApp) -> str:
+    store = queue_of(app).store
+    assert isinstance(store, FallbackStore)
+    assert isinstance(store.local, SQLiteStore)
+    return repr(store.local)
+
+
+REACHES: dict[str, Reach] = {
+    "dlq_enabled": Reach(False, lambda app: app.dlq is not None),
+    "dlq_max_size": Reach(123, lambda app: queue_of(app).max_size),
+    "dlq_strategy": Reach("selective", lambda app: app.dlq_integration and app.dlq_integration.get_strategy()),
+    "dlq_max_task_bytes": Reach(2048, lambda app: queue_of(app).intake.max_task_bytes),
+    "redact_keys": Reach(("*token*",), lambda app: queue_of(app).intake.redact_keys),
+    "dlq_store_url": Reach("memory:", lambda app: type(queue_of(app).store), MemoryStore),
+    "dlq_local_url": Reach("sqlite:////tmp/there.db", lambda app: "/tmp/there.db" in local_path(app), True, OPENSEARCH),
+    "dlq_store_user": Reach("ann", lambda app: client_arguments(app)["user"], None, OPENSEARCH),
+    "dlq_store_password": Reach("s3cret", lambda app: client_arguments(app)["password"], "s3cret", OPENSEARCH),
+    "dlq_store_headers": Reach(
+        {"X-Team": "blue"}, lambda app: client_arguments(app)["headers"], {"X-Team": "blue"}, OPENSEARCH
+    ),
+    "dlq_default_retry_policy": Reach("linear", lambda app: queue_of(app).intake.retry_policy),
+    "dlq_default_max_retries": Reach(7, lambda app: queue_of(app).intake.max_retries),
+    "dlq_automatic_policy": Reach(
+        "default", lambda app: app.dlq_integration and app.dlq_integration.by_category, False
+    ),
+    "dlq_category_max_retries": Reach({"network": 9}, lambda app: dict(queue_of(app).intake.category_max_retries)),
+    "retry_jitter": Reach(True, jittered),
+    "retry_only_failed_repos": Reach(False, lambda app: queue_of(app).limits.only_failed_repos),
+    "dlq_retry_processor_enabled": Reach(False, lambda app: app.config.dlq_retry_processor_enabled),  # see below
+    "dlq_retry_interval_seconds": Reach(11, lambda app: queue_of(app).limits.interval_seconds),
+    "dlq_retry_concurrency": Reach(3, lambda app: queue_of(app).limits.concurrency),
+    "dlq_retry_timeout_seconds": Reach(12, lambda app: queue_of(app).limits.run_seconds),
+    "dlq_claim_lease_seconds": Reach(13, lambda app: queue_of(app).limits.lease_seconds),
+    "dlq_clock_skew_grace_seconds": Reach(14, lambda app: queue_of(app).limits.skew_seconds),
+    "dlq_stop_grace_seconds": Reach(15, lambda app: queue_of(app).limits.grace_seconds),
+    "deployment_mode": Reach(
+        "polling_only", lambda app: (queue_of(app).limits.polls, queue_of(app).limits.wakes), (True, False)
+    ),
+    "circuit.failure_threshold": Reach(6, lambda app: queue_of(app).breakers.threshold),
+    "circuit.cooloff_seconds": Reach(16, lambda app: queue_of(app).breakers.cooloff_seconds),
+    "classifier_plugins": Reach(("no.such.plugin",), lambda app: plugin_states(app).get("no.such.plugin"), "broken"),
+    "plugin_directory": Reach("{folder}", lambda app: verdict(app, "from the file"), "resource"),
+    "disabled_plugins": Reach(
+        ("mine",), lambda app: plugin_states(app).get("mine"), "disabled", {"plugin_directory": "{folder}"}
+    ),
+    "plugin_timeout_ms": Reach(500, lambda app: app.chain._timeout, 0.5),
+    "classifier_rules": Reach(
+        ({"text": "odd flaw", "category": "network"},), lambda app: verdict(app, "odd flaw"), "network"
+    ),
+}
+
+
+def test_every_setting_has_a_check() -> None:
+    assert list(REACHES) == list(field_paths())
+
+
+def app_with(folder: Path, path: str, value: Any, also: dict[str, Any] | None = None) -> MahavishnuApp:
+    (folder / "mine.py").write_text(PLUGIN)
+    values: dict[str, Any] = {"dlq_store_url": "memory:", **(also or {})}
+    section, _, key = path.rpartition(".")
+    values[section or key] = {key: value} if section else value
+    filled = {name: str(folder) if value == "{folder}" else value for name, value in values.items()}
+    return MahavishnuApp(MahavishnuSettings(**filled))
+
+
+@pytest.mark.parametrize("path", field_paths())
+def test_it_arrives(path: str, tmp_path: Path) -> None:
+    reach = REACHES[path]
+    app = app_with(tmp_path, path, reach.value, reach.also)
+    seen = reach.value if reach.seen is None else reach.seen
+    assert reach.look(app) == seen
+    default = MahavishnuSettings.model_fields[path.partition(".")[0]].get_default(call_default_factory=True)
+    default = value_at(default, path.split(".")[1:]) if "." in path else default
+    assert reach.value != default
+    if path not in ("dlq_local_url", "dlq_store_url"):
+        without = app_with(tmp_path, "dlq_max_size", 10_000, reach.also)
+        assert reach.look(without) != seen, "the check cannot fail"
+
+
+async def test_passwords_reach_the_client_that_writes(house: House) -> None:
+    headers = {"Authorization": "Bearer abc"}
+    settings = MahavishnuSettings(
+        **OPENSEARCH, dlq_store_user="ann", dlq_store_password="s3cret", dlq_store_headers=headers
+    )
+    given: dict[str, Any] = {}
+
+    def note(**arguments: Any) -> MemoryStore:
+        given.update(arguments)
+        return MemoryStore()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wiring, "open_store", note)
+        wiring.store_from(settings)
+    assert (given["user"], given["password"], given["headers"]) == ("ann", "s3cret", headers)
+    assert (given["url"], given["local"]) == ("opensearch://127.0.0.1:1", "memory:")
+
+
+async def test_what_limits_do(house: House) -> None:
+    app = house.app(
+        dlq_max_task_bytes=1024, dlq_default_retry_policy="linear", dlq_automatic_policy="default",
+        dlq_default_max_retries=5, dlq_category_max_retries={"network": 9}, redact_keys=["*token*"],
+        retry_only_failed_repos=False,
+    )  # fmt: skip
+    app.register_adapter(
+        "sweep", Runs({"status": "failed", "error": NETWORK.args[0], "results": {"a": {"status": "ok"}}})
+    )
+    result = await app.execute_workflow({"id": "wf_1", "api_token": "s3cret"}, "sweep", ["a", "b"])
+    letter = await queue_of(app).get_task(result["dlq_task_id"])
+    assert letter is not None
+    assert (letter.retry_policy, letter.max_retries, letter.repos) == ("linear", 9, ("a", "b"))
+    assert letter.task["api_token"] == "***"
+    assert (await queue_of(app).enqueue("wf_2", {}, [], "who knows")).max_retries == 5
+    with pytest.raises(InvalidPayload):
+        await queue_of(app).enqueue("wf_3", "x" * 2000, [], "who knows")
