@@ -62,7 +62,6 @@ class MahavishnuApp:
         self._reloader = Reloader(self.config)
         if self.config.dlq_enabled:
             self.dlq = wiring.queue_from(self.config, store=store, clock=clock, chain=self.chain)
-            self.dlq.callback = self.run_again
             self.dlq_integration = create_dlq_integration(self)
 
     # --- adapters

@@ -99,6 +99,8 @@ class DeadLetterQueue(ByHand, Running):
         if store is not None and opensearch_client is not None:
             raise InvalidInput("give a store or an opensearch_client, not both")
         self.observability = observability_manager
+        parts = {"chain": chain, "intake": intake, "limits": limits, "breakers": breakers}
+        self.given = frozenset(name for name, part in parts.items() if part is not None)
         self.clock = clock or SystemClock()
         self.chain = chain or Chain()
         self.intake = intake or Intake()

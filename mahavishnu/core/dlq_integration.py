@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from mahavishnu.classify.verdict import POLICY_OF
+from mahavishnu.core import wiring
+from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.intake import Wanted
 from mahavishnu.core.judging import Judged, context_for, judge
@@ -214,8 +216,16 @@ class DLQIntegration:
 
 
 def create_dlq_integration(app: Any) -> DLQIntegration:
-    """The integration for an app that has a `dlq`, with the strategy of its `config`."""
+    """The integration for an app that has a `dlq`, with the strategy of its `config`.
+
+    A queue that the app made by itself follows the settings where it was not told otherwise, and runs letters as the
+    app does.
+    """
     config = getattr(app, "config", None)
+    if isinstance(config, MahavishnuSettings):
+        wiring.furnish(app.dlq, config, getattr(app, "chain", None))
+    if app.dlq.callback is None:
+        app.dlq.callback = getattr(app, "run_again", None)
     strategy = getattr(config, "dlq_strategy", DLQIntegrationStrategy.AUTOMATIC)
     by_category = getattr(config, "dlq_automatic_policy", "category") == "category"
     return DLQIntegration(app, app.dlq, strategy, by_category=by_category)

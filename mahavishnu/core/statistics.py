@@ -101,5 +101,5 @@ def _count(cells: Mapping[tuple[Any, ...], Cell], place: int, value: str) -> int
 
 
 def _breakdown(cells: Mapping[tuple[Any, ...], Cell], place: int) -> dict[str, int]:
-    names = sorted({values[place] for values in cells} - {None})
-    return {name: _count(cells, place, name) for name in names}
+    counts = {name: _count(cells, place, name) for name in sorted({values[place] for values in cells} - {None})}
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))  # the most frequent first

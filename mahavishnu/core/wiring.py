@@ -12,6 +12,7 @@ from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.intake import Intake
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.processor import Limits
+from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.stores.base import Store
@@ -95,6 +96,20 @@ def queue_from(
         limits=limits_from(settings),
         breakers=breakers_from(settings),
         backoffs=backoffs_from(settings),
+    )
+
+
+def furnish(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Chain | None) -> None:
+    """Have a queue that an app made by itself follow the settings wherever its maker has said nothing else."""
+    if "chain" not in dlq.given and chain is not None:
+        dlq.chain = chain
+    if "intake" not in dlq.given:
+        dlq.intake = intake_from(settings)
+    if dlq.backoffs is backoff.DEFAULT:
+        dlq.backoffs = backoffs_from(settings)
+    dlq.configure(
+        limits=None if "limits" in dlq.given else limits_from(settings),
+        breakers=None if "breakers" in dlq.given else breakers_from(settings),
     )
 
 
