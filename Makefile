@@ -9,12 +9,15 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fix bench diagram clean
+.PHONY: help setup run test check fix bench diagram clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with the project and its tools; does nothing while it is up to date
+
+run: $(READY) ## Start the demo: failing workflows, retried before your eyes; ARGS="--speed 10" for a slower clock
+	$(BIN)/mahavishnu demo $(ARGS)
 
 test: $(READY) ## Run all tests, with a real OpenSearch; ARGS="-k backoff" for some of them
 	$(BIN)/pytest $(ARGS)

@@ -91,6 +91,12 @@ class Chain:
         self._timeout = timeout.total_seconds()
         self._known: dict[str, tuple[int, tuple[_Group, ...]]] = {}
 
+    def use(self, other: Chain) -> None:
+        """Ask the plugins of `other` from now on, as patiently, and those that were registered here at run time."""
+        other.plugins.adopt(self.plugins)
+        self.plugins, self.max_faults, self._timeout = other.plugins, other.max_faults, other._timeout
+        self._known = {}
+
     def classify(self, error: BaseException | str, context: Context | None = None) -> Verdict:
         """What kind of failure it was. Never raises; PERMANENT, by "nobody", if nobody knows.
 

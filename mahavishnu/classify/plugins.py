@@ -157,6 +157,15 @@ class Plugins:
             self.revision += 1
         return name
 
+    def adopt(self, other: Plugins) -> None:
+        """Take over what was registered with `other` at run time."""
+        with self._lock:
+            for candidate in other._at_run_time:
+                if candidate.name not in self._members:
+                    self._added(candidate)
+                    self._at_run_time.append(candidate)
+            self.revision += 1
+
     def unregister(self, name: str) -> None:
         """Take a plugin out, until the next `reload` if it was not registered at run time."""
         with self._lock:

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from mahavishnu import __version__
-from mahavishnu.console import classify, config, plugins
+from mahavishnu.console import classify, config, demo, dlq, plugins, worker
 from mahavishnu.console.exits import ExitCode, explained
 from mahavishnu.console.output import complain, line
 from mahavishnu.console.session import Session
@@ -89,7 +89,10 @@ app = typer.Typer(
 )
 app.add_typer(config.app, name="config")
 app.add_typer(plugins.app, name="plugins")
+app.add_typer(dlq.app, name="dlq")
 app.command("classify")(classify.classify)
+app.command("worker")(worker.worker)
+app.command("demo")(demo.demo)
 
 
 def _show_version(wanted: bool) -> None:

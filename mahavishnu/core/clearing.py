@@ -101,5 +101,8 @@ async def _noted(ledger: Collection[Entry], entries: Sequence[Entry]) -> dict[st
         for entry, current in zip(lost, await ledger.get([entry.key for entry in lost]), strict=True):
             if isinstance(current, StoreError):
                 raise current
-            waiting.append(replace(entry, version=current.version if current else None))
+            if current is not None and current.gone:
+                noted[entry.entry_id] = current  # somebody else has deleted this letter to the end
+            else:
+                waiting.append(replace(entry, version=current.version if current else None))
     raise StoreUnavailable(f"the ledger entry of {waiting[0].letter_key!r} was changed by others {_TRIES} times")

@@ -75,8 +75,8 @@ def _failed(said: BaseException | str) -> WorkflowResult:
 
 
 def _joined(failures: Sequence[WorkflowResult], runs: int) -> BaseException | str:
-    """One failure for all: the only one there is, or a group of them."""
-    if len(failures) == 1:
+    """One failure for all: the only one there is, one that all had alike, or a group of them."""
+    if len({(each["error_type"], each["error"]) for each in failures}) == 1:
         return failures[0].exception or str(failures[0]["error"])
     raised = [each.exception for each in failures if isinstance(each.exception, Exception)]
     texts = "; ".join(dict.fromkeys(str(each["error"]) for each in failures))

@@ -172,7 +172,7 @@ async def _check(dlq: DeadLetterQueue, report: Report, diary: str) -> None:
             if kind is LETTERS:
                 report.statuses[letter.status] += 1
     async for entry in scan(dlq.store.collection(LEDGER), Query()):
-        known.add(entry.entry_id)
+        known |= {entry.entry_id, *entry.absorbed}
     acknowledged = [words for words in map(str.split, diary.splitlines()) if len(words) == 3]
     report.acknowledged = len(acknowledged)
     report.missing = [f"{task} {entry}" for _, entry, task in acknowledged if entry not in known]

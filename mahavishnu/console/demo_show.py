@@ -1,0 +1,133 @@
+"""What `mahavishnu demo` shows: a few workflows that fail, and what becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from mahavishnu.console.demo_workflows import REPOS, QuickClock, samples
+from mahavishnu.console.output import line, shown
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.clock import Clock, SystemClock
+from mahavishnu.model.events import Event
+from mahavishnu.model.letter import DeadLetter
+
+_STYLES = {"pending": "yellow", "retrying": "cyan", "completed": "green", "exhausted": "red"}
+
+
+async def show(url: str, speed: float, seconds: float | None) -> None:
+    """Run the samples and retry them until somebody ends it, or for so many seconds."""
+    clock = QuickClock(speed)
+    settings = MahavishnuSettings.load(dlq_store_url=url, dlq_retry_interval_seconds=10, dlq_strategy="automatic")
+    logging.getLogger("mahavishnu").propagate = False
+    async with MahavishnuApp(settings, clock=clock) as app:
+        assert app.dlq is not None
+        with _told_to_stop() as stop:
+            line(f"letters are kept in {app.dlq.store!r}; a minute takes {60 / speed:g} s here; Ctrl-C ends it")
+            for sample in samples():
+                app.register_adapter(sample.name, sample)
+                await app.execute_workflow_parallel({"type": sample.story}, sample.name, REPOS, task_id=sample.name)
+            await app.start_dlq_processor()
+            watching = _table(app.dlq, clock) if sys.stdout.isatty() else _lines(app.dlq)
+            watch = asyncio.create_task(watching)
+            end = asyncio.create_task(SystemClock().sleep(seconds) if seconds is not None else stop.wait())
+            stopped = asyncio.create_task(stop.wait())
+            await asyncio.wait({watch, end, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (watch, end, stopped):
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watch
+        await app.stop_dlq_processor()
+        _farewell(await app.dlq.get_statistics())
+
+
+@contextlib.contextmanager
+def _told_to_stop() -> Iterator[asyncio.Event]:
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+async def _lines(dlq: DeadLetterQueue) -> None:
+    """For a pipe: a line for everything that happens."""
+    events: asyncio.Queue[Event] = asyncio.Queue()
+    ended = dlq.listen(events.put_nowait)
+    try:
+        for letter in await _letters(dlq):
+            line(_sentence("kept", letter))
+        while True:
+            event = await events.get()
+            if event.letter is not None:
+                line(_sentence(event.name.removeprefix("dlq."), event.letter))
+                sys.stdout.flush()
+    finally:
+        ended()
+
+
+async def _table(dlq: DeadLetterQueue, clock: Clock) -> None:
+    """For a terminal: a table that is always up to date."""
+    with Live(console=Console(), auto_refresh=False) as live:
+        while True:
+            live.update(_view(await _letters(dlq), clock.now(), await dlq.get_statistics()), refresh=True)
+            await SystemClock().sleep(0.5)
+
+
+async def _letters(dlq: DeadLetterQueue) -> list[DeadLetter]:
+    found = [letter for sample in samples() if (letter := await dlq.get_task(sample.name)) is not None]
+    return sorted(found, key=lambda letter: letter.created_at)
+
+
+def _view(letters: list[DeadLetter], now: datetime, statistics: dict[str, Any]) -> Group:
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("workflow", "status", "category", "retries", "next", "what happened"):
+        table.add_column(name, overflow="fold")
+    for letter in letters:
+        last = letter.last_error if letter.status != "completed" else "a retry succeeded"
+        table.add_row(
+            letter.task_id,
+            Text(letter.status, style=_STYLES.get(letter.status, "")),
+            str(letter.error_category or "-"),
+            f"{letter.retry_count}/{letter.max_retries}",
+            _wait(letter, now),
+            shown(last),
+        )
+    lifetime = statistics["lifetime_stats"]
+    counts = ", ".join(f"{name.replace('_', ' ')} {lifetime[name]}" for name in ("retry_success", "retry_failed"))
+    return Group(table, Text(f"\n{statistics['queue_size']} open; {counts}", style="dim"))
+
+
+def _wait(letter: DeadLetter, now: datetime) -> str:
+    if letter.next_retry_at is None:
+        return "up to you" if letter.status in ("pending", "exhausted") else "-"
+    seconds = max((letter.next_retry_at - now).total_seconds(), 0)
+    return f"in {int(seconds // 60)}:{int(seconds % 60):02d}"
+
+
+def _sentence(what: str, letter: DeadLetter) -> str:
+    said = "" if letter.status == "completed" else f": {letter.last_error}"
+    return f"{what:16} {letter.task_id:14} {letter.status:10} {letter.retry_count}/{letter.max_retries}{said}"
+
+
+def _farewell(statistics: dict[str, Any]) -> None:
+    waits = statistics["queue_size"]
+    line("")
+    line(f"{statistics['lifetime_stats']['retry_success']} came right by themselves, {waits} wait for a person.")
+    line("Next: docs/quickstart.md keeps the failures of your own workflows in five lines.")

@@ -1,0 +1,100 @@
+"""A handful of workflows that fail in telling ways, and a clock that makes their hours pass in seconds."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from mahavishnu.model.clock import SystemClock, instant
+
+REPOS = ["api", "web", "billing"]
+
+
+class QuickClock:
+    """A clock that runs `factor` times as fast as the machine's."""
+
+    def __init__(self, factor: float) -> None:
+        self._real, self._factor = SystemClock(), factor
+        self._start, self._started = self._real.now(), self._real.monotonic()
+
+    def now(self) -> datetime:
+        return instant(self._start + (self._real.now() - self._start) * self._factor)
+
+    def monotonic(self) -> float:
+        return self._started + (self._real.monotonic() - self._started) * self._factor
+
+    async def sleep(self, seconds: float) -> None:
+        await self._real.sleep(seconds / self._factor)
+
+
+class Sample:
+    """One workflow; `story` says what it is there to show."""
+
+    def __init__(self, name: str, story: str, run: Callable[[int, list[str]], Any]) -> None:
+        self.name, self.story = name, story
+        self._run, self._times = run, Counter[str]()
+
+    def __call__(self, task: Mapping[str, Any], repos: list[str]) -> Any:
+        """The workflow itself: it knows how often it has run for these repos."""
+        key = ",".join(repos)
+        self._times[key] += 1
+        return self._run(self._times[key], repos)
+
+
+def samples() -> list[Sample]:
+    """All of them, new."""
+    return [
+        Sample("flaky-network", "fails twice, then works: exponential retries", _flaky),
+        Sample("rate-limited", "the service says when to come back, and that is obeyed", _rate_limited),
+        Sample("one-bad-repo", "one repo of three fails: only that one is run again", _one_bad_repo),
+        Sample("disk-full", "waits longer each time, until somebody makes room", _disk_full),
+        Sample("always-down", "uses up its retries: exhausted, a person has to look", _always_down),
+        Sample("no-permission", "no retry can help: kept, and left to a person", _no_permission),
+        Sample("bad-input", "the same: somebody has to edit it first", _bad_input),
+    ]
+
+
+class RateLimited(Exception):
+    """An API that asks to be left alone for a while."""
+
+    status_code = 429
+    headers: Mapping[str, str] = {"Retry-After": "90"}
+
+
+def _flaky(times: int, repos: list[str]) -> Any:
+    if times <= 2:
+        raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+    return "swept"
+
+
+def _rate_limited(times: int, repos: list[str]) -> Any:
+    if times == 1:
+        raise RateLimited("429 Too Many Requests")
+    return "indexed"
+
+
+def _one_bad_repo(times: int, repos: list[str]) -> Any:
+    if repos == ["billing"] and times <= 2:
+        raise TimeoutError("billing did not answer within 30 seconds")
+    return f"{repos[0]} checked"
+
+
+def _disk_full(times: int, repos: list[str]) -> Any:
+    if times <= 2:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    return "exported"
+
+
+def _always_down(times: int, repos: list[str]) -> Any:
+    raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused: ci.example:443")
+
+
+def _no_permission(times: int, repos: list[str]) -> Any:
+    raise PermissionError(errno.EACCES, "Permission denied: deploy key is read-only")
+
+
+def _bad_input(times: int, repos: list[str]) -> Any:
+    raise ValueError("depth must be a number from 1 to 9, not 'deep'")

@@ -1,0 +1,152 @@
+"""`mahavishnu worker` and `mahavishnu demo`, as a shell starts them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.unit.console.conftest import Run
+
+MAHAVISHNU = [sys.executable, "-m", "mahavishnu"]
+APP = """
+from mahavishnu.core import MahavishnuApp
+
+app = MahavishnuApp()
+app.register_adapter("sweep", lambda task, repos: open("swept", "a").write(task["type"] + "\\n"))
+
+
+def make():
+    return app
+
+
+class Something:
+    pass
+
+
+something = Something()
+"""
+ENQUEUE = """
+import asyncio
+from shop import app
+
+async def main():
+    async with app:
+        await app.dlq.enqueue("wf_1", {"type": "night", "adapter": "sweep"}, [], "reset", retry_policy="immediate")
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def shop(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with an app in it."""
+    (home / "shop.py").write_text(APP)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.setenv("MAHAVISHNU_DLQ_STORE_URL", "sqlite:///letters.db")
+    return home
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    command = [*MAHAVISHNU, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def lines_until(process: subprocess.Popen[str], text: str) -> list[str]:
+    assert process.stdout is not None
+    seen: list[str] = []
+    for line in process.stdout:
+        seen.append(line)
+        if text in line:
+            return seen
+    raise AssertionError("".join(seen))
+
+
+def test_a_worker_retries_letters_reads_settings_again_and_stops_when_told(shop: Path) -> None:
+    subprocess.run([sys.executable, "-c", ENQUEUE], check=True)
+    with started("worker", "--app", "shop:app", "-v") as worker:
+        lines_until(worker, "retries letters of SQLiteStore")
+        lines_until(worker, "dlq.retry.succeeded: wf_1")
+        (shop / "settings").mkdir()
+        (shop / "settings" / "mahavishnu.yaml").write_text("dlq_retry_interval_seconds: 30\n")
+        worker.send_signal(signal.SIGHUP)
+        lines_until(worker, "settings read again")
+        (shop / "settings" / "mahavishnu.yaml").write_text("dlq_retry_interval_seconds: 3\n")
+        worker.send_signal(signal.SIGHUP)
+        lines_until(worker, "the settings stay as they were")
+        worker.terminate()
+        lines_until(worker, "stopped")
+        assert worker.wait(30) == 0
+    assert (shop / "swept").read_text() == "night\n"
+
+
+def test_once_runs_what_is_due_and_ends(shop: Path) -> None:
+    subprocess.run([sys.executable, "-c", ENQUEUE], check=True)
+    done = subprocess.run(
+        [*MAHAVISHNU, "worker", "--app", "shop:make", "--once"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "1 letter run\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("shop", "write package.module:app"),
+        ("nowhere:app", "there is no module 'nowhere'"),
+        ("shop:nothing", "is NoneType, not a MahavishnuApp"),
+        ("shop:something", "is Something, not a MahavishnuApp"),
+    ],
+)
+def test_what_is_no_app_is_said_in_one_line(shop: Path, name: str, said: str) -> None:
+    command = [*MAHAVISHNU, "worker", "--app", name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_app_without_a_queue_has_nothing_to_do(shop: Path) -> None:
+    environment = {**os.environ, "MAHAVISHNU_DLQ_ENABLED": "false"}
+    command = [*MAHAVISHNU, "worker", "--app", "shop:app"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (1, "mahavishnu: there is nothing to do: dlq_enabled is false\n")
+
+
+def test_the_demo_shows_each_way_to_end_and_leaves_nothing_behind(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(home))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    with started("demo", "--speed", "2000") as demo:
+        lines_until(demo, "letters are kept in SQLiteStore")
+        seen = "".join(lines_until(demo, "exhausted        always-down"))
+        assert "one-bad-repo" in seen
+        assert "retry.failed" in seen
+        demo.send_signal(signal.SIGINT)
+        rest = lines_until(demo, "docs/quickstart.md")
+        assert demo.wait(30) == 0
+    assert not any("Traceback" in line for line in rest)
+    assert list(home.iterdir()) == []
+
+
+def test_reclassify_is_dry_unless_told(
+    run: Run, shop: Path, settings_file: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run([sys.executable, "-c", ENQUEUE.replace('"reset"', '"the frobnicator is sulking"')], check=True)
+    rules = 'classifier_rules:\n  - text: "frobnicator"\n    category: transient\n    reason: it sulks\n'
+    (shop / "settings").mkdir()
+    (shop / "settings" / "mahavishnu.yaml").write_text(rules)
+    dry = run("dlq", "reclassify", "--json")
+    assert dry.json == {"dry_run": True, "changed": ["wf_1"], "refused": {}, "degraded": None}
+    assert "1 letter would be classified otherwise" in run("dlq", "reclassify").out
+    assert "1 letter classified otherwise" in run("dlq", "reclassify", "--apply").out
+    assert run("dlq", "reclassify", "--apply", "--json").json["changed"] == []
