@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.model.query import letters
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.testing import Hook
@@ -90,6 +90,17 @@ async def test_an_outage_in_the_middle_is_told_letter_by_letter(house: House) ->
     assert (await sound(queue))["queue_size"] == 100
 
 
+async def test_what_was_done_is_told_although_the_rest_could_not_be_found(house: House) -> None:
+    queue = house.queue()
+    await fill(queue, 600)
+    house.faults.before("find", _fail_the_second(house, "find"), kind=LETTERS)
+    result = await queue.resolve_many(category="network")
+    assert (len(result.done), result.refused) == (500, {})
+    assert "away" in str(result.degraded)
+    with house.faults.unavailable("find", kind=LETTERS), pytest.raises(StoreUnavailable):
+        await queue.resolve_many(category="network")
+
+
 async def test_a_letter_that_cannot_be_read_is_named(house: House) -> None:
     queue = house.queue()
     await fill(queue, 2)
@@ -98,12 +109,12 @@ async def test_a_letter_that_cannot_be_read_is_named(house: House) -> None:
     assert (result.done, list(result.refused)) == (["wf_00001"], ["wf_00000"])
 
 
-def _fail_the_second(house: House) -> Hook:
+def _fail_the_second(house: House, operation: str = "write") -> Hook:
     calls: list[object] = []
 
     async def fail(call: object) -> None:
         calls.append(call)
         if len(calls) == 2:
-            house.faults.unavailable("write", kind=LETTERS, times=1)
+            house.faults.unavailable(operation, kind=LETTERS, times=1)
 
     return fail

@@ -277,6 +277,15 @@ class TestWaiting:
         assert (await other.admit(), await other.admit()) == (1, 0)
         assert (await letter_of(other, "late")).error == "connection refused"
 
+    async def test_clearing_the_queue_clears_what_waits_too(self, any_house: House) -> None:
+        app = await self.full(any_house)
+        await fails(app, NETWORK, "late")
+        with any_house.faults.unavailable("write"):
+            await fails(app, NETWORK, "later")
+        assert await queue_of(app).waiting.count() == 2
+        assert await queue_of(app).clear_all() == 100
+        assert (await queue_of(app).waiting.count(), await queue_of(app).admit()) == (0, 0)
+
     async def test_it_is_let_in_as_soon_as_there_is_room(self, house: House) -> None:
         app = await self.full(house)
         await fails(app, NETWORK, "late")

@@ -263,6 +263,26 @@ async def test_a_late_outcome_is_refused(any_house: House, caplog: pytest.LogCap
     assert "stale_claim" in caplog.text
 
 
+async def test_a_late_outcome_is_refused_while_the_next_owner_is_still_at_it(any_house: House) -> None:
+    slow = any_house.queue(gate := Gate(), lease_seconds=60)
+    await fill(slow, 1)
+    late = asyncio.create_task(slow.run_due())
+    await gate.reached()
+    other = any_house.queue(second := Gate())
+    with any_house.faults.unavailable("write", kind=LETTERS):
+        any_house.clock.advance(minutes=5)
+        await settle()
+    running = asyncio.create_task(other.run_due())
+    await second.reached()
+    gate.open()
+    await late
+    letter = await letter_of(slow, "wf_00000")
+    assert (letter.status, letter.lease and letter.lease.owner) == (DeadLetterStatus.RETRYING, other.owner)
+    second.open()
+    await running
+    assert (await sound(other))["lifetime_stats"]["retry_success"] == 1
+
+
 async def test_stopping_waits_then_gives_back_without_using_a_retry(house: House) -> None:
     queue = house.queue(gate := Gate(), grace_seconds=30)
     await fill(queue, 1)

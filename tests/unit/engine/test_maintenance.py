@@ -87,3 +87,23 @@ async def test_one_that_hangs_or_fails_disturbs_no_other(caplog: pytest.LogCaptu
     assert len(count) == 6
     assert 0 < sum("fails went wrong" in message for message in caplog.messages) <= 3  # an outage is no news
     await keeping.stop()
+
+
+def test_a_chore_goes_on_in_another_event_loop() -> None:
+    count: list[int] = []
+
+    async def do() -> None:
+        count.append(1)
+
+    chore = Chore("one", do, lambda: 1000.0)
+
+    async def live() -> None:
+        keeping = Housekeeping(clock := ManualClock(), chore)
+        keeping.start()
+        await clock.sleeping()
+        await settle()
+        await keeping.stop()
+
+    asyncio.run(live())
+    asyncio.run(live())
+    assert len(count) == 2
