@@ -131,6 +131,13 @@ def queue_of(app: MahavishnuApp) -> DeadLetterQueue:
     return app.dlq
 
 
+async def fails(app: MahavishnuApp, error: Any, task_id: str = "wf_1", **options: Any) -> dict[str, Any]:
+    """Run a workflow that raises this, or says it in its result."""
+    answer = error if isinstance(error, BaseException) else {"status": "failed", "error": error}
+    app.register_adapter("sweep", Runs(answer))
+    return await app.execute_workflow({"n": 1}, "sweep", ["api"], task_id=task_id, **options)
+
+
 async def letter_of(queue: DeadLetterQueue, task_id: str, /, **where: str) -> DeadLetter:
     letter = await queue.get_task(task_id, include_archived=True, **where)
     assert letter is not None, f"there is no letter {task_id!r}"
