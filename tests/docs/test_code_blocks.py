@@ -84,8 +84,10 @@ async def _awaited(code: CodeType, namespace: dict[str, Any]) -> None:
 
 @pytest.fixture
 def namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Where a page's code runs: a module of its own, so that its classes can be looked up, in an empty directory."""
+    """Where a page's code runs: a module of its own, so that its classes can be looked up, and an empty home."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))  # where letters are kept unless something else is said
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     module = type(sys)("page")
     monkeypatch.setitem(sys.modules, "page", module)
     return vars(module)
