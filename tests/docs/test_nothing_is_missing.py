@@ -1,0 +1,122 @@
+"""The pages speak of everything that is public, and of nothing that is not there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import field_paths
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.dlq_integration import DLQIntegration
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "mahavishnu"
+PAGES = {path: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]}
+ARCHITECTURE = PAGES[ROOT / "docs/architecture.md"]
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+_SPAN = re.compile(r"`([^`]+)`")
+_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def public(thing: type) -> Iterator[str]:
+    """What users may call or read."""
+    return (name for name in dir(thing) if not name.startswith("_"))
+
+
+@pytest.mark.parametrize("thing", [MahavishnuApp, DeadLetterQueue, DLQIntegration], ids=lambda thing: thing.__name__)
+def test_every_method_is_on_some_page(thing: type) -> None:
+    """In code, not by chance in a sentence."""
+    text = "\n".join(PAGES.values())
+    missing = [name for name in public(thing) if not re.search(rf"[`.]{name}\b", text)]
+    assert not missing
+
+
+@pytest.mark.parametrize("thing", [MahavishnuApp, DeadLetterQueue], ids=lambda thing: thing.__name__)
+def test_the_reference_lists_every_method(thing: type) -> None:
+    """Those of the two classes that users hold in their hands."""
+    reference = PAGES[ROOT / "docs/reference-api.md"]
+    assert [name for name in public(thing) if not re.search(rf"`{name}\b", reference)] == []
+
+
+def test_every_setting_is_explained_somewhere_besides_the_reference() -> None:
+    """The reference page is held against the model elsewhere; one line there tells nobody when to use a setting."""
+    reference = ROOT / "docs/reference-settings.md"
+    prose = PAGES[reference].partition("## All settings")[0]
+    text = "\n".join([prose, *(page for path, page in PAGES.items() if path != reference)])
+
+    def names(key: str) -> list[str]:
+        return [key, f"MAHAVISHNU_{key.upper().replace('.', '__')}", f"{key.rpartition('.')[2]}:"]
+
+    assert [key for key in field_paths() if not any(name in text for name in names(key))] == []
+
+
+def cells() -> Iterator[list[str]]:
+    """The table rows of the architecture page, without headings and rules."""
+    for line in ARCHITECTURE.splitlines():
+        if line.startswith("|") and "---" not in line:
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def files(text: str) -> list[Path]:
+    """The modules that are named in a cell; the folder of the first one counts for those after it."""
+    found: list[Path] = []
+    folder = Path()
+    for span in _SPAN.findall(text):
+        if not span.endswith(".py"):
+            continue
+        path = PACKAGE / span
+        if here := sorted(path.parent.glob(path.name)):
+            folder = Path(Path(span).parts[0])
+        else:
+            here = sorted((PACKAGE / folder).glob(span))
+        assert here, f"there is no {span}"
+        found += here
+    return found
+
+
+def test_the_map_has_every_module() -> None:
+    """And each of them exists."""
+    table = ARCHITECTURE.partition("## Modules")[2].partition("\n## ")[0]
+    rows = [row[0] for row in cells() if row[0] in table and ".py" in row[0]]
+    mapped = {path for row in rows for path in files(row)}
+    every = {path for path in PACKAGE.rglob("*.py") if not path.name.startswith("__")}
+    outside = {path for path in every if path.is_relative_to(PACKAGE / "testing")}  # has a page of its own
+    assert {str(path.relative_to(PACKAGE)) for path in every - outside - mapped} == set()
+
+
+def test_what_the_steps_name_is_where_they_say() -> None:
+    """Each function of "follow one letter", in the modules of its row, or of a row above it."""
+    steps = ARCHITECTURE.partition("## Follow one letter")[2].partition("## Modules")[0]
+    code: list[str] = []
+    named = 0
+    for row in cells():
+        if len(row) != 2 or row[1] not in steps or not _SPAN.search(row[1]):
+            continue
+        code += [path.read_text(encoding="utf-8") for path in files(row[1])]
+        for name in _SPAN.findall(row[1]):
+            if not name.endswith(".py"):
+                named += 1
+                last = name.rpartition(".")[2]
+                assert any(re.search(rf"\b(def|class) {last}\b", text) for text in code), f"there is no {name}"
+    assert named > 30
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """To a file that is there, and to a heading of it."""
+    for target, anchor in _LINK.findall(_FENCED.sub("", PAGES[page])):
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), f"{page.name} links to {target}"
+        if anchor:
+            text = _FENCED.sub("", path.read_text(encoding="utf-8"))
+            headings = {slug(line.lstrip("# ")) for line in text.splitlines() if line.startswith("#")}
+            assert anchor in headings, f"{page.name} links to {target}#{anchor}"
+
+
+def slug(heading: str) -> str:
+    """As the code hosts make them."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
