@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
 import inspect
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from mahavishnu.model.errors import InvalidInput
 
+_MOST_THREADS = 1000  # as many as dlq_retry_concurrency allows; they are made when they are needed
 Workflow: TypeAlias = Callable[[Any, list[str]], Any]
 """A function that runs a task: `(task, repos)`, sync or async. It fails by raising, or by a result that says so."""
 
@@ -39,11 +43,19 @@ class PythonAdapter:
     async def run(self, task: Any, repos: list[str]) -> Any:
         if is_async(self.function):
             return await self.function(task, repos)
-        result = await asyncio.to_thread(self.function, task, repos)
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        result = await loop.run_in_executor(_threads(), context.run, self.function, task, repos)
         return await result if inspect.isawaitable(result) else result
 
     def __repr__(self) -> str:
         return f"PythonAdapter({getattr(self.function, '__qualname__', self.function)!r})"
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Enough threads for every run at once: a few that hang must not hold up the others, as in asyncio's own pool."""
+    return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="mahavishnu-run")
 
 
 def is_async(function: Workflow) -> bool:

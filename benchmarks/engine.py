@@ -1,0 +1,329 @@
+"""The engine: wrapping, capturing, classifying, cycles. `python -m benchmarks.engine [part of a figure's name …]`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from multiprocessing import get_context
+from typing import Any
+
+from benchmarks.figures import Figure, compared, figure, keep, percentiles
+from benchmarks.stores import NOW, Server, fill, letter, work
+from mahavishnu.classify.chain import Chain
+from mahavishnu.classify.plugins import Plugins
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.core.dlq_integration import DLQIntegration
+from mahavishnu.core.intake import Wanted
+from mahavishnu.core.strategies import Decision, Occurrence
+from mahavishnu.engine.processor import Limits
+from mahavishnu.model.clock import SystemClock, instant
+from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.ids import PARTITIONS
+from mahavishnu.stores.base import Store
+from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.opensearch import OpenSearchStore
+from mahavishnu.stores.sqlite import SQLiteStore
+from tests.opensearch import Cluster
+
+WRITERS, EACH = 200, 25
+DUE, JOBS = 10_000, 5_000
+
+
+class LaterClock(SystemClock):
+    """An hour after the letters that the benchmarks make are due."""
+
+    offset = NOW + timedelta(hours=1) - SystemClock().now()
+
+    def now(self) -> Any:
+        return instant(super().now() + self.offset)
+
+
+async def nothing(task: Any, repos: list[str]) -> None:
+    """A workflow that costs nothing and succeeds."""
+
+
+async def wrapper() -> Figure:
+    """What a workflow that succeeds pays for being looked after."""
+    app = MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:"))
+    guarded: Any = app.workflow("noop")(nothing)
+
+    async def each(call: Callable[[], Awaitable[object]], times: int = 20_000) -> float:
+        start = time.perf_counter()
+        for _ in range(times):
+            await call()
+        return 1e6 * (time.perf_counter() - start) / times
+
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: nothing({}, []),
+        lambda: guarded({}, []),
+        lambda: app.execute_workflow({}, "noop"),
+    ]
+    rows = [[await each(call) for call in calls] for _ in range(6)]
+    bare, wrapped, executed = (statistics.median(column) for column in zip(*rows[1:], strict=True))
+    return figure(
+        "wrapper on a succeeding call, more than the bare call",
+        wrapped - bare,
+        None,
+        target="<= 15",
+        unit="µs",
+        runs=5,
+        bare_us=round(bare, 3),
+        execute_workflow_more_us=round(executed - bare, 2),
+    )
+
+
+async def classify() -> Figure:
+    """One exception, ten plugins that have no opinion, then the rules."""
+    plugins = Plugins()
+    for number in range(10):
+        plugins.register(lambda error, context: None, f"plugin-{number}")
+    chain, errors = Chain(plugins), [ConnectionResetError(104, f"reset by peer {n}") for n in range(50)]
+    medians = []
+    for _ in range(6):
+        times = []
+        for error in errors * 40:
+            start = time.perf_counter()
+            chain.classify(error)
+            times.append(time.perf_counter() - start)
+        medians.append(1e6 * statistics.median(times))
+    return figure(
+        "classify one exception with 10 plugins, median", statistics.median(medians[1:]), None, target="<= 60",
+        unit="µs", runs=5,
+    )  # fmt: skip
+
+
+def failure(number: int) -> Exception:
+    """A raised exception with a traceback, as workflows fail."""
+    try:
+        raise ConnectionResetError(104, f"connection reset by peer 10.0.{number % 250}.7:443")
+    except ConnectionResetError as error:
+        return error
+
+
+async def capture(server: Server) -> Figure:
+    """From the exception to the durable letter, against writing the finished letters alone."""
+
+    async def each(job: Callable[[int], Awaitable[object]]) -> float:
+        async def writer(place: int) -> None:
+            for number in range(EACH):
+                await job(place * EACH + number)
+
+        start = time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            for place in range(WRITERS):
+                group.create_task(writer(place))
+        return WRITERS * EACH / (time.perf_counter() - start)
+
+    async def ours(run: int) -> float:
+        store = OpenSearchStore(server.url, prefix=f"bench_capture{run}", timeout=30, kinds=KINDS)
+        async with DeadLetterQueue(1_000_000, store=store) as dlq:
+            integration = DLQIntegration(None, dlq)
+            model = letter()
+
+            async def one(number: int) -> None:
+                wanted = Wanted(task_id=f"wf_{number}", task=model.task, repos=list(model.repos))
+                decided = await integration.capture(wanted, failure(number))
+                assert decided.letter is not None, decided
+
+            return await each(one)
+
+    async def against(run: int) -> float:
+        async with server.store(f"bench_write{run}") as store:
+            collection = store.collection(LETTERS)
+            made = [letter() for _ in range(WRITERS * EACH)]
+
+            async def one(number: int) -> None:
+                assert (await collection.write([made[number]]))[0] is not None
+
+            return await each(one)
+
+    return await compared(
+        "capture end to end, 200 concurrent, OpenSearch", ours, against, target=">= 0.8", unit="letters/s"
+    )
+
+
+def queue(store: Store, name: str) -> DeadLetterQueue:
+    """A queue over letters that are due at the benchmarks' time."""
+    limits = Limits(concurrency=50, skew_seconds=0)
+    return DeadLetterQueue(1_000_000, store=store, clock=LaterClock(), limits=limits, callback=nothing, owner=name)
+
+
+async def cycle(server: Server) -> Figure:
+    """All due letters run by the processor, against the bare claims and settles of the stores' benchmark."""
+
+    async def ours(run: int) -> float:
+        store = OpenSearchStore(server.url, prefix=f"bench_cycle{run}", timeout=30, kinds=KINDS)
+        async with queue(store, "one") as dlq:
+            await fill(dlq.letters, (letter() for _ in range(DUE)))
+            start = time.perf_counter()
+            assert await dlq.run_due() == DUE
+            return DUE / (time.perf_counter() - start)
+
+    async def against(run: int) -> float:
+        async with server.store(f"bench_bare{run}") as store:
+            collection = store.collection(LETTERS)
+            await fill(collection, (letter() for _ in range(DUE)))
+            start = time.perf_counter()
+            assert await work(collection, None, "one") == (DUE, 0)
+            return DUE / (time.perf_counter() - start)
+
+    return await compared(
+        "cycle with 10,000 due letters, one process, against claim + settle", ours, against, target=">= 0.7",
+        unit="letters/s",
+    )  # fmt: skip
+
+
+def _one_of_several(url: str, prefix: str, share: tuple[int, int], begin: float) -> tuple[int, int, float]:
+    async def go() -> tuple[int, int, float]:
+        store = OpenSearchStore(url, prefix=prefix, timeout=30, kinds=KINDS)
+        async with queue(store, f"worker-{share[0]}") as dlq:
+            place, workers = share
+            dlq.roster.live = tuple(f"worker-{n}" for n in range(workers))
+            assert len(dlq.roster.partitions()) == PARTITIONS // workers, place
+            await asyncio.sleep(begin - time.time())
+            processor = dlq._new_processor()
+            ran = await processor.cycle()
+            return ran, processor.counts["conflicts"], time.time()
+
+    return asyncio.run(go())
+
+
+async def several_processes(server: Server) -> Figure:
+    """The same by four processes, against one."""
+    lost: list[float] = []
+
+    async def workers(prefix: str, number: int) -> float:
+        async with OpenSearchStore(server.url, prefix=prefix, timeout=30, kinds=KINDS) as store:
+            await fill(store.collection(LETTERS), (letter() for _ in range(DUE)))
+        loop = asyncio.get_running_loop()
+        with ProcessPoolExecutor(number, mp_context=get_context("spawn")) as pool:
+            begin = time.time() + 5
+            each = [
+                loop.run_in_executor(pool, _one_of_several, server.url, prefix, (place, number), begin)
+                for place in range(number)
+            ]
+            results = await asyncio.gather(*each)
+        assert sum(ran for ran, _, _ in results) == DUE, results
+        if number > 1:
+            lost.append(100 * sum(conflicts for _, conflicts, _ in results) / DUE)
+        return DUE / (max(end for _, _, end in results) - begin)
+
+    async def four(run: int) -> float:
+        return await workers(f"bench_cycle4_{run}", 4)
+
+    async def one(run: int) -> float:
+        return await workers(f"bench_cycle1_{run}", 1)
+
+    made = await compared("the same cycle by four processes, against one", four, one, target=">= 1.2", unit="letters/s")
+    return replace(made, more={**made.more, "conflicts_percent": round(statistics.median(lost), 2)})
+
+
+def at_once(occurrence: Occurrence) -> Decision:
+    """Everything is kept and retried at once."""
+    return Decision(True, "the benchmark retries at once", "immediate")
+
+
+async def jobs(name: str, store: Callable[[int], Store], target: str) -> Figure:
+    """Jobs that fail once, are kept, retried at once, and succeed; from the first failure to the last success."""
+    rates: list[float] = []
+    waits: list[float] = []
+    for run in range(6):
+        settings = MahavishnuSettings(dlq_store_url="memory:", dlq_max_size=100_000, dlq_strategy="automatic")
+        app = MahavishnuApp(settings, store=store(run))
+        assert app.dlq is not None
+        assert app.dlq_integration is not None
+        app.dlq_integration.set_strategy(at_once)
+        failed: dict[str, float] = {}
+        ended: dict[str, float] = {}
+        over = asyncio.Event()
+
+        async def job(task: Any, repos: list[str], failed: dict[str, float] = failed) -> None:
+            if task["id"] not in failed:
+                failed[task["id"]] = time.perf_counter()
+                raise ConnectionResetError(104, "connection reset by peer")
+
+        def listen(event: Event, ended: dict[str, float] = ended, over: asyncio.Event = over) -> None:
+            if event.name is EventName.RETRY_SUCCEEDED and event.letter is not None:
+                ended[event.letter.task_id] = time.perf_counter()
+                if len(ended) == JOBS:
+                    over.set()
+
+        app.register_adapter("job", job)
+        app.dlq.listen(listen)
+        async with app:
+            await app.start_dlq_processor()
+            places = asyncio.Semaphore(WRITERS)
+
+            async def submit(number: int, app: MahavishnuApp = app, places: asyncio.Semaphore = places) -> None:
+                async with places:
+                    await app.execute_workflow({"id": f"job-{number}"}, "job", [])
+
+            start = time.perf_counter()
+            async with asyncio.TaskGroup() as group:
+                for number in range(JOBS):
+                    group.create_task(submit(number))
+            await over.wait()
+            rate = JOBS / (time.perf_counter() - start)
+        if run:
+            rates.append(rate)
+            waits += [ended[each] - failed[each] for each in ended]
+    return figure(
+        f"5,000 jobs fail once, are kept, retried at once and succeed, {name}",
+        statistics.median(rates), None, target=target, unit="jobs/s", runs=5, rates=[round(rate) for rate in rates],
+        **percentiles(waits),
+    )  # fmt: skip
+
+
+async def opensearch_jobs(server: Server) -> Figure:
+    def store(run: int) -> Store:
+        return OpenSearchStore(server.url, prefix=f"bench_jobs{run}", timeout=30, kinds=KINDS)
+
+    return await jobs("OpenSearch", store, ">= 2000")
+
+
+async def sqlite_jobs() -> Figure:
+    with folder() as path:
+        return await jobs("SQLite", lambda run: SQLiteStore(f"{path}/{run}.db", kinds=KINDS), ">= 5000")
+
+
+async def memory_jobs() -> Figure:
+    return await jobs("memory", lambda run: MemoryStore(), "reported")
+
+
+@contextmanager
+def folder() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as path:
+        yield path
+
+
+async def main(wanted: list[str]) -> None:
+    """Measure what is wanted, everything by default; only a whole run is kept."""
+    logging.getLogger("mahavishnu").setLevel(logging.ERROR)
+    alone: list[Callable[[], Awaitable[Figure]]] = [wrapper, classify, memory_jobs, sqlite_jobs]
+    served: list[Callable[[Server], Awaitable[Figure]]] = [capture, cycle, several_processes, opensearch_jobs]
+
+    def chosen(measure: Callable[..., Any]) -> bool:
+        return not wanted or any(part in measure.__name__ for part in wanted)
+
+    figures = [await measure() for measure in alone if chosen(measure)]
+    if any(map(chosen, served)):
+        with Cluster(heap="1g") as cluster:
+            figures += [await measure(Server(cluster.urls[0])) for measure in served if chosen(measure)]
+    if not wanted:
+        keep("Engine", figures)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))
