@@ -161,9 +161,14 @@ class DeadLetterQueue(ByHand, Running):
             self._opening = None
 
     async def shutdown(self) -> None:
-        """Stop the processor and close the store; the next use opens it again."""
+        """Stop the processor and close the store; the next use opens it again.
+
+        What is in memory only, because OpenSearch was away, goes home before that if it can.
+        """
         await self.stop_retry_processor()
         if self._opened_in is not None:
+            if self._opened_in is asyncio.get_running_loop():
+                await letterbox.last_chance(self.store, self.waiting)
             self._opened_in = None
             await self.store.close()
 

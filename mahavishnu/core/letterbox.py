@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -38,7 +39,29 @@ def store_for(opensearch_client: Any, kinds: Iterable[Kind[Any]]) -> Store:
     from mahavishnu.stores.opensearch import OpenSearchStore
 
     kinds = list(kinds)
-    return FallbackStore(OpenSearchStore(client=opensearch_client, kinds=kinds), MemoryStore(), kinds=kinds)
+    primary = OpenSearchStore(client=opensearch_client, kinds=kinds, timeout=_timeout_of(opensearch_client))
+    return FallbackStore(primary, MemoryStore(), kinds=kinds)
+
+
+def _timeout_of(opensearch_client: Any) -> float:
+    """The time-out that the client was made with; the store's own where it was made without one."""
+    options = getattr(getattr(opensearch_client, "transport", None), "kwargs", None)
+    seconds = options.get("timeout") if isinstance(options, Mapping) else None
+    return float(seconds) if isinstance(seconds, int | float) and 0 < seconds < math.inf else 2.0
+
+
+async def last_chance(store: Store, waiting: WaitingRoom) -> None:
+    """Before the process ends: what only its memory holds is brought to a safe place, or is named in the log."""
+    from mahavishnu.stores.fallback import FallbackStore
+
+    try:
+        await waiting.write_down()
+    except StoreError as problem:
+        log.error("%d failures that wait in memory are lost if this process ends: %s", len(waiting.in_memory), problem)
+    if isinstance(store, FallbackStore) and isinstance(store.local, MemoryStore) and (await store.health()).waiting:
+        await store.drain()
+        if lost := (await store.health()).waiting:
+            log.error("%d records are lost if this process ends: only its memory holds them", lost)
 
 
 def listing(status: DeadLetterStatus | str | None, query: Query | None, filters: Mapping[str, Any]) -> Query:

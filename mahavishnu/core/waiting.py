@@ -51,13 +51,8 @@ class WaitingRoom:
             return Where.MEMORY
         return Where.STORE
 
-    async def count(self) -> int:
-        """How many wait."""
-        return (await self.rooms.tally(Query())).total.count + len(self.in_memory)
-
-    async def admit(self, most_bytes: int) -> list[DeadLetter]:
-        """Let in whom there is room for, the longest waiting first; a payload over `most_bytes` goes on waiting."""
-        admitted: list[DeadLetter] = []
+    async def write_down(self) -> None:
+        """Have the store keep what waits in memory only. Raises StoreError while it cannot."""
         for letter in list(self.in_memory):
             try:
                 await write_one(self.rooms, FormerLetter.of(letter))
@@ -66,6 +61,15 @@ class WaitingRoom:
             else:
                 if letter in self.in_memory:  # else somebody else does the same at this moment
                     self.in_memory.remove(letter)
+
+    async def count(self) -> int:
+        """How many wait."""
+        return (await self.rooms.tally(Query())).total.count + len(self.in_memory)
+
+    async def admit(self, most_bytes: int) -> list[DeadLetter]:
+        """Let in whom there is room for, the longest waiting first; a payload over `most_bytes` goes on waiting."""
+        await self.write_down()
+        admitted: list[DeadLetter] = []
         after: Cursor | None = None
         while True:
             page = await self.rooms.find(Query(sort=_OLDEST_FIRST), after)

@@ -22,7 +22,9 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue, DeadLetterStatus,
 from mahavishnu.core.dlq_integration import DLQIntegrationStrategy, create_dlq_integration
 from mahavishnu.core.resilience import ErrorCategory
 from mahavishnu.model.clock import SystemClock
+from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.events import EventName
+from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.testing import ManualClock
 from tests.opensearch import Cluster
 
@@ -540,6 +542,58 @@ async def test_a_queue_that_an_app_makes_without_a_client(at_home: Path, monkeyp
     assert app.opensearch_integration is None
     await used(app)
     await app.shutdown()
+
+
+async def test_a_queue_from_a_client_falls_back_to_memory(
+    at_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While nobody answers there: failures are kept and retried, and nobody is told that this was all there is."""
+    on_opensearch(at_home, monkeypatch, "http://127.0.0.1:9")
+    app: Any = MyApp()
+    await used(app)
+    assert (await app.dlq.list_tasks()).degraded
+    assert (await app.dlq.get_statistics())["storage_mode"] == "degraded"
+    await app.shutdown()
+    assert "1 records are lost if this process ends" in caplog.text
+
+
+async def test_what_is_in_memory_goes_home_before_the_app_ends(default_index: Index) -> None:
+    """The server was away for a moment, and the process ends before anybody has looked after it again."""
+    app = MyApp()
+    assert app.dlq is not None
+    store = app.dlq.store
+    assert isinstance(store, FallbackStore)
+    await app.dlq.open()
+    store.lost_primary(StoreUnavailable("the node was restarted"))
+    await app.dlq.enqueue("wf_1", TASK, REPOS, "boom")
+    assert (await app.dlq.health()).waiting == 1
+    await app.shutdown()
+    assert default_index.found(match_all={}) == {"wf_1"}
+
+
+class Manager:
+    """What a user's observability manager may look like."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str]] = []
+
+    def log_info(self, message: str, attributes: dict[str, Any]) -> None:
+        self.said.append(("info", attributes["event"]))
+
+    def log_error(self, message: str, attributes: dict[str, Any]) -> None:
+        self.said.append(("error", attributes["event"]))
+
+
+async def test_the_documented_observability_manager_hears_of_everything() -> None:
+    """It is the third documented argument."""
+    manager = Manager()
+    dlq = DeadLetterQueue(max_size=100, observability_manager=manager)
+    dlq.callback = down
+    await dlq.enqueue("wf_1", TASK, REPOS, "boom", retry_policy="immediate", max_retries=1)
+    await dlq.run_due()
+    await dlq.shutdown()
+    names = ("dlq.captured", "dlq.retry.started", "dlq.retry.failed", "dlq.exhausted")
+    assert manager.said == [("info", name) for name in names[:3]] + [("error", names[3])]
 
 
 async def test_such_an_app_keeps_what_the_settings_say(at_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
