@@ -23,6 +23,7 @@ from mahavishnu.stores.schema import Kind
 log = logging.getLogger(__name__)
 OPEN_ONES = letters(resolution=ResolutionStatus.PENDING)
 _PAGE = 500
+DEFAULT_SECONDS = 2.0  # that a call to OpenSearch may take
 
 
 class LetterList(list[DeadLetter]):
@@ -47,7 +48,7 @@ def _timeout_of(opensearch_client: Any) -> float:
     """The time-out that the client was made with; the store's own where it was made without one."""
     options = getattr(getattr(opensearch_client, "transport", None), "kwargs", None)
     seconds = options.get("timeout") if isinstance(options, Mapping) else None
-    return float(seconds) if isinstance(seconds, int | float) and 0 < seconds < math.inf else 2.0
+    return float(seconds) if isinstance(seconds, int | float) and 0 < seconds < math.inf else DEFAULT_SECONDS
 
 
 async def last_chance(store: Store, waiting: WaitingRoom) -> None:

@@ -528,6 +528,8 @@ async def used(app: Any) -> str:
 async def test_a_queue_that_an_app_makes_from_its_client(default_index: Index) -> None:
     """Its letters are in the documented index, under their task id."""
     app = MyApp()
+    assert app.opensearch_integration is not None
+    assert app.opensearch_integration.client.transport.kwargs["timeout"] == 10  # as the URL says, for the queue too
     task_id = await used(app)
     await app.shutdown()
     assert [(each["task_id"], each["status"]) for each in default_index.search({})] == [(task_id, "completed")]
