@@ -32,8 +32,9 @@ fix: $(READY) ## Format, and repair what the linter can repair
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(READY) ## Measure the stores against the bare clients
+bench: $(READY) ## Measure the stores and the engine; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.stores $(ARGS)
+	$(BIN)/python -m benchmarks.engine $(ARGS)
 
 diagram: $(READY) ## Redraw docs/lifecycle.md from the table of moves
 	$(BIN)/python -m docs.draw_lifecycle

@@ -31,6 +31,7 @@ from mahavishnu.model.query import Query, letters
 from mahavishnu.stores import opensearch_query
 from mahavishnu.stores.base import Collection
 from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchCollection, OpenSearchStore
 from mahavishnu.stores.opensearch_mapping import KEY
@@ -440,10 +441,39 @@ async def memory_per_letter() -> Figure:
     )
 
 
+async def outage() -> Figure:
+    """Writes one after the other while the server is gone: the first one finds out, the others do not wait."""
+    first: list[float] = []
+    times: list[float] = []
+    for _ in range(5):
+        with Cluster() as cluster, tempfile.TemporaryDirectory() as folder:
+            primary = OpenSearchStore(cluster.urls, prefix="bench_outage")  # the default time-out
+            async with FallbackStore(primary, SQLiteStore(Path(folder) / "local.db")) as store:
+                collection = store.collection(LETTERS)
+                assert (await collection.write([letter()]))[0] is not None
+                cluster.nodes[0].pause()  # connections are still accepted, but nothing answers: the worst kind
+                for number in range(501):
+                    start = time.perf_counter()
+                    assert isinstance((await collection.write([letter()]))[0], DeadLetter)
+                    (times if number else first).append(time.perf_counter() - start)
+                cluster.nodes[0].resume()
+    p99 = percentiles(times)
+    return figure(
+        "a write during an outage after the first one, p99",
+        p99["p99_ms"],
+        None,
+        target="<= 5",
+        unit="ms",
+        runs=5,
+        p50_ms=p99["p50_ms"],
+        first_write_ms=[round(1000 * each) for each in first],
+    )
+
+
 async def main(wanted: Sequence[str]) -> None:
     """Measure what is wanted, everything by default; only a whole run is kept."""
     figures: list[Figure] = []
-    alone: list[Callable[[], Awaitable[Figure]]] = [sqlite_writes, memory_per_letter]
+    alone: list[Callable[[], Awaitable[Figure]]] = [sqlite_writes, memory_per_letter, outage]
     served: list[Callable[[Server], Awaitable[Any]]] = [
         concurrent_writes,
         lone_write,
