@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from pluggy import HookimplMarker, HookspecMarker
 
 if TYPE_CHECKING:
     from mahavishnu.classify.verdict import Context, Verdict
+    from mahavishnu.model.backoff import Setback
     from mahavishnu.model.letter import ErrorCategory
 
 PROJECT = "mahavishnu"
@@ -27,3 +30,21 @@ def classify_error(error: BaseException | str, context: Context) -> ErrorCategor
 @hookspec(firstresult=True)
 def fingerprint_failure(error: BaseException | str, context: Context) -> str | None:
     """Name what failures with the same cause have in common, or None for the usual grouping."""
+
+
+@hookspec
+def adapters() -> Mapping[str, Any]:
+    """How workflows of certain adapter names are run: adapters, or functions `(task, repos)`, by name.
+
+    Asked once, when an app is made. A name that the app registers itself, or an earlier plugin gave, counts.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def backoffs() -> Mapping[str, Callable[[Setback], timedelta | float]]:
+    """Retry delays of your own, by name: a letter whose policy is `custom:<name>` waits as long as the function says.
+
+    Asked once, when an app is made.
+    """
+    raise NotImplementedError

@@ -212,6 +212,19 @@ class Plugins:
                 if self._members[each.plugin_name].state is PluginState.OK
             )
 
+    def offered(self, hook: str) -> list[tuple[str, str, Any]]:
+        """What plugins offer by name through `adapters` or `backoffs`, as (plugin, name, thing), the first one first.
+
+        A plugin that raises, or offers no mapping of names, is told in the log and passed over.
+        """
+        found: list[tuple[str, str, Any]] = []
+        for step in self.steps(hook):
+            try:
+                found += [(step.name, str(name), thing) for name, thing in dict(step.call(None, None)).items()]
+            except Exception as problem:
+                log.warning("plugin %s was passed over at %s: it raised %s", step.name, hook, where_it_broke(problem))
+        return found
+
     def answered(self, name: str) -> None:
         """The plugin answered as it should, be it that it has no opinion."""
         if name in self._faulty:

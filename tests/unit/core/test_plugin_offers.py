@@ -1,0 +1,60 @@
+"""Adapters and backoffs that plugins bring along."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.testing import ManualClock
+
+PLUGIN = """
+from mahavishnu import hookimpl
+
+@hookimpl
+def adapters():
+    return {"echo": lambda task, repos: task, "broken": 7}
+
+@hookimpl
+def backoffs():
+    return {"steady": lambda setback: 90}
+"""
+OTHER = "from mahavishnu import hookimpl\n@hookimpl\ndef adapters():\n    raise OSError('no disk')\n"
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> MahavishnuApp:
+    (tmp_path / "house.py").write_text(PLUGIN)
+    (tmp_path / "other.py").write_text(OTHER)
+    return MahavishnuApp(
+        MahavishnuSettings(dlq_store_url="memory:", plugin_directory=tmp_path, dlq_strategy="automatic"),
+        clock=ManualClock(),
+    )
+
+
+async def test_an_adapter_of_a_plugin_runs_workflows(app: MahavishnuApp) -> None:
+    result = await app.execute_workflow({"say": "hello"}, "echo")
+    assert (result["status"], result["result"]) == ("completed", {"say": "hello"})
+
+
+async def test_what_an_app_registers_itself_counts(app: MahavishnuApp) -> None:
+    app.register_adapter("echo", lambda task, repos: "mine")
+    assert (await app.execute_workflow({}, "echo"))["result"] == "mine"
+
+
+async def test_a_backoff_of_a_plugin_is_followed(app: MahavishnuApp) -> None:
+    assert app.dlq is not None
+    letter = await app.dlq.enqueue("wf_1", {}, [], "reset", retry_policy="custom:steady")
+    assert letter.next_retry_at == app.dlq.clock.now() + timedelta(seconds=90)
+
+
+async def test_what_cannot_be_used_is_named_and_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "house.py").write_text(PLUGIN)
+    (tmp_path / "other.py").write_text(OTHER)
+    app = MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:", plugin_directory=tmp_path))
+    assert sorted(app.adapters.known) == ["echo"]
+    assert "plugin other was passed over at adapters" in caplog.text
+    assert "what plugin house offers as 'broken' cannot be used" in caplog.text
