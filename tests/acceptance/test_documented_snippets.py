@@ -550,7 +550,7 @@ async def test_a_queue_from_a_client_falls_back_to_memory(
     at_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While nobody answers there: failures are kept and retried, and nobody is told that this was all there is."""
-    on_opensearch(at_home, monkeypatch, "http://127.0.0.1:9")
+    monkeypatch.setenv("MAHAVISHNU_DLQ_STORE_URL", "opensearch://127.0.0.1:9?timeout=0.5")
     app: Any = MyApp()
     await used(app)
     assert (await app.dlq.list_tasks()).degraded
