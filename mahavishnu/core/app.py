@@ -60,10 +60,9 @@ class MahavishnuApp:
         self.dlq: DeadLetterQueue | None = None
         self.dlq_integration: DLQIntegration | None = None
         self._reloader = Reloader(self.config)
-        self._take_from_plugins("adapters", self.adapters.register)
+        wiring.take_from_plugins(self.chain, "adapters", self.adapters.register)
         if self.config.dlq_enabled:
             self.dlq = wiring.queue_from(self.config, store=store, clock=clock, chain=self.chain)
-            self._take_from_plugins("backoffs", self.dlq.register_backoff)
             self.dlq_integration = create_dlq_integration(self)
 
     # --- adapters
@@ -201,13 +200,6 @@ class MahavishnuApp:
         await self.shutdown()
 
     # --- inside
-
-    def _take_from_plugins(self, hook: str, register: Callable[[str, Any], None]) -> None:
-        for plugin, name, thing in reversed(self.chain.plugins.offered(hook)):  # the first one counts, so it comes last
-            try:
-                register(name, thing)
-            except InvalidInput as problem:
-                self.logger.warning("what plugin %s offers as %r cannot be used: %s", plugin, name, problem)
 
     async def _execute(
         self,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import random
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
@@ -15,10 +18,12 @@ from mahavishnu.engine.processor import Limits
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
 
 # Where letters are kept is settled when an app starts, whatever the settings say meanwhile.
+log = logging.getLogger(__name__)
 FROM_THE_START = frozenset(
     {
         "dlq_enabled",
@@ -107,10 +112,23 @@ def furnish(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Chain | N
         dlq.intake = intake_from(settings)
     if dlq.backoffs is backoff.DEFAULT:
         dlq.backoffs = backoffs_from(settings)
+    own = dict(dlq.backoffs.custom)
+    take_from_plugins(dlq.chain, "backoffs", dlq.register_backoff)
+    for name, function in own.items():  # these count more
+        dlq.register_backoff(name, function)
     dlq.configure(
         limits=None if "limits" in dlq.given else limits_from(settings),
         breakers=None if "breakers" in dlq.given else breakers_from(settings),
     )
+
+
+def take_from_plugins(chain: Chain, hook: str, register: Callable[[str, Any], None]) -> None:
+    """Register what plugins offer; what cannot be used is told and left."""
+    for plugin, name, thing in reversed(chain.plugins.offered(hook)):  # the first one counts, so it comes last
+        try:
+            register(name, thing)
+        except InvalidInput as problem:
+            log.warning("what plugin %s offers as %r cannot be used: %s", plugin, name, problem)
 
 
 def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:

@@ -604,12 +604,18 @@ async def test_such_an_app_keeps_what_the_settings_say(at_home: Path, monkeypatc
     monkeypatch.setenv("MAHAVISHNU_DLQ_DEFAULT_MAX_RETRIES", "7")
     monkeypatch.setenv("MAHAVISHNU_DLQ_DEFAULT_RETRY_POLICY", "linear")
     monkeypatch.setenv("MAHAVISHNU_DLQ_RETRY_TIMEOUT_SECONDS", "77")
+    monkeypatch.setenv("MAHAVISHNU_PLUGIN_DIRECTORY", str(at_home))
+    (at_home / "ours.py").write_text(
+        "from mahavishnu import hookimpl\n@hookimpl\ndef backoffs():\n    return {'steady': lambda setback: 90}\n"
+    )
     app: Any = MyApp()
     app.register_adapter("llamaindex", lambda task, repos: "swept")
     task = await app.dlq.enqueue("wf_1", TASK, REPOS, "boom")
     assert (task.max_retries, task.retry_policy, app.dlq.limits.run_seconds) == (7, RetryPolicy.LINEAR, 77)
     assert (await app.dlq.retry_task("wf_1"))["success"]
     assert app.dlq.chain is app.chain
+    steady = await app.dlq.enqueue("wf_2", TASK, REPOS, "boom", retry_policy="custom:steady")
+    assert steady.next_retry_at - steady.failed_at == timedelta(seconds=90)
     await app.shutdown()
 
 
