@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 import threading
 import zlib
 from collections.abc import Callable
@@ -24,6 +23,32 @@ _PLAIN = re.compile(r"[\w.-]{1,200}", re.ASCII)  # what nearly every task id is 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+class _Pool(NamedTuple):
+    process: int
+    unused: list[bytes]
+
+
+_pool = _Pool(0, [])
+
+
+def _drawn() -> bytes:
+    """Ten random bytes. They are drawn many at a time: asking the system each time takes longer than a small job."""
+    global _pool
+    if _pool.process != os.getpid():  # a fork must not go on with its parent's
+        _pool = _Pool(os.getpid(), [])
+    if not _pool.unused:
+        drawn = os.urandom(10 * 256)
+        _pool.unused.extend(drawn[place : place + 10] for place in range(0, len(drawn), 10))
+    try:
+        return _pool.unused.pop()
+    except IndexError:  # another thread took the last ones
+        return os.urandom(10)
+
+
+def _random_bits(count: int) -> int:
+    return int.from_bytes(_drawn()) >> (80 - count)
+
+
 class EntryIds:
     """Makes UUIDv7 texts that never go back inside a process, also when the clock is set back.
 
@@ -32,7 +57,7 @@ class EntryIds:
     True
     """
 
-    def __init__(self, random_bits: Callable[[int], int] = secrets.randbits) -> None:
+    def __init__(self, random_bits: Callable[[int], int] = _random_bits) -> None:
         self._random_bits = random_bits
         self._last = 0
         self._lock = threading.Lock()
@@ -48,24 +73,12 @@ class EntryIds:
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-class _Tokens(NamedTuple):
-    process: int
-    unused: list[str]
-
-
-_tokens = _Tokens(0, [])
 new_entry_id = EntryIds()
 
 
 def new_token() -> str:
     """A lease token: nobody else's, not guessable."""
-    global _tokens
-    if _tokens.process != os.getpid():  # a fork must not go on with its parent's
-        _tokens = _Tokens(os.getpid(), [])
-    if not _tokens.unused:  # asking the system for each one would take longer than a run of a small job
-        drawn = os.urandom(8 * 256).hex()
-        _tokens.unused.extend(drawn[place : place + 16] for place in range(0, len(drawn), 16))
-    return _tokens.unused.pop()
+    return _drawn()[:8].hex()
 
 
 def document_key(task_id: str, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE) -> str:
