@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 from typing import Any, Self
-from urllib.parse import parse_qsl, urlsplit
 
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config_urls import is_opensearch
-from mahavishnu.core.letterbox import DEFAULT_SECONDS
 from mahavishnu.stores.urls import opensearch_client
 
 
@@ -27,10 +25,7 @@ class OpenSearchIntegration:
     def client(self) -> Any:
         """An `opensearchpy.AsyncOpenSearch`. A queue that is made from it waits for answers as long as the URL says."""
         names = ("url", "user", "password", "headers")
-        client = opensearch_client(**{name: self._arguments[name] for name in names})
-        options = dict(parse_qsl(urlsplit(self._arguments["url"]).query))
-        client.transport.kwargs.setdefault("timeout", float(options.get("timeout", DEFAULT_SECONDS)))
-        return client
+        return opensearch_client(**{name: self._arguments[name] for name in names})
 
     async def close(self) -> None:
         """Close the client, if there is one."""

@@ -172,6 +172,7 @@ class Client:
             serializer=_Serializer(),
             headers=self._headers,
             ssl_context=context,
+            timeout=self.timeout,
             maxsize=CONNECTIONS,
             max_retries=0,
             retry_on_timeout=True,  # without retries, this only rests a node that hangs

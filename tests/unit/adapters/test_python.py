@@ -1,0 +1,62 @@
+"""Python functions as workflows."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from typing import Any
+
+import pytest
+
+from mahavishnu.adapters.base import PythonAdapter, adapter
+from mahavishnu.model.errors import InvalidInput
+
+HERE: contextvars.ContextVar[str] = contextvars.ContextVar("here", default="nowhere")
+
+
+class Callable:
+    async def __call__(self, task: Any, repos: list[str]) -> str:
+        return f"{task} {repos}"
+
+
+class Runner:
+    async def run(self, task: Any, repos: list[str]) -> str:
+        return "ran"
+
+
+async def plain(task: Any, repos: list[str]) -> str:
+    return f"{task} {repos}"
+
+
+@pytest.mark.parametrize("function", [plain, Callable(), lambda task, repos: f"{task} {repos}", lambda *a: plain(*a)])
+async def test_functions_of_every_kind_are_run(function: Any) -> None:
+    assert await adapter(function).run("t", ["a"]) == "t ['a']"
+
+
+async def test_an_adapter_is_taken_as_it_is() -> None:
+    runner = Runner()
+    assert adapter(runner) is runner
+    assert await adapter(runner).run(None, []) == "ran"
+
+
+def test_what_cannot_run_anything_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="is no adapter"):
+        adapter("sweep")  # type: ignore[arg-type]  # that is the point
+
+
+async def test_a_sync_function_runs_in_a_thread_and_sees_the_context() -> None:
+    HERE.set("here")
+    run = PythonAdapter(lambda task, repos: (HERE.get(), threading.current_thread() is threading.main_thread()))
+    assert await run.run({}, []) == ("here", False)
+
+
+async def test_sync_functions_that_hang_do_not_hold_up_others() -> None:
+    go = threading.Event()
+    hanging = [asyncio.create_task(PythonAdapter(lambda task, repos: go.wait(60)).run({}, [])) for _ in range(40)]
+    try:
+        async with asyncio.timeout(30):
+            assert await PythonAdapter(lambda task, repos: "done").run({}, []) == "done"
+    finally:
+        go.set()
+        assert await asyncio.gather(*hanging) == [True] * 40
