@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from copy import copy
@@ -77,24 +78,43 @@ class Writer:
         self._path = path
         self._file = path.stat()
         self._prepared = prepared
-        self._waiting: SimpleQueue[Call | Farewell] = SimpleQueue()
-        self._held: Call | Farewell | None = None
+        self._gathered: dict[asyncio.AbstractEventLoop, list[Call | Farewell]] = {}
+        self._waiting: SimpleQueue[list[Call | Farewell]] = SimpleQueue()
+        self._taken: deque[Call | Farewell] = deque()
         self._closing = self._committing = False
         self._lock = threading.Lock()
         # A daemon: a program that forgets to close the store can end, and what it was told is stored, is stored.
         threading.Thread(target=self._run, name=f"writer of {path.name}", daemon=True).start()
 
     def submit(self, work: Call | Farewell) -> None:
-        """Hand it over; its `answer` tells what came of it. Raises StoreUnavailable once closing has begun."""
+        """Hand it over; its `answer` tells what came of it. Raises StoreUnavailable once closing has begun.
+
+        What comes in one round of the event loop is handed over together: waking the thread for each would cost more
+        than writing it.
+        """
         with self._lock:
             if self._closing:
                 raise StoreUnavailable(f"{self._path} is closed")
             self._closing = isinstance(work, Farewell)
-            self._waiting.put(work)
+            gathered = self._gathered.setdefault(work.loop, [])
+            gathered.append(work)
+        if isinstance(work, Farewell):  # after everything that others have asked for
+            for loop in [*(each for each in self._gathered if each is not work.loop), work.loop]:
+                self._hand_over(loop)
+        elif len(gathered) == 1:
+            work.loop.call_soon(self._hand_over, work.loop)
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            gathered = self._gathered.pop(loop, [])
+            if gathered:
+                self._waiting.put(gathered)
 
     def _run(self) -> None:
         while True:
-            work, self._held = self._waiting.get() if self._held is None else self._held, None
+            if not self._taken:
+                self._taken.extend(self._waiting.get())
+            work = self._taken.popleft()
             if isinstance(work, Farewell):
                 return self._take_leave(work)
             try:
@@ -114,16 +134,18 @@ class Writer:
     def _more(self, room: int) -> list[Call]:
         """The calls that wait, as many as fit; one that is not ready, or the last thing, is held until later."""
         calls: list[Call] = []
-        while room > 0 and self._held is None:
-            try:
-                work = self._waiting.get_nowait()
-            except Empty:
+        while room > 0:
+            if not self._taken:
+                try:
+                    self._taken.extend(self._waiting.get_nowait())
+                except Empty:
+                    break
+            work = self._taken[0]
+            if not (isinstance(work, Call) and work.fill is None and work.table.format in self._prepared):
                 break
-            if isinstance(work, Call) and work.fill is None and work.table.format in self._prepared:
-                calls.append(work)
-                room -= work.rows
-            else:
-                self._held = work
+            calls.append(work)
+            room -= work.rows
+            self._taken.popleft()
         return calls
 
     def _take_leave(self, farewell: Farewell) -> None:

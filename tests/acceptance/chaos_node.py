@@ -51,7 +51,8 @@ class Actor:
         os.write(self._diary, (" ".join(words) + "\n").encode())
 
     async def act(self) -> None:
-        task_id = f"wf-{self.chance.randrange(TASKS)}"
+        # Other tasks every two minutes: a letter remembers the last fifty that it succeeded or took in, no more.
+        task_id = f"wf-{int(self.dlq.clock.monotonic() // 120)}-{self.chance.randrange(TASKS)}"
         deed = self.chance.choices(list(DEEDS), list(DEEDS.values()))[0]
         with contextlib.suppress(MahavishnuError):
             await getattr(self, f"_{deed}")(task_id)
