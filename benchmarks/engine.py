@@ -156,7 +156,7 @@ async def capture(server: Server) -> Figure:
 
 def queue(store: Store, name: str) -> DeadLetterQueue:
     """A queue over letters that are due at the benchmarks' time."""
-    limits = Limits(concurrency=50, skew_seconds=0)
+    limits = Limits(concurrency=500, skew_seconds=0)
     return DeadLetterQueue(1_000_000, store=store, clock=LaterClock(), limits=limits, callback=nothing, owner=name)
 
 
@@ -240,7 +240,9 @@ async def jobs(name: str, store: Callable[[int], Store], target: str) -> Figure:
     rates: list[float] = []
     waits: list[float] = []
     for run in range(6):
-        settings = MahavishnuSettings(dlq_store_url="memory:", dlq_max_size=100_000, dlq_strategy="automatic")
+        settings = MahavishnuSettings(
+            dlq_store_url="memory:", dlq_max_size=100_000, dlq_strategy="automatic", dlq_retry_concurrency=500
+        )
         app = MahavishnuApp(settings, store=store(run))
         assert app.dlq is not None
         assert app.dlq_integration is not None

@@ -34,7 +34,7 @@ from mahavishnu.stores.base import Collection
 
 R = TypeVar("R")
 log = logging.getLogger(__name__)
-_MOST_AHEAD = 1000  # letters claimed before there is a place to run them
+_MOST_AHEAD = 2000  # letters claimed before there is a place to run them
 _FOUND = 2000  # due letters looked up at once
 _LEFT_LYING_SECONDS = 10.0  # after which letters of other workers' partitions are anybody's
 _OLDEST_EVERY = 4  # every so many look-ups go by age alone, so that low priority is not starved
@@ -101,6 +101,7 @@ class Processor:
         self._writes: set[asyncio.Task[Any]] = set()
         self._ahead = self.limits.concurrency
         self._lookups = 0
+        self._found_all = False
         self._awake = asyncio.Event()
         self._stopping = False
         self._dates: list[datetime] = []  # a heap: when letters that went through here are due
@@ -134,7 +135,7 @@ class Processor:
         self._stopping = True
         self._awake.set()
         if self._loops is not None:
-            await self._loops  # not cancelled: a claim that is being written would be known to nobody
+            await asyncio.shield(self._loops)  # not cancelled: a claim that is being written would be known to nobody
             self._loops = None
         self._found.clear()
         waiting, self._ready = list(self._ready), deque()
@@ -159,12 +160,19 @@ class Processor:
         until = self._clock.now()
         started: set[str] = set()  # what fails and is due again at once is for the next round
         async with self._leases_kept():
-            while True:
-                taken = await self._fill(until, started)
-                if not taken and not self._runs:
-                    return len(started)
-                if self._runs:
-                    await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
+            try:
+                while True:
+                    taken = await self._fill(until, started)
+                    if not taken and not self._runs:
+                        return len(started)
+                    if self._runs and self._more_is_due:
+                        await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
+                    while self._runs and not self._more_is_due:  # there is nothing to claim before these are over
+                        await asyncio.wait(self._runs)
+            except StoreError:
+                while self._runs and not self.is_running:  # what has begun is not left alone: its lease depends on this
+                    await asyncio.wait(self._runs)
+                raise
 
     async def run_claimed(self, claimed: DeadLetter, token: str) -> tuple[DeadLetter | None, Outcome]:
         """Run a letter that the caller has claimed and write down how it went; no letter if the lease was lost."""
@@ -223,7 +231,7 @@ class Processor:
         """
         started = set() if started is None else started
         room = self._ahead - len(self._held)
-        if room <= 0 or self._stopping:
+        if room <= 0 or self._stopping or not self._is_hungry:
             return 0
         if not self._found:
             self._found.extend(await self._due(now))
@@ -259,6 +267,17 @@ class Processor:
         self._ahead = max(self.limits.concurrency, min(self._ahead * 2, _MOST_AHEAD) if hungry else self._ahead)
         return taken
 
+    @property
+    def _is_hungry(self) -> bool:
+        """Whether a place is free, or half of what may be held: claims are written many at a time."""
+        free = not self._ready and len(self._runs) < self.limits.concurrency
+        return free or len(self._held) <= self._ahead // 2
+
+    @property
+    def _more_is_due(self) -> bool:
+        """Whether the last look at the queue found more than has been claimed since."""
+        return bool(self._found) or not self._found_all
+
     def _is_safe(self, claim: DeadLetter, chosen: Sequence[DeadLetter]) -> bool:
         """Whether a letter whose last owner died may be taken now.
 
@@ -292,6 +311,7 @@ class Processor:
 
     async def _looked_up(self, query: Query) -> Sequence[DeadLetter]:
         page = await self._letters.find(query)
+        self._found_all = len(page.items) < query.limit
         for problem in page.corrupt:
             log.error("a due letter cannot be read and is left alone: %s", problem)
         return page.items
@@ -319,7 +339,7 @@ class Processor:
         if not run.cancelled() and (problem := run.exception()):
             log.error("an attempt stumbled: its lease will run out", exc_info=problem)
         self._start_ready()
-        if len(self._held) <= self._ahead // 2:
+        if self._more_is_due and self._is_hungry:
             self._awake.set()
 
     async def _attempt(self, held: _Held) -> None:
@@ -342,6 +362,10 @@ class Processor:
         blocked = None
         try:
             blocked = await blocked_by(self._letters, letter)
+        except StoreError as problem:
+            log.warning("what letter %r waits for cannot be looked up, it is given back: %s", letter.key, problem)
+            await self._give_back(held, 1.0)
+            return False
         finally:
             if blocked != []:  # somebody else may be the probe
                 self.breakers.abandoned(adapter_of(letter))
@@ -360,20 +384,27 @@ class Processor:
         try:
             outcome = await held.running
         except asyncio.CancelledError:
+            if held.running.done() and not held.running.cancelled() and held.running.exception() is None:
+                await self._surely(self._settle(held, self._noted(held, held.running.result())))  # it was quicker
+                raise
             self.breakers.abandoned(adapter)
             if held.lost:
                 self._tell(EventName.STALE_CLAIM, held.letter)
                 return None, Outcome()
             await self._surely(self._give_back(held))
             raise
+        outcome = self._noted(held, outcome)
+        return await self._surely(self._settle(held, outcome)), outcome
+
+    def _noted(self, held: _Held, outcome: Outcome) -> Outcome:
+        """The outcome as it is to be written, once the breaker knows of it."""
+        adapter = adapter_of(held.letter)
         if outcome.failure is None:
             self.breakers.succeeded(adapter)
         else:
             category = outcome.ruling.category if outcome.ruling else None
             self.breakers.failed(adapter, category, self._clock.monotonic())
-        if not self.limits.only_failed_repos:
-            outcome = replace(outcome, left=None)
-        return await self._surely(self._settle(held, outcome)), outcome
+        return outcome if self.limits.only_failed_repos else replace(outcome, left=None)
 
     async def _surely(self, write: Coroutine[Any, Any, R]) -> R:
         """Have it written, even if the run is cancelled meanwhile."""
