@@ -45,11 +45,18 @@ class PythonAdapter:
             return await self.function(task, repos)
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
-        result = await loop.run_in_executor(_threads(), context.run, self.function, task, repos)
+        result = await loop.run_in_executor(_threads(), context.run, _called, self.function, task, repos)
         return await result if inspect.isawaitable(result) else result
 
     def __repr__(self) -> str:
         return f"PythonAdapter({getattr(self.function, '__qualname__', self.function)!r})"
+
+
+def _called(function: Workflow, task: Any, repos: list[str]) -> Any:
+    try:
+        return function(task, repos)
+    except StopIteration as end:  # a future cannot hold one: whoever waits for it would wait for ever
+        raise RuntimeError(f"the run raised {end!r}") from end
 
 
 @functools.cache
@@ -61,7 +68,7 @@ def _threads() -> ThreadPoolExecutor:
 def is_async(function: Workflow) -> bool:
     """Whether calling it gives something to await without doing the work first."""
     method = getattr(type(function), "__call__", None)  # noqa: B004 - not a test whether it can be called
-    return inspect.iscoroutinefunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(method)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method)
 
 
 def adapter(thing: Adapter | Workflow) -> Adapter:
@@ -70,8 +77,8 @@ def adapter(thing: Adapter | Workflow) -> Adapter:
     >>> adapter(print)
     PythonAdapter('print')
     """
-    if isinstance(thing, Adapter) and not isinstance(thing, type):
-        return thing
+    if isinstance(thing, Adapter) and not isinstance(thing, type) and callable(thing.run):
+        return thing if is_async(thing.run) else PythonAdapter(thing.run)
     if callable(thing):
         return PythonAdapter(thing)
     raise InvalidInput(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import threading
 from typing import Any
 
@@ -38,6 +39,28 @@ async def test_an_adapter_is_taken_as_it_is() -> None:
     runner = Runner()
     assert adapter(runner) is runner
     assert await adapter(runner).run(None, []) == "ran"
+
+
+async def test_an_adapter_whose_run_is_a_plain_function_gets_a_thread() -> None:
+    class Sync:
+        def run(self, task: Any, repos: list[str]) -> bool:
+            return threading.current_thread() is threading.main_thread()
+
+    assert await adapter(Sync()).run({}, []) is False  # type: ignore[arg-type]  # it is none for a type checker
+
+
+async def test_a_sync_function_that_looks_like_the_async_one_it_wraps_is_sync() -> None:
+    @functools.wraps(plain)
+    def wrapper(task: Any, repos: list[str]) -> str:
+        return asyncio.run(plain(task, repos))
+
+    assert await adapter(wrapper).run("t", ["a"]) == "t ['a']"
+
+
+async def test_a_sync_function_that_runs_out_of_values_has_failed() -> None:
+    async with asyncio.timeout(10):
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await PythonAdapter(lambda task, repos: next(iter(()))).run({}, [])
 
 
 def test_what_cannot_run_anything_is_refused() -> None:
