@@ -64,6 +64,8 @@ async def move_many(
     """
     if not query.where and not everything:
         raise InvalidInput("this would change every letter: give a filter, or say that you mean everything")
+    if cap is not None and (type(cap) is not int or cap < 0):
+        raise InvalidInput(f"cap must be a whole number from 0, not {cap!r:.80}")
     result, after = BulkResult(dry_run), None
     seen: set[str] = set()
     while True:

@@ -90,9 +90,13 @@ def document_key(task_id: str, namespace: str = DEFAULT_NAMESPACE, queue: str = 
     >>> document_key("wf_1"), document_key("wf_1", namespace="eu"), document_key("a/b/c")
     ('wf_1', 'eu/default/wf_1', 'default/default/a/b/c')
     """
+    if not isinstance(task_id, str):
+        raise InvalidInput(f"task_id must be text, not {task_id!r:.80}")
     if namespace == DEFAULT_NAMESPACE and queue == DEFAULT_QUEUE and _PLAIN.fullmatch(task_id):
         return task_id
     for name, value in (("namespace", namespace), ("queue", queue)):
+        if not isinstance(value, str):
+            raise InvalidInput(f"{name} must be text, not {value!r:.80}")
         if not value or "/" in value:
             raise InvalidInput(f"{name} {value!r} of task {task_id[:80]!r} must not be empty nor contain '/'")
     if not task_id:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import RFC_4122, UUID
 
 import pytest
@@ -162,6 +163,9 @@ def test_every_key_fits(task_id: str) -> None:
     ("triple", "complaint"),
     [
         (("", "default", "default"), "task_id must not be empty"),
+        ((None, "default", "default"), "task_id must be text, not None"),
+        ((b"wf_1", "default", "default"), "task_id must be text, not b'wf_1'"),
+        (("wf_1", 5, "default"), "namespace must be text, not 5"),
         (("wf_1", "", "default"), "namespace '' of task 'wf_1' must not be empty nor contain '/'"),
         (("wf_1", "a/b", "default"), "namespace 'a/b' of task 'wf_1' must not be empty nor contain '/'"),
         (("wf_1", "default", ""), "queue '' of task 'wf_1' must not be empty"),
@@ -170,7 +174,7 @@ def test_every_key_fits(task_id: str) -> None:
         (("x" * (MAX_TASK_ID_BYTES + 1), "default", "default"), "has 8192 bytes; at most 8191 are kept"),
     ],
 )
-def test_an_unusable_name_is_refused(triple: tuple[str, str, str], complaint: str) -> None:
+def test_an_unusable_name_is_refused(triple: tuple[Any, Any, Any], complaint: str) -> None:
     """By a message that names it, in a readable length."""
     with pytest.raises(InvalidInput, match=complaint) as caught:
         document_key(*triple)

@@ -42,6 +42,9 @@ async def test_nothing_is_meant_by_nothing(house: House) -> None:
     for verb in (queue.archive_many, queue.resolve_many, queue.cancel_many, queue.retry_many):
         with pytest.raises(InvalidInput, match="everything"):
             await verb()
+        for cap in (-1, 1.5, "2", True):
+            with pytest.raises(InvalidInput, match="cap must be a whole number"):
+                await verb(everything=True, cap=cap)
     with pytest.raises(InvalidInput, match="not both"):
         await queue.archive_many(letters(status="pending"), category="network")
     assert len(await queue.list_tasks()) == 1
