@@ -45,12 +45,15 @@ def app_named(name: str) -> MahavishnuApp:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as missing:
         raise InvalidInput(f"there is no module {missing.name!r}, which {name!r} asks for") from None
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:  # one that exits while it is imported must not look like a job done
         raise InvalidInput(f"{module} cannot be imported: {type(problem).__name__}: {problem}") from problem
     for attribute in path.split("."):
         found = getattr(found, attribute, None)
     if callable(found) and not isinstance(found, MahavishnuApp):
-        found = found()
+        try:
+            found = found()
+        except (Exception, SystemExit) as problem:
+            raise InvalidInput(f"{name} makes no app: {type(problem).__name__}: {problem}") from problem
     if not isinstance(found, MahavishnuApp):
         raise InvalidInput(f"{name!r} is {type(found).__name__}, not a MahavishnuApp nor a function that makes one")
     return found

@@ -26,6 +26,10 @@ def make():
     return app
 
 
+def broken():
+    raise ValueError("no settings")
+
+
 class Something:
     pass
 
@@ -106,9 +110,12 @@ def test_once_runs_what_is_due_and_ends(shop: Path) -> None:
         ("nowhere:app", "there is no module 'nowhere'"),
         ("shop:nothing", "is NoneType, not a MahavishnuApp"),
         ("shop:something", "is Something, not a MahavishnuApp"),
+        ("closed:app", "closed cannot be imported: SystemExit: no licence"),
+        ("shop:broken", "shop:broken makes no app: ValueError: no settings"),
     ],
 )
 def test_what_is_no_app_is_said_in_one_line(shop: Path, name: str, said: str) -> None:
+    (shop / "closed.py").write_text("import sys\nsys.exit('no licence')\n")
     command = [*MAHAVISHNU, "worker", "--app", name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
