@@ -122,6 +122,7 @@ class DeadLetterQueue(ByHand, Running):
             self._announcer.add(reporting_to(observability_manager))
         self.admits = True  # whether what waits is let in
         self._admitting = Chore("letting in what waits", self.admit, lambda: self.limits.interval_seconds)
+        self._stopping = []
         self._opened_in: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
 
@@ -235,8 +236,8 @@ class DeadLetterQueue(ByHand, Running):
 
     async def capture(self, fresh: DeadLetter) -> Captured:
         """Store a letter that `intake` made, and say how. Raises DLQFullError, InvalidInput, StoreError."""
+        await self.open()  # first: also what is too large has to wait somewhere
         self.intake.check_size(fresh)
-        await self.open()
         if fresh.depends_on:
             await refuse_circle(self.letters, fresh)
         if warning := self.backoffs.complaint(fresh.retry_policy):

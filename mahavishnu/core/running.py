@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -42,6 +43,7 @@ class Running(Desk):
     _runs_in: asyncio.AbstractEventLoop | None = None
     _housekeeping: Housekeeping | None = None
     _admitting: Chore
+    _stopping: list[Processor]
 
     async def start_retry_processor(
         self, callback: Workflow | None = None, check_interval_seconds: float | None = None
@@ -50,15 +52,27 @@ class Running(Desk):
 
         The callback fails by raising, or by a result that says so. Raises InvalidInput if no callback was ever given.
         """
+        if callback is not None and not callable(callback):
+            raise InvalidInput(f"a callback is a function of a task and its repos, not {callback!r:.80}")
+        if check_interval_seconds is not None and not _is_positive(check_interval_seconds):
+            raise InvalidInput(f"check_interval_seconds must be a number above 0, not {check_interval_seconds!r:.80}")
         await self.open()
         if check_interval_seconds is not None:
             self.configure(limits=replace(self.limits, interval_seconds=check_interval_seconds))
         self.callback = callback or self.callback
         if self._processor is not None:
             return
-        self._processor, self._runs_in = self._new_processor(), asyncio.get_running_loop()
-        await self.roster.beat()
-        self._processor.start()
+        processor = self._new_processor()
+        self._processor, self._runs_in = processor, asyncio.get_running_loop()
+        try:
+            await self.roster.beat()
+        except asyncio.CancelledError:
+            if self._processor is processor:
+                self._processor = None
+            raise
+        if self._processor is not processor:  # stopped meanwhile
+            return
+        processor.start()
         self._housekeeping = Housekeeping(
             self.clock,
             self._admitting,
@@ -70,14 +84,17 @@ class Running(Desk):
     async def stop_retry_processor(self) -> None:
         """Take no more letters; what runs may end for a while, what does not is given back unused."""
         self._leave_former_loop()
-        processor, self._processor = self._processor, None
-        if processor is None:
-            return
+        if self._processor is not None:
+            self._stopping.append(self._processor)
+            self._processor = None
         if self._housekeeping is not None:
-            await self._housekeeping.stop()
-            self._housekeeping = None
-        await processor.stop()
-        await self.roster.leave()
+            housekeeping, self._housekeeping = self._housekeeping, None
+            await housekeeping.stop()
+        for processor in list(self._stopping):  # also one whose stopping was cancelled
+            await processor.stop()
+            await self.roster.leave()
+            if processor in self._stopping:
+                self._stopping.remove(processor)
 
     async def run_due(self) -> int:
         """Run everything that is due now and wait for it: one cycle. Returns how many ran.
@@ -140,8 +157,9 @@ class Running(Desk):
 
     def _leave_former_loop(self) -> None:
         """A processor ends with its event loop, whether or not it was stopped."""
-        if self._processor is not None and self._runs_in is not asyncio.get_running_loop():
+        if self._runs_in is not asyncio.get_running_loop():
             self._processor = self._housekeeping = None
+            self._stopping = []
 
     def _taken_by_hand(self, current: DeadLetter, token: str) -> DeadLetter:
         now = self.clock.now()
@@ -185,6 +203,10 @@ class Running(Desk):
         if self._processor is not None and due is not None and event.name in _BRINGS_WORK:
             self._processor.wake(due)
         self._announcer.tell(event)
+
+
+def _is_positive(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf
 
 
 def _refused(task_id: str, error: str) -> dict[str, Any]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from mahavishnu.classify.failure import message_of
 from mahavishnu.engine.attempt import complaint
+from mahavishnu.model.attempt import current_attempt
 
 Run = Callable[[list[str]], Awaitable[Any]]
 
@@ -32,9 +35,14 @@ async def run_whole(run: Run, repos: Sequence[str]) -> WorkflowResult:
     """One run for all repos."""
     try:
         answer = await run(list(repos))
+        said = complaint(answer)  # it looks at what a stranger made
+    except asyncio.CancelledError as problem:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return _failed(problem)  # nobody cancelled the run: something inside of it did that to itself
     except Exception as problem:
         return _failed(problem)
-    said = complaint(answer)
     if said is None:
         return WorkflowResult(status="completed", result=answer)
     result = _failed(said)
@@ -51,11 +59,15 @@ async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> Workflow
         return await run_whole(run, repos)
     places = asyncio.Semaphore(concurrency)
 
+    names = list(dict.fromkeys(repos))
+    attempt = current_attempt.get()
+
     async def one(repo: str) -> WorkflowResult:
         async with places:
+            if attempt is not None and len(names) > 1:  # each of them does something else: one key is not enough
+                current_attempt.set(replace(attempt, part=repo))
             return await run_whole(run, [repo])
 
-    names = list(dict.fromkeys(repos))
     async with asyncio.TaskGroup() as group:
         tasks = {name: group.create_task(one(name)) for name in names}
     results = {name: task.result() for name, task in tasks.items()}
@@ -69,7 +81,7 @@ async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> Workflow
 
 def _failed(said: BaseException | str) -> WorkflowResult:
     error = said if isinstance(said, BaseException) else WorkflowFailed(said)
-    result = WorkflowResult(status="failed", error=str(error) or type(error).__name__, error_type=type(error).__name__)
+    result = WorkflowResult(status="failed", error=message_of(error), error_type=type(error).__name__)
     result.exception = error if isinstance(said, BaseException) else None
     return result
 

@@ -86,8 +86,13 @@ def unfinished(result: Any, repos: Sequence[str]) -> tuple[str, ...] | None:
     answers = result.get("results") or result.get("repos")
     if not isinstance(answers, Mapping) or not answers.keys() & set(repos):
         return None
-    left = tuple(repo for repo in repos if repo not in answers or complaint(answers[repo]) is not None)
+    left = tuple(repo for repo in repos if repo not in answers or _unsettled(answers[repo]))
     return left or None  # all are done, and yet it failed: then it is not about the repos
+
+
+def _unsettled(answer: Any) -> bool:
+    """Whether the answer for one repo is a failure; `gather(return_exceptions=True)` gives the exception itself."""
+    return answer is False or isinstance(answer, BaseException) or complaint(answer) is not None
 
 
 async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, limit_seconds: float | None) -> Outcome:

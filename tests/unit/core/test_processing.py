@@ -11,10 +11,24 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterStatus
 from mahavishnu.model.attempt import current_attempt
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.stores.codec import LETTERS
-from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, pass_time, settle, sound, until
+from mahavishnu.stores.workers import WORKERS
+from tests.unit.queues import (
+    NETWORK,
+    Gate,
+    House,
+    Runs,
+    fill,
+    heard,
+    letter_of,
+    pass_time,
+    queue_of,
+    settle,
+    sound,
+    until,
+)  # fmt: skip
 
 
 async def test_an_always_failing_task_is_one_letter_that_runs_after_1_2_and_4_minutes(house: House) -> None:
@@ -297,6 +311,129 @@ async def test_stopping_waits_then_gives_back_without_using_a_retry(house: House
     await stopping
     letter = await letter_of(queue, "wf_00000")
     assert (letter.status, letter.retry_count, letter.total_attempts) == (DeadLetterStatus.PENDING, 0, 0)
+
+
+async def test_a_run_that_ends_as_it_is_cancelled_has_ended(house: House) -> None:
+    ended: list[bool] = []
+    for turns in range(8):
+        gate, done = Gate(), asyncio.Event()
+
+        async def run(task: Any, repos: list[str], gate: Gate = gate, done: asyncio.Event = done) -> None:
+            await gate(task, repos)
+            done.set()
+
+        queue = house.queue(run)
+        await queue.enqueue(f"wf_{turns}", {}, [], "boom", "immediate")
+        running = asyncio.create_task(queue.retry_task(f"wf_{turns}"))
+        await gate.reached()
+        gate.open()
+        for _ in range(turns):
+            await asyncio.sleep(0)  # noqa: TID251 - the steps of the loop are what this is about
+        running.cancel()
+        await settle()
+        ended.append(done.is_set())
+        assert (await letter_of(queue, f"wf_{turns}")).status == ("completed" if done.is_set() else "pending")
+    assert set(ended) == {False, True}
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+async def test_a_start_that_is_disturbed_can_be_repeated(house: House, given_up: bool) -> None:
+    queue = house.queue(Runs())
+    await queue.open()
+    hold = house.faults.hold("write", kind=WORKERS)
+    starting = asyncio.create_task(queue.start_retry_processor())
+    await hold.reached()
+    if given_up:
+        starting.cancel()
+        hold.release()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+    else:
+        await queue.stop_retry_processor()
+        hold.release()
+        await starting
+    assert (await queue.get_statistics())["is_processor_running"] is False
+    await queue.start_retry_processor()
+    assert (await queue.get_statistics())["is_processor_running"] is True
+
+
+async def test_a_stop_that_is_given_up_is_gone_on_with_by_the_next_one(any_house: House) -> None:
+    queue = any_house.queue(gate := Gate(), grace_seconds=30)
+    await fill(queue, 1)
+    await queue.start_retry_processor()
+    await gate.reached()
+    stopping = asyncio.create_task(queue.shutdown())
+    await settle()
+    stopping.cancel()
+    await asyncio.gather(stopping, return_exceptions=True)
+    stopping = asyncio.create_task(queue.shutdown())
+    await settle()
+    gate.open()
+    await stopping
+    assert (await letter_of(queue, "wf_00000")).status is DeadLetterStatus.COMPLETED
+
+
+@pytest.mark.parametrize("interval", [0, -1, float("nan"), float("inf"), "60", True])
+async def test_what_cannot_be_an_interval_or_a_callback_is_refused(house: House, interval: Any) -> None:
+    queue = house.queue(Runs())
+    with pytest.raises(InvalidInput, match="check_interval_seconds must be a number above 0"):
+        await queue.start_retry_processor(check_interval_seconds=interval)
+    with pytest.raises(InvalidInput, match="a callback is a function"):
+        await queue.start_retry_processor(interval)
+    assert (await queue.get_statistics())["is_processor_running"] is False
+
+
+async def test_an_outage_while_a_letter_is_looked_at_is_not_held_against_it(house: House) -> None:
+    queue = house.queue(runs := Runs())
+    await queue.enqueue("wf_1", {}, [], "boom", "immediate", depends_on=["nobody"])
+    for _ in range(3):
+        with house.faults.unavailable("get"):
+            assert await queue.run_due() == 1
+        house.clock.advance(minutes=10)
+    letter = await letter_of(queue, "wf_1")
+    assert (letter.status, letter.total_attempts, runs.calls) == (DeadLetterStatus.PENDING, 0, [])
+    assert await queue.run_due() == 1
+    assert (await letter_of(queue, "wf_1")).status is DeadLetterStatus.COMPLETED
+
+
+async def test_what_has_begun_ends_before_a_cycle_says_that_the_store_is_away(house: House) -> None:
+    gate = Gate()
+
+    async def run(task: Any, repos: list[str]) -> None:
+        if task["name"] == "wf_00000":
+            await gate(task, repos)
+        else:
+            house.faults.unavailable("find")
+
+    queue = house.queue(run)
+    await fill(queue, 2)
+    running = asyncio.create_task(queue.run_due())
+    await settle()
+    assert not running.done()
+    gate.open()
+    with pytest.raises(StoreUnavailable):
+        await running
+    house.faults.clear()
+    assert (await letter_of(queue, "wf_00000")).status is DeadLetterStatus.COMPLETED
+
+
+async def test_runs_for_one_repo_each_have_keys_of_their_own(house: House) -> None:
+    app = house.app()
+    keys: list[str | None] = []
+
+    async def sweep(task: Any, repos: list[str]) -> None:
+        attempt = current_attempt.get()
+        keys.append(attempt.idempotency_key if attempt else None)
+        raise NETWORK
+
+    app.register_adapter("sweep", sweep)
+    await app.execute_workflow_parallel({"id": "wf_1"}, "sweep", ["api", "wéb", "\ud800"])
+    letter = await letter_of(queue_of(app), "wf_1")
+    house.clock.advance(minutes=2)
+    await queue_of(app).run_due()
+    assert keys[:3] == [None] * 3
+    assert len(set(keys[3:])) == 3
+    assert all(key is not None and key.isascii() and key.startswith(f"{letter.entry_id}-0-") for key in keys[3:])
 
 
 async def test_a_run_that_cancels_itself_has_failed(house: House) -> None:
