@@ -16,11 +16,11 @@ from mahavishnu.core.config import MahavishnuSettings, SettingsError
 from mahavishnu.core.config_reload import Reloaded, Reloader
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
-from mahavishnu.core.intake import Wanted
+from mahavishnu.core.intake import Wanted, texts
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.resilience import ErrorRecoveryManager
 from mahavishnu.core.runs import WorkflowResult
-from mahavishnu.engine.attempt import DEFAULT_ADAPTER, adapter_of, unfinished
+from mahavishnu.engine.attempt import DEFAULT_ADAPTER, adapter_of, complaint, unfinished
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
@@ -74,7 +74,8 @@ class MahavishnuApp:
     def workflow(self, name: str) -> Callable[[F], F]:
         """Decorate a function `(task, repos)`: it is an adapter of this name, and calls of it are captured on failure.
 
-        The decorated function raises its own error, as if it were not decorated, once the letter is written.
+        The decorated function raises its own error, or returns what says that it failed, as if it were not decorated,
+        once the letter is written.
         """
 
         def decorate(function: F) -> F:
@@ -84,10 +85,15 @@ class MahavishnuApp:
             @functools.wraps(function)
             async def guarded(task: Any, repos: Sequence[str] = ()) -> Any:
                 try:
-                    return await plain.run(task, list(repos))
+                    answer = await plain.run(task, list(repos))
+                    said = complaint(answer)
                 except Exception as problem:
                     await self._capture(problem, task, name, repos)
                     raise
+                if said is not None:
+                    left = unfinished(answer, repos) if self.config.retry_only_failed_repos else None
+                    await self._capture(said, task, name, left or repos)
+                return answer
 
             return cast(F, guarded)
 
@@ -184,6 +190,8 @@ class MahavishnuApp:
 
     async def shutdown(self) -> None:
         """Stop the processor and close the store."""
+        if self.dlq_integration is not None:
+            await self.dlq_integration.finish()
         if self.dlq is not None:
             await self.dlq.shutdown()
         if self.opensearch_integration is not None:
@@ -212,7 +220,7 @@ class MahavishnuApp:
         *,
         each: bool,
     ) -> WorkflowResult:
-        chosen = list(repos or ())
+        chosen = list(texts(repos or (), "repos"))
 
         async def run(some: list[str]) -> Any:
             return await self.adapters.get(adapter_name).run(task, some)
@@ -223,7 +231,7 @@ class MahavishnuApp:
             if self.dlq_integration is not None:
                 self.dlq_integration.succeeded()
             return result
-        error = result.exception or result["error"]
+        error = result.exception if result.exception is not None else result["error"]
         if self.config.retry_only_failed_repos:
             chosen = list(unfinished(result, chosen) or chosen)
         result.update(await self._capture(error, task, adapter_name, chosen, task_id, metadata, enqueue))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -72,6 +73,7 @@ class DLQIntegration:
         self.app, self.dlq = app, dlq
         self.by_category = by_category
         self._counts: Counter[str] = Counter()
+        self._under_way: set[asyncio.Task[Decided]] = set()
         self._decide_by(strategy_of(strategy))
 
     def set_strategy(self, strategy: Strategy | str) -> None:
@@ -110,8 +112,23 @@ class DLQIntegration:
         """
         self._counts.update(("workflows_executed", "workflows_failed"))
         if current_attempt.get() is not None:
+            self._counts["folded"] += 1
             return Decided(wanted.task_id, folded=True)
-        strategy = self._strategy  # one for all of this, whatever is switched meanwhile
+        keeping = asyncio.create_task(self._keep(self._strategy, wanted, error, adapter, requested))
+        self._under_way.add(keeping)
+        keeping.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(keeping)  # who waits for this may give up: the run has failed all the same
+
+    async def finish(self) -> None:
+        """Wait for what is being captured although nobody waits for it any more."""
+        loop = asyncio.get_running_loop()
+        if under_way := [keeping for keeping in self._under_way if keeping.get_loop() is loop]:
+            await asyncio.wait(under_way)
+
+    async def _keep(
+        self, strategy: Strategy, wanted: Wanted, error: BaseException | str, adapter: str | None, requested: bool
+    ) -> Decided:
+        # One strategy for all of this, whatever is switched meanwhile.
         try:
             now = self.dlq.clock.now()
             context = context_for(now, wanted.task_id, wanted.task, adapter, tuple(wanted.repos))
@@ -197,7 +214,8 @@ class DLQIntegration:
         """What this integration did since it was made, or its statistics were reset."""
         names = ("workflows_executed", "workflows_failed", "auto_enqueued", "manually_enqueued", "kept_waiting")
         counts = {name: self._counts[name] for name in names}
-        failed, kept = counts["workflows_failed"], counts["auto_enqueued"] + counts["manually_enqueued"]
+        kept = counts["auto_enqueued"] + counts["manually_enqueued"]
+        failed = counts["workflows_failed"] - self._counts["folded"]  # a retry that fails is part of its own letter
         return {
             "strategy": name_of(self._strategy),
             **counts,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +28,7 @@ class Announcer:
         for listener in list(self._listeners):
             try:
                 listener(event)
-            except Exception:
+            except (Exception, asyncio.CancelledError):  # a plain function cannot be cancelled: that is its own
                 log.exception("a listener stumbled over %s", event.name)
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from mahavishnu.classify.verdict import POLICY_OF, RETRYABLE, Verdict
+from mahavishnu.classify.verdict import policy as policy_named
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import RetryPolicy
 
@@ -90,6 +91,18 @@ def decide(strategy: Strategy, occurrence: Occurrence) -> Decision:
     return _asked(strategy, occurrence)
 
 
+def _nonsense(advice: Decision) -> str | None:
+    """Why no letter could be made by this advice."""
+    if advice.max_retries is not None and (type(advice.max_retries) is not int or advice.max_retries < 0):
+        return f"max_retries must be a whole number from 0, not {advice.max_retries!r:.80}"
+    try:
+        if advice.retry_policy is not None:
+            policy_named(advice.retry_policy)
+    except InvalidInput as problem:
+        return str(problem)
+    return None
+
+
 def _asked(strategy: Callable[[Occurrence], Decision | bool], occurrence: Occurrence) -> Decision:
     name = name_of(strategy)
     try:
@@ -97,6 +110,8 @@ def _asked(strategy: Callable[[Occurrence], Decision | bool], occurrence: Occurr
     except Exception as problem:
         return Decision(True, f"strategy {name} raised {type(problem).__name__}: {problem}; the failure is kept")
     if isinstance(answer, Decision):
+        if answer.keep and (wrong := _nonsense(answer)):
+            return Decision(True, f"strategy {name} answered nonsense ({wrong}); the failure is kept")
         return answer
     if isinstance(answer, bool):
         return Decision(answer, f"strategy {name} says so")

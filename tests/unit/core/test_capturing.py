@@ -12,9 +12,9 @@ from mahavishnu import hookimpl
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import DLQIntegrationStrategy, create_dlq_integration
 from mahavishnu.core.strategies import Decision, Occurrence
-from mahavishnu.model.errors import StoreError
+from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.stores.codec import LETTERS
-from tests.unit.queues import NETWORK, Gate, House, Runs, fails, letter_of, queue_of, sound
+from tests.unit.queues import NETWORK, Gate, House, Runs, fails, letter_of, queue_of, sound, until
 
 OF_EACH = {
     "transient": "HTTP 429 Too Many Requests",
@@ -25,6 +25,16 @@ OF_EACH = {
     "permanent": "something nobody has ever seen",
 }
 RETRYABLE = {"transient": "exponential", "network": "exponential", "resource": "linear"}
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even that")
+
+
+class Untold:
+    def __bool__(self) -> bool:
+        raise ValueError("ambiguous")
 
 
 class TestStrategies:
@@ -238,6 +248,90 @@ class TestFailures:
             await sweep({"n": 1, "id": "wf_1"}, ["api"])
         assert (await letter_of(queue_of(app), "wf_1")).repos == ("api",)
 
+    async def test_a_decorated_function_that_says_it_failed_has_a_letter(self, house: House) -> None:
+        app = house.app()
+        answer = {"status": "failed", "error": "boom", "results": {"api": "swept", "web": NETWORK}}
+        sweep = app.workflow("sweep")(Runs(answer).__call__)
+        assert await sweep({"id": "wf_1"}, ["api", "web"]) is answer
+        letter = await letter_of(queue_of(app), "wf_1")
+        assert (letter.error, letter.repos) == ("boom", ("web",))
+
+    @pytest.mark.parametrize("parallel", [False, True])
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            Unspeakable(),
+            asyncio.CancelledError("inside"),
+            {"status": "failed", "error": Untold()},
+            StopAsyncIteration(),
+        ],
+        ids=["no text", "cancels itself", "no truth", "end of iteration"],
+    )
+    async def test_however_oddly_a_run_fails_it_is_captured(self, house: House, answer: Any, parallel: bool) -> None:
+        app = house.app()
+        app.register_adapter("sweep", Runs(answer))
+        run = app.execute_workflow_parallel if parallel else app.execute_workflow
+        result = await run({"id": "wf_1"}, "sweep", ["api", "web"])
+        assert (result["status"], result["dlq_task_id"]) == ("failed", "wf_1")
+
+    @pytest.mark.parametrize("bad", [NETWORK, False, {"success": False}, None])
+    async def test_what_a_repo_that_failed_may_be_reported_as(self, house: House, bad: Any) -> None:
+        app = house.app()
+        results = {"api": "swept", "db": {"status": "failed"}} | ({} if bad is None else {"web": bad})
+        app.register_adapter("sweep", Runs({"status": "failed", "results": results}))
+        await app.execute_workflow({"id": "wf_1"}, "sweep", ["api", "web", "db"])
+        assert (await letter_of(queue_of(app), "wf_1")).repos == ("web", "db")
+
+    @pytest.mark.parametrize("repos", ["api", b"api", 5, [None], [["api"]]])
+    async def test_repos_that_are_no_list_of_texts_are_refused_before_anything_runs(
+        self, house: House, repos: Any
+    ) -> None:
+        app = house.app()
+        app.register_adapter("sweep", runs := Runs())
+        for run in (app.execute_workflow, app.execute_workflow_parallel):
+            with pytest.raises(InvalidInput, match="repos must be a list of texts"):
+                await run({}, "sweep", repos)
+        assert runs.calls == []
+
+    async def test_whoever_gives_up_while_a_failure_is_captured_loses_nothing(self, any_house: House) -> None:
+        app = any_house.app()
+        async with app:
+            for step in range(40):
+                app.register_adapter("sweep", runs := Runs(NETWORK))
+                running = asyncio.create_task(app.execute_workflow({}, "sweep", task_id=f"wf_{step}"))
+                await until(lambda runs=runs: runs.calls)  # type: ignore[misc]
+                for _ in range(step):
+                    await asyncio.sleep(0)  # noqa: TID251 - every step of the capture is one to give up at
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+        assert {letter.task_id for letter in await queue_of(app).list_tasks()} == {f"wf_{step}" for step in range(40)}
+        await sound(queue_of(app))
+
+    @pytest.mark.parametrize("advice", [{"retry_policy": "sometimes"}, {"max_retries": -1}, {"max_retries": "many"}])
+    async def test_a_strategy_that_advises_nonsense_costs_no_failure(self, house: House, advice: Any) -> None:
+        app = house.app()
+        assert app.dlq_integration is not None
+        app.dlq_integration.set_strategy(lambda occurrence: Decision(True, "why not", **advice))
+        assert (await fails(app, NETWORK))["dlq_enqueued"] is True
+        assert (await letter_of(queue_of(app), "wf_1")).retry_policy == "exponential"
+
+    async def test_a_listener_that_pretends_to_be_cancelled_disturbs_nobody(self, house: House) -> None:
+        app = house.app()
+
+        def listener(event: Any) -> None:
+            raise asyncio.CancelledError
+
+        queue_of(app).listen(listener)
+        assert (await fails(app, NETWORK))["dlq_enqueued"] is True
+
+    async def test_what_is_too_large_waits_durably_although_nothing_was_opened(self, any_house: House) -> None:
+        app = any_house.app(dlq_max_task_bytes=1024)
+        app.register_adapter("sweep", Runs(NETWORK))
+        result = await app.execute_workflow({"text": "x" * 2000}, "sweep", task_id="wf_1")
+        assert "memory" not in result["dlq_error"]
+        await app.shutdown()
+        assert (await any_house.queue().get_statistics())["waiting"] == 1
+
 
 class TestStatistics:
     """What the integration counts."""
@@ -259,6 +353,16 @@ class TestStatistics:
         after = await app.dlq_integration.get_statistics()
         assert {name: count for name, count in after.items() if count} == {"strategy": "disabled"}
         assert (await queue_of(app).get_statistics())["lifetime_stats"]["skipped_by_strategy"] == 1
+
+    async def test_a_retry_that_fails_is_no_failure_that_was_not_kept(self, house: House) -> None:
+        app = house.app()
+        await fails(app, NETWORK)
+        for _ in range(3):
+            house.clock.advance(minutes=20)
+            assert await queue_of(app).run_due() == 1
+        assert app.dlq_integration is not None
+        stats = await app.dlq_integration.get_statistics()
+        assert (stats["workflows_failed"], stats["auto_enqueued"], stats["enqueue_rate"]) == (4, 1, 100.0)
 
     async def test_the_names_of_the_earlier_orchestrator(self, house: House) -> None:
         app = house.app(dlq_strategy="selective")
