@@ -11,6 +11,7 @@ import re
 import sysconfig
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import PurePath, PureWindowsPath
 from types import TracebackType
 
@@ -121,8 +122,18 @@ def _hashed(parts: Iterable[str]) -> str:
 
 
 def _signature(spoken: Spoken) -> str:
-    frames = dict.fromkeys(f"{_module(file)}.{function}" for file, function in spoken.frames if _is_own(file, function))
-    return "\0".join([spoken.name or "", normalised(spoken.message), *list(frames)[-_MOST_FRAMES:]])
+    frames = dict.fromkeys(name for file, function in spoken.frames if (name := _own_name(file, function)))
+    message = _short_normalised(spoken.message) if len(spoken.message) <= 500 else normalised(spoken.message)
+    return "\0".join([spoken.name or "", message, *list(frames)[-_MOST_FRAMES:]])
+
+
+_short_normalised = lru_cache(2048)(normalised)  # the same errors happen again and again, above all when much fails
+
+
+@lru_cache(2048)
+def _own_name(file: str, function: str) -> str | None:
+    """How a frame of the user's own code is called in a fingerprint."""
+    return f"{_module(file)}.{function}" if _is_own(file, function) else None
 
 
 def _spoken(error: BaseException | str) -> list[Spoken]:
