@@ -249,6 +249,8 @@ class Processor:
                     )
                     if self._is_safe(claim, [each for each, _ in chosen.values()]):
                         chosen[letter.key] = claim, token
+                    else:
+                        self._found_all = False  # it is still due when there is a place for it
         if not chosen:
             return 0
         taken = 0

@@ -313,6 +313,26 @@ async def test_stopping_waits_then_gives_back_without_using_a_retry(house: House
     assert (letter.status, letter.retry_count, letter.total_attempts) == (DeadLetterStatus.PENDING, 0, 0)
 
 
+async def test_one_that_has_to_wait_for_a_place_gets_the_next_one(house: House) -> None:
+    await house.queue().enqueue("suspect", {"name": "suspect"}, [], "boom", "immediate")
+    doomed = house.queue(gate := Gate())
+    dead = asyncio.create_task(doomed.run_due())
+    await gate.reached()
+    house.kill(doomed)
+    queue = house.queue(gate := Gate(), concurrency=2, polls=False)
+    await queue.enqueue("slow", {"name": "slow"}, [], "boom", "immediate", priority=10)
+    await queue.enqueue("too", {"name": "too"}, [], "boom", "immediate", priority=10)
+    await queue.start_retry_processor()
+    await gate.reached(2)
+    house.clock.advance(minutes=10)
+    await queue.enqueue("waker", {"name": "waker"}, [], "boom", "immediate", priority=10)
+    await settle()
+    gate.open()
+    await settle()
+    assert (await letter_of(queue, "suspect")).status is DeadLetterStatus.COMPLETED
+    dead.cancel()
+
+
 async def test_a_run_that_ends_as_it_is_cancelled_has_ended(house: House) -> None:
     ended: list[bool] = []
     for turns in range(8):
