@@ -112,7 +112,8 @@ class BackoffRegistry:
 
     def complaint(self, policy: str) -> str | None:
         """What is wrong with a policy whose function is not here; None if all is well."""
-        if policy == RetryPolicy.NEVER or policy in BUILT_IN or policy.removeprefix(CUSTOM) in self.custom:
+        custom = policy.startswith(CUSTOM) and policy.removeprefix(CUSTOM) in self.custom
+        if custom or policy == RetryPolicy.NEVER or policy in BUILT_IN:
             return None
         return f"no backoff {policy!r} is registered; exponential is used"
 
