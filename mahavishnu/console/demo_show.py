@@ -51,7 +51,7 @@ async def show(url: str, speed: float, seconds: float | None) -> None:
             with contextlib.suppress(asyncio.CancelledError):
                 await watch
         await app.stop_dlq_processor()
-        _farewell(await app.dlq.get_statistics())
+        _farewell(await app.dlq.get_statistics(), await _letters(app.dlq))
 
 
 @contextlib.contextmanager
@@ -126,8 +126,11 @@ def _sentence(what: str, letter: DeadLetter) -> str:
     return f"{what:16} {letter.task_id:14} {letter.status:10} {letter.retry_count}/{letter.max_retries}{said}"
 
 
-def _farewell(statistics: dict[str, Any]) -> None:
-    waits = statistics["queue_size"]
+def _farewell(statistics: dict[str, Any], letters: list[DeadLetter]) -> None:
+    waiting = [letter for letter in letters if letter.is_open]
+    people = sum(letter.next_retry_at is None for letter in waiting)
     line("")
-    line(f"{statistics['lifetime_stats']['retry_success']} came right by themselves, {waits} wait for a person.")
+    line(f"{statistics['lifetime_stats']['retry_success']} came right by themselves, {people} wait for a person.")
+    if len(waiting) > people:
+        line(f"{len(waiting) - people} would have been retried.")
     line("Next: docs/quickstart.md keeps the failures of your own workflows in five lines.")

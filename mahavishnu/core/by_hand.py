@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.classify.verdict import policy
+from mahavishnu.core import letterbox
 from mahavishnu.core.desk import Desk
 from mahavishnu.core.intake import texts
 from mahavishnu.engine.dependencies import refuse_circle
@@ -18,7 +19,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
 from mahavishnu.model.payload import Json
-from mahavishnu.model.query import Between, Is, Query, letters
+from mahavishnu.model.query import Between, Is, Query
 from mahavishnu.stores.base import get_one
 
 BY = "api_user"
@@ -176,7 +177,10 @@ class ByHand(Desk):
         self, older_than_days: float = 7, *, by: str = BY, notes: str | None = None, **options: Any
     ) -> BulkResult:
         """Put away what has been exhausted for so long."""
-        before = self.clock.now() - timedelta(days=older_than_days)
+        try:
+            before = self.clock.now() - timedelta(days=older_than_days)
+        except (TypeError, ValueError, OverflowError) as problem:
+            raise InvalidInput(f"{older_than_days!r:.80} is no number of days: {problem}") from None
         query = Query((Is("status", (DeadLetterStatus.EXHAUSTED,)), Between("exhausted_at", below=before)))
         return await _many(self, query, options, _archive, EventName.ARCHIVED, by, notes)
 
@@ -264,7 +268,7 @@ async def _many(
         raise InvalidInput(f"give a query or filters, not both: {', '.join(filters)}")
     return await move_many(
         desk.letters,
-        query if query is not None else letters(**filters),
+        letterbox.checked(query) if query is not None else letterbox.filtered(filters),
         lambda letter: verb(letter, desk.clock.now(), by, notes),
         moved=lambda letter: desk._tell(event, letter, by=by, notes=notes),
         **how,

@@ -38,7 +38,7 @@ from mahavishnu.engine.roster import Roster
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import Backoff, BackoffRegistry
 from mahavishnu.model.clock import Clock, SystemClock
-from mahavishnu.model.errors import InvalidInput, NoSuchLetter, QueueFull, StoreError
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, QueueFull, StoreError
 from mahavishnu.model.events import Event, EventName, Listener
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import (
@@ -138,10 +138,18 @@ class DeadLetterQueue(ByHand, Running):
         self.room.max_size = value
 
     async def open(self) -> Self:
-        """Make the store ready; doing it twice is doing it once. Raises what the store raises."""
+        """Make the store ready; doing it twice is doing it once. Raises what the store raises.
+
+        One event loop after the other may use a queue. Raises MahavishnuError while another one is running.
+        """
         loop = asyncio.get_running_loop()
         if self._opened_in is loop:
             return self
+        for other in (self._opened_in, self._opening.get_loop() if self._opening else None):
+            if other is not None and other is not loop and other.is_running():
+                raise MahavishnuError(
+                    "this queue is in use by another event loop that is running: give each loop an app of its own"
+                )
         if self._opening is None or self._opening.get_loop() is not loop:
             self._opening = asyncio.create_task(self._open_store())
         await asyncio.shield(self._opening)

@@ -65,27 +65,41 @@ async def last_chance(store: Store, waiting: WaitingRoom) -> None:
             log.error("%d records are lost if this process ends: only its memory holds them", lost)
 
 
+def checked(query: Any) -> Query:
+    """The query, if it is one. Raises InvalidInput."""
+    if not isinstance(query, Query):
+        raise InvalidInput(f"a query is a mahavishnu.model.query.Query, not {query!r:.80}")
+    return query
+
+
 def listing(status: DeadLetterStatus | str | None, query: Query | None, filters: Mapping[str, Any]) -> Query:
     """Which letters a list is about: open ones unless something else is said. Raises InvalidInput."""
     if query is not None:
         if status is not None or filters:
             raise InvalidInput("give a query or filters, not both")
-        return query
+        return checked(query)
     chosen = dict(filters)
     if status is not None:
         chosen["status"] = _status(status)
     if "resolution" not in chosen and chosen.get("status") in (None, *ACTIVE):
         chosen["resolution"] = ResolutionStatus.PENDING
+    return filtered(chosen)
+
+
+def filtered(filters: Mapping[str, Any]) -> Query:
+    """The query of these filters. Raises InvalidInput for those that there are not, or that cannot be."""
     try:
-        return letters(**chosen)
-    except TypeError as problem:
+        return letters(**filters)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, AttributeError) as problem:
         raise InvalidInput(f"letters cannot be filtered like this: {problem}") from None
 
 
 async def listed(collection: Collection[DeadLetter], query: Query, limit: int | None) -> LetterList:
     """What the query means, at most `limit`; what cannot be read is named in the log and left out."""
-    if limit is not None and (isinstance(limit, bool) or limit < 0):
-        raise InvalidInput(f"limit must be a number from 0, not {limit!r}")
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise InvalidInput(f"limit must be a whole number from 0, not {limit!r:.80}")
     found, after = LetterList(), None
     while limit is None or len(found) < limit:
         room = _PAGE if limit is None else min(limit - len(found), _PAGE)

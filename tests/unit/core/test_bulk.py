@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,17 @@ async def test_nothing_is_meant_by_nothing(house: House) -> None:
         for cap in (-1, 1.5, "2", True):
             with pytest.raises(InvalidInput, match="cap must be a whole number"):
                 await verb(everything=True, cap=cap)
+        odd: list[dict[str, Any]] = [{"statuss": "pending"}, {"created": "x"}, {"due": "now"}, {"metadata": "x"}]
+        for options in (*odd, {"query": "all"}):
+            for method in (verb, queue.list_tasks):
+                with pytest.raises(InvalidInput):
+                    await method(**options)
+    for days in ("7", None, float("nan"), 10**9, 10**400):
+        with pytest.raises(InvalidInput, match="is no number of days"):
+            await queue.archive_exhausted(days)  # type: ignore[arg-type]
+    for limit in ("5", 1.5, float("nan"), -1, True):
+        with pytest.raises(InvalidInput, match="limit must be a whole number"):
+            await queue.list_tasks(limit=limit)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="not both"):
         await queue.archive_many(letters(status="pending"), category="network")
     assert len(await queue.list_tasks()) == 1

@@ -11,7 +11,7 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.model.errors import InvalidInput, StoreError
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import turn
@@ -59,6 +59,19 @@ def test_a_processor_in_each_of_several_event_loops(queue: DeadLetterQueue, stop
     for number in (1, 2, 3):
         asyncio.run(use(number))
     asyncio.run(queue.shutdown())
+
+
+async def test_two_event_loops_at_once_are_refused_not_stuck(house: House) -> None:
+    queue = house.queue(Runs())
+    await queue.enqueue("wf_1", {}, [], "boom")
+
+    def elsewhere() -> None:
+        asyncio.run(queue.enqueue("wf_2", {}, [], "boom"))
+
+    with pytest.raises(MahavishnuError, match="another event loop that is running"):
+        await asyncio.to_thread(elsewhere)
+    await queue.enqueue("wf_3", {}, [], "boom")
+    assert (await sound(queue))["queue_size"] == 2
 
 
 def test_an_app_in_one_event_loop_after_the_other(tmp_path: Path) -> None:
