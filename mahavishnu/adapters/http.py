@@ -59,7 +59,7 @@ class HttpAdapter:
 def attempt_headers() -> dict[str, str]:
     """What tells the target which run this is; nothing outside of a retry."""
     attempt = current_attempt.get()
-    if attempt is None:
+    if attempt is None or attempt.is_over:
         return {}
     return {
         "Idempotency-Key": attempt.idempotency_key,

@@ -111,7 +111,8 @@ class DLQIntegration:
         Inside of a retry nothing is captured: the retry's own letter takes the failure in.
         """
         self._counts.update(("workflows_executed", "workflows_failed"))
-        if current_attempt.get() is not None:
+        attempt = current_attempt.get()
+        if attempt is not None and not attempt.is_over:
             self._counts["folded"] += 1
             return Decided(wanted.task_id, folded=True)
         keeping = asyncio.create_task(self._keep(self._strategy, wanted, error, adapter, requested))

@@ -119,6 +119,7 @@ async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, 
         error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds") if late else problem
     finally:
         current_attempt.reset(token)
+        attempt.end()
     if error is None:
         return Outcome(result)
     failure, ruling = await judge(error, clock.now(), attempt.letter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mahavishnu.model.letter import DeadLetter
 
@@ -21,12 +21,22 @@ class Attempt:
     letter: DeadLetter
     attempt_id: str
     part: str | None = None  # the repo, where the run of one letter is one run for each of its repos
+    _ended: list[bool] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def idempotency_key(self) -> str:
         tallies = self.letter.tallies
         key = f"{self.letter.entry_id}-{tallies.retry_failed + tallies.reopened}"
         return key if self.part is None else f"{key}-{_digest(self.part)}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended: a task that it left behind still has this attempt in its context."""
+        return bool(self._ended)
+
+    def end(self) -> None:
+        """The run has ended."""
+        self._ended.append(True)
 
     @property
     def number(self) -> int:

@@ -324,6 +324,25 @@ class TestFailures:
         queue_of(app).listen(listener)
         assert (await fails(app, NETWORK))["dlq_enqueued"] is True
 
+    async def test_what_a_retry_left_running_is_captured_when_it_fails_later(self, house: House) -> None:
+        app = house.app()
+        left: list[asyncio.Task[Any]] = []
+        later = asyncio.Event()
+
+        async def consume() -> Any:
+            await later.wait()
+            return await fails(app, NETWORK, "later")
+
+        async def run(task: Any, repos: list[str]) -> None:
+            left.append(asyncio.create_task(consume()))
+
+        queue = queue_of(app)
+        await queue.enqueue("wf_1", {}, [], "boom", "immediate")
+        queue.callback = run
+        assert await queue.run_due() == 1
+        later.set()
+        assert (await left[0])["dlq_task_id"] == "later"
+
     async def test_what_is_too_large_waits_durably_although_nothing_was_opened(self, any_house: House) -> None:
         app = any_house.app(dlq_max_task_bytes=1024)
         app.register_adapter("sweep", Runs(NETWORK))
