@@ -9,7 +9,7 @@ from typing import Any
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import new_entry_id
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, RetryPolicy
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus, RetryPolicy
 from mahavishnu.model.payload import Json
 
 _PLAIN = (
@@ -102,8 +102,10 @@ class FailedTask(DeadLetter):
             policy = document.get("retry_policy", RetryPolicy.EXPONENTIAL)
             values["retry_policy"] = RetryPolicy(policy) if policy in list(RetryPolicy) else policy
             values["depends_on"] = tuple(document.get("depends_on", ()))
-            return cls(**values)
-        except (KeyError, TypeError, ValueError) as problem:
+            ended = ResolutionStatus(document.get("resolution_status", ResolutionStatus.PENDING))
+            who, notes = document.get("resolved_by"), document.get("resolution_notes")
+            return cls(**values, resolution=Resolution(ended, by=who, notes=notes))
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
             raise InvalidInput(f"this is no failed task: {problem}") from problem
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -47,8 +48,17 @@ class TestFailedTask:
     def test_a_naive_date_and_a_document_of_something_else_are_refused(self) -> None:
         with pytest.raises(InvalidInput, match="time zone"):
             FailedTask("wf_1", {}, [], "boom", datetime(2026, 1, 1))  # noqa: DTZ001 - on purpose
-        with pytest.raises(InvalidInput, match="no failed task"):
-            FailedTask.from_dict({"error": "boom"})
+        strangers: tuple[Any, ...] = ({"error": "boom"}, [], "wf_1")
+        for stranger in strangers:
+            with pytest.raises(InvalidInput, match="no failed task"):
+                FailedTask.from_dict(stranger)
+
+    async def test_a_closed_letter_is_closed_when_it_comes_back(self, house: House) -> None:
+        queue = house.queue()
+        await queue.enqueue("wf_1", {}, [], "boom")
+        document = (await queue.resolve("wf_1", by="ann", notes="by hand")).to_dict()
+        again = FailedTask.from_dict(document)
+        assert (again.is_open, again.to_dict()) == (False, document)
 
 
 class TestRetryPolicyCalculations:
