@@ -7,6 +7,7 @@ Every surface (Python, command line, HTTP, pages) calls these methods. They read
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -175,6 +176,11 @@ class DeadLetterQueue(ByHand, Running):
         What is in memory only, because OpenSearch was away, goes home before that if it can.
         """
         await self.stop_retry_processor()
+        if self.waiting.in_memory and self._opened_in is None:
+            with contextlib.suppress(StoreError):  # what waits is named below
+                await self.open()
+            if self._opened_in is None:
+                log.error("%d failures that wait in memory are lost if this process ends", len(self.waiting.in_memory))
         if self._opened_in is not None:
             if self._opened_in is asyncio.get_running_loop():
                 await letterbox.last_chance(self.store, self.waiting)

@@ -108,11 +108,11 @@ class DLQIntegration:
     ) -> Decided:
         """Decide on a failed run, and keep it if so decided. Never raises: the run has an error of its own to tell.
 
-        Inside of a retry nothing is captured: the retry's own letter takes the failure in.
+        Inside of a retry nothing is captured unless it is `requested`: the retry's own letter takes the failure in.
         """
         self._counts.update(("workflows_executed", "workflows_failed"))
         attempt = current_attempt.get()
-        if attempt is not None and not attempt.is_over:
+        if attempt is not None and not attempt.is_over and not requested:
             self._counts["folded"] += 1
             return Decided(wanted.task_id, folded=True)
         keeping = asyncio.create_task(self._keep(self._strategy, wanted, error, adapter, requested))

@@ -58,7 +58,7 @@ class Office:
         try:
             await self.room.reserve(fresh.task_id)
         except QueueFull:
-            if (merged := await self._merged(fresh.key, failure)) is not None:  # that needs no room
+            if (merged := await self._merged(fresh, failure)) is not None:  # that needs no room
                 return merged
             raise
         stored: Captured | None = None
@@ -75,7 +75,7 @@ class Office:
         for _ in range(_TRIES):
             if (created := await write_one(self.letters, fresh)) is not None:
                 return Captured(created, How.CREATED)
-            if (merged := await self._merged(fresh.key, failure)) is not None:
+            if (merged := await self._merged(fresh, failure)) is not None:
                 return merged
             former = await get_one(self.letters, fresh.key)
             if former is None or former.is_open:
@@ -86,11 +86,12 @@ class Office:
                 return Captured(reopened, How.REOPENED)
         raise _unlucky(fresh.key)
 
-    async def _merged(self, key: str, failure: Failure) -> Captured | None:
+    async def _merged(self, fresh: DeadLetter, failure: Failure) -> Captured | None:
         """The open letter with one more occurrence; None if there is no open letter.
 
         In this process one after the other: of many who read the same letter at once only one could write it.
         """
+        key = fresh.key
         line = self._lines.setdefault(key, _Line())
         line.length += 1
         try:
@@ -99,7 +100,8 @@ class Office:
                     current = await get_one(self.letters, key)
                     if current is None or not current.is_open:
                         return None
-                    merged = await write_one(self.letters, lifecycle.merge(current, failure, self.clock.now()))
+                    changed = lifecycle.merge(current, failure, self.clock.now(), fresh.repos)
+                    merged = await write_one(self.letters, changed)
                     if merged is not None:
                         return Captured(merged, How.MERGED)
                 raise _unlucky(key)

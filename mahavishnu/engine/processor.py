@@ -306,6 +306,7 @@ class Processor:
             return await self._looked_up(letters(due=now, sort=sort, limit=_FOUND))
         found = await self._looked_up(letters(due=now, partitions=mine, sort=sort, limit=_FOUND))
         if found:
+            self._found_all = False  # only of its own share
             return found
         # Who has nothing to do helps with what others have left lying: they may be gone.
         overdue = now - timedelta(seconds=_LEFT_LYING_SECONDS)
@@ -391,7 +392,7 @@ class Processor:
                 raise
             self.breakers.abandoned(adapter)
             if held.lost:
-                self._tell(EventName.STALE_CLAIM, held.letter)
+                self._refused(held)
                 return None, Outcome()
             await self._surely(self._give_back(held))
             raise
@@ -431,9 +432,7 @@ class Processor:
             )
             return None
         if letter is None:
-            self.counts["stale_claims"] += 1
-            log.warning("stale_claim: the outcome of letter %r was refused, it has another owner", held.letter.key)
-            self._tell(EventName.STALE_CLAIM, held.letter)
+            self._refused(held)
             return None
         self._tell(EventName.RETRY_SUCCEEDED if outcome.success else EventName.RETRY_FAILED, letter)
         if letter.status is DeadLetterStatus.EXHAUSTED and not outcome.success:
@@ -502,6 +501,12 @@ class Processor:
             held.lost = True
             if held.running is not None:
                 held.running.cancel()
+
+    def _refused(self, held: _Held) -> None:
+        """The run's outcome does not count: somebody else owns the letter."""
+        self.counts["stale_claims"] += 1
+        log.warning("stale_claim: the outcome of letter %r was refused, it has another owner", held.letter.key)
+        self._tell(EventName.STALE_CLAIM, held.letter)
 
     def _tell(self, name: EventName, letter: DeadLetter, **detail: object) -> None:
         try:

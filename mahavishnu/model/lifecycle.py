@@ -135,9 +135,14 @@ def capture(
     return letter
 
 
-def merge(letter: DeadLetter, failure: Failure, now: datetime) -> DeadLetter:
-    """The same open task failed again: one letter, one more occurrence; its schedule and budget stay."""
+def merge(letter: DeadLetter, failure: Failure, now: datetime, repos: tuple[str, ...] = ()) -> DeadLetter:
+    """The same open task failed again: one letter, one more occurrence; its schedule and budget stay.
+
+    `repos` that it failed for now are to be done as well, unless the letter is for all of them, or is being run.
+    """
     _guard(letter, Move.MERGE)
+    if letter.repos and letter.status is not RETRYING:
+        letter = evolve(letter, repos=tuple(dict.fromkeys((*letter.repos, *repos))))
     failures = _with(letter.failures, failure)
     return _changed(
         letter,

