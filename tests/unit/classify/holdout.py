@@ -23,7 +23,7 @@ NATS: no responders available for request, server is restarting
 The operation was aborted because a conflicting operation is in progress; please retry
 Error from server (ServiceUnavailable): the server is currently unable to handle the request
 Error acquiring the state lock: ConditionalCheckFailedException
-npm ERR! code E503 npm ERR! 503 Service Unavailable - GET https://registry.npmjs.org/left-pad
+npm ERR! code E503 npm ERR! 503 Service Unavailable - GET https://registry.example/left-pad
 421 4.7.0 Try again later, closing connection.
 451 4.3.0 Temporary lookup failure
 System.Data.SqlClient.SqlException: Transaction was deadlocked on lock resources with another process
@@ -118,7 +118,7 @@ worker restarting
 NETWORK = r"""
 pip._vendor.urllib3.exceptions.ReadTimeoutError: HTTPSConnectionPool(host='files.pythonhosted.org', port=443): Read timed out.
 WARNING: Retrying after connection broken by 'NewConnectionError'
-npm ERR! network request to https://registry.npmjs.org/x failed, reason: getaddrinfo EAI_AGAIN registry.npmjs.org
+npm ERR! network request to https://registry.example/x failed, reason: getaddrinfo EAI_AGAIN registry.example
 cargo: failed to get 200 response, got timeout: spurious network error
 Could not transfer artifact org.foo:bar:pom:1.0 from/to central: Connect to repo.maven.apache.org:443 failed: Connection timed out
 Get "https://registry-1.docker.io/v2/": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)
@@ -379,7 +379,7 @@ cannot allocate resources
 PERMISSION = r"""
 pip: ERROR: Could not install packages due to an OSError: [Errno 13] Permission denied: '/usr/lib/python3'
 npm ERR! code E401 npm ERR! Unable to authenticate, your authentication token seems to be invalid.
-npm ERR! 403 403 Forbidden - PUT https://registry.npmjs.org/foo - You do not have permission to publish "foo"
+npm ERR! 403 403 Forbidden - PUT https://registry.example/foo - You do not have permission to publish "foo"
 Error response from daemon: pull access denied for foo, repository does not exist or may require 'docker login'
 remote: Permission to acme/repo.git denied to bob.
 fatal: Authentication failed for 'https://gitlab.com/x.git/'
@@ -452,7 +452,7 @@ HTTP 401: token signature invalid
 fatal: could not read Username for 'https://github.com': terminal prompts disabled: authentication required
 remote: HTTP Basic: Access denied
 Access to this resource on the server is denied
-EACCES: permission denied, mkdir '/root/.npm'
+EACCES: permission denied, mkdir '/srv/app/.npm'
 This operation requires admin privileges
 not allowed to assume role
 invalid username or password
@@ -627,7 +627,7 @@ invalid literal for int() with base 10: 'abc'
 
 PERMANENT = r"""
 Error: Cannot find module 'express'
-npm ERR! 404 Not Found - GET https://registry.npmjs.org/nope
+npm ERR! 404 Not Found - GET https://registry.example/nope
 ERROR: No matching distribution found for foo==9
 Error: No such container: web
 Error from server (NotFound): pods "web" not found

@@ -180,7 +180,7 @@ connect ETIMEDOUT 52.1.2.3:443
 read ECONNRESET
 socket hang up
 write EPIPE
-getaddrinfo EAI_AGAIN registry.npmjs.org
+getaddrinfo EAI_AGAIN registry.example
 net::ERR_INTERNET_DISCONNECTED
 ssh: connect to host bastion port 22: Connection timed out
 rsync error: error in rsync protocol data stream (code 12)
@@ -217,9 +217,9 @@ System.Net.Http.HttpRequestException: No such host is known.
 System.TimeoutException: The operation has timed out.
 NCCL error: unhandled system error, NCCL version 2.18: Socket connection timed out
 GitHub Actions: The hosted runner lost communication with the server.
-npm ERR! network request to https://registry.npmjs.org/x failed, reason: connect ETIMEDOUT
+npm ERR! network request to https://registry.example/x failed, reason: connect ETIMEDOUT
 WARNING: Retrying (Retry(total=4)) after connection broken by 'ReadTimeoutError("HTTPSConnectionPool: Read timed out.")'
-error: failed to fetch https://index.crates.io: [35] SSL connect error
+error: failed to fetch https://index.example: [35] SSL connect error
 NoNodeAvailableException: None of the configured nodes are available
 gateway did not answer within 30s
 no answer from the fiscal printer

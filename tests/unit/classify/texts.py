@@ -69,7 +69,7 @@ ssl.SSLError: [SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1129)
 x509: certificate signed by unknown authority
 SSL handshake failed
 [Errno -3] Temporary failure in name resolution
-getaddrinfo ENOTFOUND registry.npmjs.org
+getaddrinfo ENOTFOUND registry.example
 curl: (6) Could not resolve host: github.com
 curl: (7) Failed to connect to localhost port 9200: Connection refused
 curl: (28) Operation timed out after 30001 milliseconds with 0 bytes received
