@@ -124,13 +124,10 @@ class ByHand(Desk):
         """
         inside = edited_fields(changes)
         key = document_key(task_id, namespace, queue)
-        before: DeadLetter | None = None
 
         def change(current: DeadLetter) -> DeadLetter:
-            nonlocal before
             if base is not None and base.version != current.version:
                 raise ChangedMeanwhile(key, "edit", f"{current.status} and changed at {current.updated_at.isoformat()}")
-            before = current
             edited = lifecycle.edit(current, now=self.clock.now(), backoffs=self.backoffs, **inside)
             if "payload" in inside:
                 self.intake.check_size(edited)
@@ -140,7 +137,7 @@ class ByHand(Desk):
         if inside.get("depends_on") and (letter := await get_one(self.letters, key)) is not None:
             await refuse_circle(self.letters, replace(letter, depends_on=inside["depends_on"]))
         after = await move(self.letters, key, change)
-        if after is None or before is None:
+        if after is None:
             raise NoSuchLetter(key)
         self._tell(EventName.EDITED, after, by=by, changed=sorted(changes))
         return after

@@ -91,7 +91,7 @@ class Intake:
                 updated_at=now,
                 retry_policy=self._policy(wanted, judged, by_category),
                 max_retries=self._budget(wanted, judged, name),
-                priority=_priority(wanted, labels, name),
+                priority=_priority(wanted, name),
                 depends_on=texts(wanted.depends_on, f"depends_on of {name}"),
                 namespace=wanted.namespace,
                 queue=wanted.queue,
@@ -148,7 +148,7 @@ def redacted(value: Any, patterns: Sequence[str]) -> Any:
     return value
 
 
-def _priority(wanted: Wanted, labels: Json, name: str) -> int:
+def _priority(wanted: Wanted, name: str) -> int:
     if wanted.priority is not None:
         if isinstance(wanted.priority, bool) or not isinstance(wanted.priority, int):
             raise InvalidInput(f"priority of {name} must be a whole number, not {wanted.priority!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -57,16 +57,12 @@ def context_for(
     return Context(at, task_id if isinstance(task_id, str) else None, known, adapter, repos, retry_count)
 
 
-def judge_with(chain: Chain, *, by_category: bool = False) -> Judge:
-    """The classifier as the processor needs it.
-
-    A verdict that gives a policy of its own is followed: `never` ends the automatic retries. The category alone does so
-    only where the retry policy follows the category.
-    """
+def judge_with(chain: Chain) -> Judge:
+    """The classifier as the processor needs it: a verdict whose own policy is `never` ends the automatic retries."""
 
     async def decide(error: BaseException | str, at: datetime, letter: DeadLetter) -> tuple[Failure, Ruling]:
         context = context_for(at, letter.task_id, letter.task, adapter_of(letter), letter.repos, letter.retry_count)
-        verdict = await chain.classify_async(error, replace(context, now=at))
+        verdict = await chain.classify_async(error, context)
         ruling = Ruling(verdict.category, verdict.retry_in, hopeless=verdict.policy == RetryPolicy.NEVER)
         return failure_of(error, at=at, category=verdict.category), ruling
 

@@ -118,7 +118,8 @@ async def cleared(
     collection: Collection[DeadLetter], ledger: Collection[Entry], waiting: WaitingRoom, now: datetime, by: str
 ) -> int:
     """Delete every open letter and empty the waiting room. Returns how many letters are gone."""
-    count, after = 0, None
+    count = 0
+    after: Cursor | None = None
     while True:
         page = await collection.find(replace(OPEN_ONES, limit=_PAGE), after)
         if page.degraded:
@@ -127,7 +128,7 @@ async def cleared(
         count += len(removed)
         if page.next is None:
             break
-        after = Cursor(page.next.after, page.next.snapshot)
+        after = page.next
     rooms = [former async for former in scan(waiting.rooms, Query())]
     await waiting.rooms.remove(rooms)
     waiting.in_memory.clear()

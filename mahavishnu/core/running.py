@@ -22,7 +22,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import get_one
 
 log = logging.getLogger(__name__)
@@ -163,8 +163,7 @@ class Running(Desk):
 
     def _taken_by_hand(self, current: DeadLetter, token: str) -> DeadLetter:
         now = self.clock.now()
-        grace = timedelta(seconds=self.limits.skew_seconds)  # the owner's clock may be behind
-        if current.status is DeadLetterStatus.RETRYING and current.due_at is not None and now < current.due_at + grace:
+        if self.limits.guard(current, now):
             raise IllegalMove(current.key, "claim", "already being retried", f"until {current.due_at}")
         until = now + timedelta(seconds=self.limits.lease_seconds)
         return lifecycle.claim(

@@ -66,7 +66,8 @@ async def move_many(
         raise InvalidInput("this would change every letter: give a filter, or say that you mean everything")
     if cap is not None and (type(cap) is not int or cap < 0):
         raise InvalidInput(f"cap must be a whole number from 0, not {cap!r:.80}")
-    result, after = BulkResult(dry_run), None
+    result = BulkResult(dry_run)
+    after: Cursor | None = None
     seen: set[str] = set()
     while True:
         try:
@@ -85,7 +86,7 @@ async def move_many(
         result.refused.update({getattr(problem, "key", "?"): str(problem) for problem in page.corrupt})
         if page.next is None or result.left:
             return result
-        after = Cursor(page.next.after, page.next.snapshot)
+        after = page.next
 
 
 async def _move_page(

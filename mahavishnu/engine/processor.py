@@ -55,6 +55,11 @@ class Limits:
     polls: bool = True
     wakes: bool = True
 
+    def guard(self, letter: DeadLetter, now: datetime) -> bool:
+        """Whether somebody's lease on the letter may not be over by their clock."""
+        grace = timedelta(seconds=self.skew_seconds)
+        return letter.status is DeadLetterStatus.RETRYING and letter.due_at is not None and letter.due_at + grace > now
+
 
 @dataclass(slots=True)
 class _Held:
@@ -240,7 +245,7 @@ class Processor:
             letter = self._found.popleft()
             if letter.key in self._held or letter.key in chosen or letter.key in started:
                 continue
-            if not self._too_soon(letter, now):
+            if not self.limits.guard(letter, now):
                 token = new_token()
                 until = self._clock.now() + timedelta(seconds=self.limits.lease_seconds)
                 with contextlib.suppress(IllegalMove):
@@ -292,11 +297,6 @@ class Processor:
         if claim.recoveries >= MAX_RECOVERIES - 1 and any(each.recoveries >= MAX_RECOVERIES - 1 for each in held):
             return False
         return len(held) < self.limits.concurrency
-
-    def _too_soon(self, letter: DeadLetter, now: datetime) -> bool:
-        """Whether somebody's lease on it may not be over by their clock."""
-        grace = timedelta(seconds=self.limits.skew_seconds)
-        return letter.status is DeadLetterStatus.RETRYING and letter.due_at is not None and letter.due_at + grace > now
 
     async def _due(self, now: datetime) -> Sequence[DeadLetter]:
         self._lookups += 1
@@ -378,7 +378,6 @@ class Processor:
         return True
 
     async def _run(self, held: _Held) -> tuple[DeadLetter | None, Outcome]:
-        adapter = adapter_of(held.letter)
         self._tell(EventName.RETRY_STARTED, held.letter)
         attempt = Attempt(held.letter, held.token)
         held.running = asyncio.ensure_future(
@@ -390,7 +389,7 @@ class Processor:
             if held.running.done() and not held.running.cancelled() and held.running.exception() is None:
                 await self._surely(self._settle(held, self._noted(held, held.running.result())))  # it was quicker
                 raise
-            self.breakers.abandoned(adapter)
+            self.breakers.abandoned(adapter_of(held.letter))
             if held.lost:
                 self._refused(held)
                 return None, Outcome()
@@ -416,6 +415,10 @@ class Processor:
         writing.add_done_callback(self._writes.discard)
         return await asyncio.shield(writing)
 
+    async def _pause(self, tries: int) -> None:
+        """Between two tries to write while the store is away."""
+        await self._clock.sleep(min(0.1 * 2**tries, 5.0))
+
     async def _settle(self, held: _Held, outcome: Outcome) -> DeadLetter | None:
         """Write the outcome."""
         try:
@@ -423,7 +426,7 @@ class Processor:
                 self._letters,
                 held.letter,
                 lambda current: steps.settled(current, held.token, outcome, self._clock.now(), self._backoffs()),
-                lambda tries: self._clock.sleep(min(0.1 * 2**tries, 5.0)),
+                self._pause,
                 _PATIENCE,
             )
         except StoreError as problem:
@@ -451,7 +454,7 @@ class Processor:
                 self._letters,
                 held.letter,
                 lambda current: lifecycle.release(current, token=held.token, now=self._clock.now(), due_at=due),
-                lambda tries: self._clock.sleep(min(0.1 * 2**tries, 5.0)),
+                self._pause,
                 _PATIENCE,
             )
         except StoreError as problem:
