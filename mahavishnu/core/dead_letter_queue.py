@@ -56,12 +56,13 @@ from mahavishnu.model.record import FailedTask
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.ledger import LEDGER
+from mahavishnu.stores.kinds import KINDS as STORED
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.workers import WORKERS
 
 __all__ = ["KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "RetryPolicy"]
 log = logging.getLogger(__name__)
-KINDS = (LETTERS, HISTORY, WAITING, LEDGER, WORKERS)
+KINDS = (*STORED, WAITING)
 DLQFullError = QueueFull
 _CAPTURED = {How.CREATED: EventName.CAPTURED, How.MERGED: EventName.MERGED, How.REOPENED: EventName.REOPENED}
 

@@ -37,6 +37,15 @@ class ResolutionStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+class RequeueOutcome(StrEnum):
+    """What came of a requeue."""
+
+    IN_FLIGHT = "in_flight"  #: no run has ended since
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    ABANDONED = "abandoned"  #: somebody closed the case before a run had ended
+
+
 class RetryPolicy(StrEnum):
     """How long to wait before the next retry; `custom:<name>` texts name a registered function."""
 
@@ -120,6 +129,21 @@ class Resolution:
 
 
 @dataclass(frozen=True, slots=True)
+class Requeue:
+    """The last time somebody, or a rule, sent the work back with a higher priority, and what came of it.
+
+    `automatic` counts how often a rule did it.
+    """
+
+    at: datetime
+    by: str
+    boost: int = 0
+    notes: str | None = None
+    outcome: RequeueOutcome = RequeueOutcome.IN_FLIGHT
+    automatic: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """Where the work came from."""
 
@@ -195,7 +219,8 @@ class DeadLetter(_Remembering):
 
     `due_at` always says when anyone may next pick it up: the next retry while pending, the lease's end while retrying.
     `generation` counts the letters that this task has had, this one included; `absorbed` are the entry ids of letters
-    that this one succeeded, or that were written elsewhere at the same time and became part of it.
+    that this one succeeded, or that were written elsewhere at the same time and became part of it. `runs` are the bulk
+    runs that have moved it, the last ones; `revision` counts the edits, and what it was before each is kept.
     """
 
     task_id: str
@@ -233,6 +258,9 @@ class DeadLetter(_Remembering):
     absorbed: tuple[str, ...] = ()
     dlq_retry_count: int = 0
     occurrences: int = 1
+    requeue: Requeue | None = None
+    runs: tuple[str, ...] = ()
+    revision: int = 0
     tallies: Tallies = _NONE_YET
     exhausted_at: datetime | None = None
     completed_at: datetime | None = None
@@ -306,6 +334,8 @@ PASSING = frozenset(
         "recoveries",
         "last_retry_at",
         "updated_at",
+        "requeue",
+        "runs",
         "tallies",
         "exhausted_at",
         "completed_at",

@@ -27,6 +27,8 @@ from mahavishnu.model.letter import (
     Failure,
     FormerLetter,
     Lease,
+    Requeue,
+    RequeueOutcome,
     Resolution,
     ResolutionStatus,
     RetryPolicy,
@@ -38,6 +40,9 @@ from mahavishnu.model.payload import Json
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
 REMEMBERED = 50  # letters that became part of another one, or were succeeded by it
+MAX_PRIORITY = 100  # that requeues may lift a letter to
+BY_LIMIT = "system_max_retries"  # who gives up a letter that was requeued too often
+KEPT_RUNS = 10  # bulk runs that a letter remembers
 MAX_RECOVERIES = 3  # leases in a row that may run out before it counts as a failed attempt
 
 
@@ -67,7 +72,7 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.REDRIVE: (PENDING,),
         Move.EDIT: (PENDING,),
         Move.MERGE: (PENDING,),
-        Move.REQUEUE: (COMPLETED,),
+        Move.REQUEUE: (PENDING, EXHAUSTED),  # exhausted: beyond the limit, it is given up
         Move.RESOLVE: (COMPLETED,),
         Move.CANCEL: (ARCHIVED,),
         Move.GIVE_UP: (EXHAUSTED,),
@@ -87,7 +92,7 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.REDRIVE: (PENDING,),
         Move.EDIT: (EXHAUSTED,),
         Move.MERGE: (EXHAUSTED,),
-        Move.REQUEUE: (COMPLETED,),
+        Move.REQUEUE: (PENDING, EXHAUSTED),  # exhausted: beyond the limit, it is given up
         Move.RESOLVE: (COMPLETED,),
         Move.CANCEL: (ARCHIVED,),
         Move.GIVE_UP: (EXHAUSTED,),
@@ -168,6 +173,7 @@ def next_generation(former: DeadLetter, fresh: DeadLetter) -> tuple[FormerLetter
         previous_entry_id=former.entry_id,
         absorbed=(*former.absorbed, former.entry_id, *fresh.absorbed)[-REMEMBERED:],
         dlq_retry_count=former.dlq_retry_count + fresh.dlq_retry_count,
+        requeue=fresh.requeue or former.requeue,
         version=former.version,
     )
     return FormerLetter.of(former), successor
@@ -234,6 +240,7 @@ def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime |
 def succeed(letter: DeadLetter, *, token: str, now: datetime) -> DeadLetter:
     """The run succeeded: the letter is kept as completed until retention takes it."""
     lease = _owned(letter, Move.SUCCEED, token)
+    letter = _answered(letter, RequeueOutcome.SUCCEEDED)
     return _closed(letter, COMPLETED, ResolutionStatus.REQUEUED, "retry_success", now, by=lease.owner)
 
 
@@ -297,7 +304,7 @@ def edit(
             raise InvalidInput(f"{value!r:.80} cannot be the {name} of letter {letter.key!r}")
     if changes.get("due_at"):
         changes["due_at"] = instant(changes["due_at"])
-    edited = _changed(letter, now, **changes)
+    edited = _changed(letter, now, **changes, revision=letter.revision + 1)
     if "retry_policy" in changes and "due_at" not in changes and letter.status is PENDING:
         never = edited.retry_policy == RetryPolicy.NEVER
         edited = evolve(edited, due_at=None if never else letter.due_at or _due(edited, instant(now), None, backoffs))
@@ -321,15 +328,47 @@ def reclassify(
     if max_retries is not None:
         advice["max_retries"] = max(max_retries, letter.retry_count)
     _guard(letter, Move.EDIT)
-    letter = evolve(letter, error_category=category, verdict=verdict)
-    return edit(letter, now=now, backoffs=backoffs, **advice)
+    edited = edit(letter, now=now, backoffs=backoffs, **advice)
+    return evolve(edited, error_category=category, verdict=verdict, revision=letter.revision)
 
 
-def requeue(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
-    """The work was handed back to where it came from: this case is closed."""
+def requeue(
+    letter: DeadLetter,
+    *,
+    now: datetime,
+    by: str,
+    boost: int = 0,
+    limit: int = 3,
+    notes: str | None = None,
+    automatic: bool = False,
+) -> DeadLetter:
+    """Send the work back with a higher priority and fresh attempts, the first one due now.
+
+    Once, until a run has ended; beyond the `limit` of requeues of this task, in all its generations, it is given up.
+    """
     _guard(letter, Move.REQUEUE)
-    letter = evolve(letter, dlq_retry_count=letter.dlq_retry_count + 1)
-    return _closed(letter, COMPLETED, ResolutionStatus.REQUEUED, "requeued", now, by, notes)
+    former = letter.requeue
+    if former is not None and former.outcome is RequeueOutcome.IN_FLIGHT:
+        raise AlreadyResolved(letter.key, Move.REQUEUE, "requeued", f"by {former.by}, and no run has ended since")
+    if letter.dlq_retry_count >= limit:
+        why = f"Max DLQ retries ({limit}) exceeded"
+        return give_up(letter, now=now, by=BY_LIMIT, notes=why)
+    priority = max(letter.priority, min(letter.priority + boost, MAX_PRIORITY))
+    automatic_ones = (former.automatic if former else 0) + automatic
+    sent_back = Requeue(instant(now), by, priority - letter.priority, notes, automatic=automatic_ones)
+    letter = evolve(letter, dlq_retry_count=letter.dlq_retry_count + 1, priority=priority, last_retry_at=instant(now))
+    tallies = letter.tallies.plus("requeued", "reopened")  # closed and opened again in one move
+    return evolve(_reopened(letter, now), requeue=sent_back, tallies=tallies)
+
+
+def in_run(letter: DeadLetter, moved: DeadLetter, run_id: str) -> DeadLetter:
+    """`moved` with a note that a bulk run moved `letter`: a run moves a letter once, whoever carries it on.
+
+    Raises IllegalMove if it has done so before.
+    """
+    if run_id in letter.runs:
+        raise IllegalMove(letter.key, "move", str(letter.status), f"bulk run {run_id} has moved it before")
+    return evolve(moved, runs=(*letter.runs, run_id)[-KEPT_RUNS:])
 
 
 def resolve(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
@@ -421,7 +460,15 @@ def _with(failures: tuple[Failure, ...], failure: Failure) -> tuple[Failure, ...
     return (*failures[:1], *failures[max(1, len(failures) - KEPT_FAILURES + 2) :], failure)
 
 
+def _answered(letter: DeadLetter, outcome: RequeueOutcome) -> DeadLetter:
+    """What came of the last requeue is known now."""
+    if letter.requeue is None or letter.requeue.outcome is not RequeueOutcome.IN_FLIGHT:
+        return letter
+    return evolve(letter, requeue=replace(letter.requeue, outcome=outcome))
+
+
 def _with_failure(letter: DeadLetter, failure: Failure, left: tuple[str, ...] | None = None) -> DeadLetter:
+    letter = _answered(letter, RequeueOutcome.FAILED)
     return evolve(
         letter,
         repos=letter.repos if left is None else left,
@@ -482,6 +529,7 @@ def _closed(
     notes: str | None = None,
 ) -> DeadLetter:
     now = instant(now)
+    letter = _answered(letter, RequeueOutcome.ABANDONED)
     moment = {COMPLETED: "completed_at", ARCHIVED: "archived_at", EXHAUSTED: "exhausted_at"}[status]
     resolution = Resolution(how, now, by, notes)
     changes: dict[str, Any] = {

@@ -15,6 +15,7 @@ from mahavishnu.model.payload import Json
 _PLAIN = (
     "task_id", "entry_id", "namespace", "queue", "error", "last_error", "error_category", "retry_count", "max_retries",
     "total_attempts", "fingerprint", "reason", "priority", "generation", "occurrences", "previous_entry_id",
+    "dlq_retry_count", "revision",
 )  # fmt: skip
 _MOMENTS = (
     "failed_at", "created_at", "updated_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at",

@@ -16,6 +16,8 @@ from mahavishnu.model.letter import (
     Failure,
     FormerLetter,
     Lease,
+    Requeue,
+    RequeueOutcome,
     Resolution,
     ResolutionStatus,
     RetryPolicy,
@@ -82,6 +84,9 @@ def decoder(letter: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
             made.absorbed = _texts(read("absorbed"))
             made.dlq_retry_count = _int(read("dlq_retry_count", 0))
             made.occurrences = _int(read("occurrences", 1))
+            made.requeue = _requeue(read("requeue"))
+            made.runs = _texts(read("runs"))
+            made.revision = _int(read("revision", 0))
             made.tallies = _tallies(document)
             made.exhausted_at = _maybe_instant(read("exhausted_at"))
             made.completed_at = _maybe_instant(read("completed_at"))
@@ -176,6 +181,20 @@ def _resolution(read: Callable[[str], Any]) -> Resolution:
     return Resolution(status, at, _maybe_text(read("resolved_by")), _maybe_text(read("resolution_notes")))
 
 
+def _requeue(document: Any) -> Requeue | None:
+    if document is None:
+        return None
+    read = document.get
+    return Requeue(
+        at=_instant(document["at"]),
+        by=_text(document["by"]),
+        boost=_int(read("boost", 0)),
+        notes=_maybe_text(read("notes")),
+        outcome=RequeueOutcome(document["outcome"]),
+        automatic=_int(read("automatic", 0)),
+    )
+
+
 def _verdict(read: Callable[[str], Any]) -> Verdict:
     reason, author = _maybe_text(read("verdict_reason")), _maybe_text(read("verdict_author"))
     return _NO_VERDICT if reason is author is None else Verdict(reason, author)
@@ -224,6 +243,8 @@ FIELDS: tuple[Field[Any], ...] = (
     Field("claim_owner", _KEYWORD, lambda letter: letter.lease and letter.lease.owner),
     _field("repos", _KEYWORDS),
     _field("depends_on", _KEYWORDS),
+    _field("runs", _KEYWORDS),
+    Field("requeue_outcome", _KEYWORD, lambda letter: letter.requeue and str(letter.requeue.outcome)),
     Field("words", _KEYWORDS, words_of, derived=True),
     _field("failed_at", _DATE),
     _field("created_at", _DATE),
@@ -243,6 +264,7 @@ FIELDS: tuple[Field[Any], ...] = (
     _field("generation", _INTEGER),
     _field("dlq_retry_count", _INTEGER),
     _field("occurrences", _INTEGER),
+    _field("revision", _INTEGER),
     _field("recoveries", _INTEGER),
     *(_field(name, _INTEGER) for _, name in TALLIES),
     _field("metadata", FieldType.FLAT),
@@ -254,6 +276,7 @@ FIELDS: tuple[Field[Any], ...] = (
     _field("failures", FieldType.BLOB),
     _field("absorbed", FieldType.BLOB),
     _field("lease", FieldType.BLOB),
+    _field("requeue", FieldType.BLOB),
     Field("schema", _INTEGER, lambda letter: SCHEMA),
 )
 

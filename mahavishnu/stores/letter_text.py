@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from mahavishnu.model.clock import instant_text
-from mahavishnu.model.letter import DeadLetter, Failure, Lease, Tallies, remember, remembered
+from mahavishnu.model.letter import DeadLetter, Failure, Lease, Requeue, Tallies, remember, remembered
 from mahavishnu.model.query import words
 
 SCHEMA = 1  # written into each document; raised when older code could misread a newer one
@@ -58,7 +58,8 @@ def encode(letter: DeadLetter) -> str:
         if letter.version is not None:  # somebody works on it and will write it again, unlike a new one
             remember(letter, known)
     lease = f',"lease":{_lease(letter.lease)},"claim_owner":{quoted(letter.lease.owner)}' if letter.lease else ""
-    return f"{known.text},{_passing(letter)}{lease}}}"
+    requeue = f',"requeue":{_requeue(letter.requeue)}' if letter.requeue else ""
+    return f"{known.text},{_passing(letter)}{lease}{requeue}}}"
 
 
 def words_of(letter: DeadLetter) -> tuple[str, ...]:
@@ -129,6 +130,16 @@ def _lease(lease: Lease) -> str:
     )
 
 
+@lru_cache(1024)
+def _requeue(requeue: Requeue) -> str:
+    notes = "" if requeue.notes is None else f',"notes":{quoted(requeue.notes)}'
+    outcome = quoted(requeue.outcome)
+    return (
+        f'{{"at":{_instant(requeue.at)},"by":{quoted(requeue.by)},"boost":{requeue.boost:d}{notes},'
+        f'"outcome":{outcome},"automatic":{requeue.automatic:d}}},"requeue_outcome":{outcome}'
+    )
+
+
 def _failures(failures: Iterable[Failure]) -> str:
     texts = [
         f'{{"at":{_instant(each.at)},"message":{quoted(each.message)}{_maybe_failure(each)}}}' for each in failures
@@ -148,7 +159,7 @@ _maybe_failure = _Optional(
 _maybe_lasting = _Optional(
     *_each(quoted, "error_category", "fingerprint", "verdict_reason", "verdict_author", "previous_entry_id"),
     *_each(quoted, "source_queue", "source_id", "original_state"),
-    *_each(int.__repr__, "dlq_retry_count", empty=0),
+    *_each(int.__repr__, "dlq_retry_count", "revision", empty=0),
     *_each(_list, "depends_on", "absorbed", empty=()),
     *_each(_failures, "failures", empty=()),
 )
@@ -157,4 +168,5 @@ _maybe_passing = _Optional(
     *_each(_instant, "resolution_timestamp"),
     *_each(quoted, "resolved_by", "resolution_notes"),
     *_each(int.__repr__, "recoveries", empty=0),
+    *_each(_list, "runs", empty=()),
 )

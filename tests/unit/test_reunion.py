@@ -55,7 +55,7 @@ STEPS: list[Callable[[DeadLetter], DeadLetter]] = [
     lambda start: merge(start, failure("again", noon(53)), noon(53)),
     lambda start: retried_by_hand(start, 4),
     lambda start: lifecycle.give_up(start, now=noon(54), by="ada"),
-    lambda start: lifecycle.requeue(start, now=noon(55), by="ada"),
+    lambda start: lifecycle.resolve(start, now=noon(55), by="ada"),
     lambda start: lifecycle.archive(start, now=noon(56), by="ada"),
     lambda start: lifecycle.redrive(start, now=noon(57)),
 ]
@@ -66,7 +66,7 @@ def histories(draw: st.DrawFn, entry_id: str) -> DeadLetter:
     """A letter after some moves, perhaps with a past."""
     now = letter(entry_id, draw(st.integers(0, 3)), max_retries=draw(st.integers(0, 2)))
     if draw(st.booleans()):
-        before = lifecycle.requeue(letter(f"before {entry_id}"), now=noon(1), by="ada")
+        before = lifecycle.resolve(letter(f"before {entry_id}"), now=noon(1), by="ada")
         now = lifecycle.next_generation(before, now)[1]
     for step in draw(st.lists(st.sampled_from(STEPS), max_size=6)):
         try:
@@ -115,7 +115,7 @@ def test_what_is_being_run_waits() -> None:
 
 def test_a_closed_one_of_theirs_is_succeeded_by_ours() -> None:
     """As if ours had been captured there: the lineage goes on, theirs is in the history, its sums are on ours."""
-    theirs = replace(lifecycle.requeue(letter("theirs"), now=noon(1), by="ada"), version=(9,))
+    theirs = replace(lifecycle.resolve(letter("theirs"), now=noon(1), by="ada"), version=(9,))
     ours = letter("ours", 5)
 
     reunion = reunite(theirs, ours)
@@ -130,7 +130,7 @@ def test_a_closed_one_of_theirs_is_succeeded_by_ours() -> None:
 def test_a_closed_one_of_ours_goes_to_the_history() -> None:
     """Theirs is open, and stays as it is, but for what ours adds to the sums: history counts for nothing."""
     theirs = replace(claimed(failed(letter("theirs"))), absorbed=("once",), version=(9,))
-    before = lifecycle.requeue(letter("before"), now=noon(1), by="ada")
+    before = lifecycle.resolve(letter("before"), now=noon(1), by="ada")
     ours = lifecycle.archive(lifecycle.next_generation(before, letter("ours", 2))[1], now=noon(3), by="ada")
 
     reunion = reunite(theirs, ours)
@@ -194,8 +194,8 @@ def test_the_first_error_is_that_of_the_first_failure() -> None:
 
 def test_the_lineage_of_both_is_counted() -> None:
     """C09: the limit on requeues binds over all of them, whether theirs is closed or open."""
-    theirs = lifecycle.requeue(letter("theirs"), now=noon(1), by="ada")
-    ours_before = lifecycle.requeue(letter("before", 2), now=noon(3), by="ada")
+    theirs = lifecycle.resolve(letter("theirs"), now=noon(1), by="ada")
+    ours_before = lifecycle.resolve(letter("before", 2), now=noon(3), by="ada")
     ours = lifecycle.next_generation(ours_before, letter("ours", 5))[1]
 
     succeeded = reunite(theirs, ours).live
