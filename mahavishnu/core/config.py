@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, PrivateAttr, SecretStr, ValidationError, 
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from mahavishnu.core import config_problems, config_sources, config_urls
-from mahavishnu.core.config_sections import CircuitSettings, Section
+from mahavishnu.core.config_sections import CircuitSettings, Section, ServerSettings
 from mahavishnu.core.config_shape import NESTED, PREFIX, allowed, fields, type_at, variable
 from mahavishnu.core.config_sources import SettingsFile, Sources
 from mahavishnu.model.errors import InvalidInput
@@ -159,6 +159,9 @@ class MahavishnuSettings(Section, BaseSettings):
         default="hybrid", description="Whether due letters are noticed by events, by polling, or by both"
     )
     circuit: CircuitSettings = Field(default=CircuitSettings(), description="The circuit breaker of each adapter")
+
+    # --- the server ---
+    server: ServerSettings = Field(default=ServerSettings(), description="The HTTP API")
 
     # --- classification ---
     classifier_plugins: tuple[Name, ...] = Field(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
 
@@ -30,4 +31,23 @@ class CircuitSettings(Section):
     )
     cooloff_seconds: int = Field(
         default=60, ge=1, le=86400, description="How long an open breaker waits before it lets one probe through"
+    )
+
+
+class ServerSettings(Section):
+    """The HTTP API: where it listens, and who may do what there."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address that the server listens on")
+    port: int = Field(default=8080, ge=0, le=65535, description="Port that the server listens on; 0: any free one")
+    max_body_bytes: int = Field(
+        default=4 * 1024 * 1024, ge=1024, le=1024 * 1024 * 1024, description="Largest request that is read"
+    )
+    viewers: Mapping[str, SecretStr] = Field(
+        default={}, description="Names and tokens of those who may look; without any token only this machine may"
+    )
+    operators: Mapping[str, SecretStr] = Field(
+        default={}, description="Names and tokens of those who may also act on letters, groups and runs"
+    )
+    admins: Mapping[str, SecretStr] = Field(
+        default={}, description="Names and tokens of those who may also delete letters"
     )

@@ -26,6 +26,7 @@ from mahavishnu.core.intake import Intake, Wanted, texts
 from mahavishnu.core.judging import context_for, judge
 from mahavishnu.core.letterbox import LetterList
 from mahavishnu.core.observing import Announcer, reporting_to
+from mahavishnu.core.replies import REPLIES, Replies
 from mahavishnu.core.running import Running
 from mahavishnu.core.waiting import WAITING, WaitingRoom
 from mahavishnu.engine.breaker import Breakers
@@ -53,10 +54,10 @@ from mahavishnu.model.letter import (
 )
 from mahavishnu.model.query import Query
 from mahavishnu.model.record import FailedTask
-from mahavishnu.stores.base import Health, Store, get_one
+from mahavishnu.stores.base import Cursor, Health, Page, Store, get_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
-from mahavishnu.stores.ledger import LEDGER
 from mahavishnu.stores.kinds import KINDS as STORED
+from mahavishnu.stores.ledger import LEDGER
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.workers import WORKERS
 
@@ -119,6 +120,7 @@ class DeadLetterQueue(ByHand, Running):
         self._ledger = self.store.collection(LEDGER)
         self._office = Office(self.letters, self.store.collection(HISTORY), self.room, self.clock)
         self.waiting = WaitingRoom(self.store.collection(WAITING), self._office)
+        self.replies = Replies(self.store.collection(REPLIES), self.clock)
         self._announcer = Announcer()
         if observability_manager is not None:
             self._announcer.add(reporting_to(observability_manager))
@@ -313,6 +315,14 @@ class DeadLetterQueue(ByHand, Running):
         """
         await self.open()
         return await letterbox.listed(self.letters, letterbox.listing(status, query, filters), limit)
+
+    async def find(self, query: Query, after: Cursor | None = None, *, offset: int = 0) -> Page[DeadLetter]:
+        """One page of letters, and where the next one begins; an `offset` steps over the first ones.
+
+        Raises InvalidInput for an offset below 0, InvalidQuery for what letters cannot be searched by.
+        """
+        await self.open()
+        return await letterbox.page(self.letters, letterbox.checked(query), after, offset)
 
     async def blocked_by(
         self, task_id: str, *, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE

@@ -15,7 +15,7 @@ from mahavishnu.core.waiting import WaitingRoom
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import Query, letters
-from mahavishnu.stores.base import Collection, Cursor, Store, scan
+from mahavishnu.stores.base import Collection, Cursor, Page, Store, scan
 from mahavishnu.stores.ledger import Entry
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.schema import Kind
@@ -23,6 +23,7 @@ from mahavishnu.stores.schema import Kind
 log = logging.getLogger(__name__)
 OPEN_ONES = letters(resolution=ResolutionStatus.PENDING)
 _PAGE = 500
+_STEP = 5000  # letters that an offset steps over at once
 DEFAULT_SECONDS = 2.0  # that a call to OpenSearch may take
 
 
@@ -112,6 +113,18 @@ async def listed(collection: Collection[DeadLetter], query: Query, limit: int | 
             break
         after = page.next
     return found
+
+
+async def page(collection: Collection[DeadLetter], query: Query, after: Cursor | None, offset: int) -> Page[DeadLetter]:
+    """A page that begins `offset` letters after the cursor, or after the start."""
+    if type(offset) is not int or offset < 0:
+        raise InvalidInput(f"offset must be a whole number from 0, not {offset!r:.80}")
+    while offset:
+        step = await collection.find(replace(query, limit=min(offset, _STEP)), after)
+        if step.next is None:
+            return Page((), None, (), step.corrupt, step.degraded)
+        offset, after = offset - min(offset, _STEP), step.next
+    return await collection.find(query, after)
 
 
 async def cleared(

@@ -132,6 +132,7 @@ def letters(
     fingerprint: Many | None = None,
     task_id: Many | None = None,
     repo: Many | None = None,
+    run: Many | None = None,
     text: str | None = None,
     metadata: Mapping[str, str | int | float | bool] | None = None,
     failed: tuple[datetime | None, datetime | None] = (None, None),
@@ -162,6 +163,7 @@ def letters(
         "fingerprint": fingerprint,
         "task_id": task_id,
         "repos": repo,
+        "runs": run,
     }
     for field, wanted in named.items():
         if wanted is not None:

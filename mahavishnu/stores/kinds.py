@@ -6,8 +6,9 @@ from typing import Any
 
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.ledger import LEDGER
+from mahavishnu.stores.replies import REPLIES
 from mahavishnu.stores.schema import Kind
 from mahavishnu.stores.workers import WORKERS
 
 # A kind that is missing here goes home from a local store only once somebody has asked for its collection.
-KINDS: tuple[Kind[Any], ...] = (LETTERS, HISTORY, LEDGER, WORKERS)
+KINDS: tuple[Kind[Any], ...] = (LETTERS, HISTORY, LEDGER, REPLIES, WORKERS)

@@ -1,0 +1,51 @@
+"""Requests with an idempotency key: done once, answered as often as they are asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.query import Between, Query
+from mahavishnu.stores.base import Collection, get_one, write_one
+from mahavishnu.stores.replies import REPLIES, Reply
+
+__all__ = ["REPLIES", "Replies", "Reply"]
+KEPT = timedelta(days=1)
+
+
+class Replies:
+    """The answers of the last day, in the store: also another process gives them again."""
+
+    def __init__(self, replies: Collection[Reply], clock: Clock) -> None:
+        self._replies, self._clock = replies, clock
+
+    async def begin(self, key: str, asked: str) -> Reply | None:
+        """None: nobody has asked this yet, go on. Else what is known of the first time."""
+        fresh = Reply(key, asked, self._clock.now())
+        while await write_one(self._replies, fresh) is None:
+            former = await get_one(self._replies, key)
+            if former is not None and former.at + KEPT > self._clock.now():
+                return former
+            if former is not None:
+                fresh = replace(fresh, version=former.version)  # too old to count: its place is taken
+        return None
+
+    async def finish(self, key: str, status: int, headers: str, body: str) -> None:
+        """This was answered."""
+        begun = await get_one(self._replies, key)
+        if begun is not None and begun.status is None:
+            await write_one(self._replies, replace(begun, status=status, headers=headers, body=body))
+
+    async def forget(self, key: str) -> None:
+        """It had no effect: it may be tried again."""
+        begun = await get_one(self._replies, key)
+        if begun is not None and begun.status is None:
+            await self._replies.remove([begun])
+
+    async def clean(self) -> None:
+        """Drop what is older than a day."""
+        while True:
+            page = await self._replies.find(Query((Between("at", below=self._clock.now() - KEPT),)))
+            if not page.items or not any(await self._replies.remove(page.items)):
+                return
