@@ -9,6 +9,7 @@ from typing import Any
 
 from mahavishnu.classify.verdict import policy
 from mahavishnu.core import letterbox
+from mahavishnu.core.auditing import Auditing
 from mahavishnu.core.desk import Desk
 from mahavishnu.core.intake import texts
 from mahavishnu.engine.dependencies import refuse_circle
@@ -36,7 +37,7 @@ _INSIDE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-class ByHand(Desk):
+class ByHand(Auditing):
     """The part of `DeadLetterQueue` that moves letters on somebody's behalf.
 
     Every method raises NoSuchLetter for a task without a letter, IllegalMove for what its state does not allow (naming

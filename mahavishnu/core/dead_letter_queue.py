@@ -22,6 +22,7 @@ from mahavishnu.classify.reclassify import reconsider
 from mahavishnu.core import clearing, letterbox
 from mahavishnu.core import statistics as numbers
 from mahavishnu.core.by_hand import BY, ByHand
+from mahavishnu.core.grouping import Grouping
 from mahavishnu.core.intake import Intake, Wanted, texts
 from mahavishnu.core.judging import context_for, judge
 from mahavishnu.core.letterbox import LetterList
@@ -54,6 +55,7 @@ from mahavishnu.model.letter import (
 )
 from mahavishnu.model.query import Query
 from mahavishnu.model.record import FailedTask
+from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import Cursor, Health, Page, Store, get_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kinds import KINDS as STORED
@@ -68,7 +70,7 @@ DLQFullError = QueueFull
 _CAPTURED = {How.CREATED: EventName.CAPTURED, How.MERGED: EventName.MERGED, How.REOPENED: EventName.REOPENED}
 
 
-class DeadLetterQueue(ByHand, Running):
+class DeadLetterQueue(ByHand, Grouping, Running):
     """Letters in a store, and everything that can be done with them.
 
     Without a `store` and without an `opensearch_client` letters live in this process's memory. The store is opened at
@@ -118,6 +120,7 @@ class DeadLetterQueue(ByHand, Running):
         self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0)
         self.roster = Roster(self.store.collection(WORKERS), self.owner, self.clock)
         self._ledger = self.store.collection(LEDGER)
+        self._audit = self.store.collection(AUDIT)
         self._office = Office(self.letters, self.store.collection(HISTORY), self.room, self.clock)
         self.waiting = WaitingRoom(self.store.collection(WAITING), self._office)
         self.replies = Replies(self.store.collection(REPLIES), self.clock)
@@ -369,7 +372,7 @@ class DeadLetterQueue(ByHand, Running):
 
     async def health_warnings(self) -> list[str]:
         """What a person should look at now; empty if all is well."""
-        return numbers.warnings(await self.get_statistics())
+        return numbers.warnings(await self.get_statistics()) + await self._group_warnings()
 
     # --- all of them
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from mahavishnu.adapters.base import Workflow
-from mahavishnu.core.desk import Desk
+from mahavishnu.core.auditing import Auditing
 from mahavishnu.core.judging import judge_with
 from mahavishnu.engine.attempt import adapter_of
 from mahavishnu.engine.breaker import Breakers
@@ -31,7 +31,7 @@ _BRINGS_WORK = frozenset({EventName.CAPTURED, EventName.REOPENED, EventName.REDR
 _MAKES_ROOM = frozenset({EventName.RESOLVED, EventName.ARCHIVED, EventName.REDRIVEN, EventName.CLEARED})
 
 
-class Running(Desk):
+class Running(Auditing):
     """The part of `DeadLetterQueue` that runs letters."""
 
     owner: str
@@ -78,6 +78,7 @@ class Running(Desk):
             self._admitting,
             Chore("the list of workers", self.roster.beat, lambda: BEAT_SECONDS),
             Chore("a look at the queue's health", self._warn, lambda: HEALTH_SECONDS),
+            Chore("a look at the groups", self.look_at_groups, lambda: LOOK_SECONDS),
         )
         self._housekeeping.start()
 

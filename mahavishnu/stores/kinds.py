@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.groups import GROUPS
 from mahavishnu.stores.ledger import LEDGER
 from mahavishnu.stores.replies import REPLIES
 from mahavishnu.stores.schema import Kind
 from mahavishnu.stores.workers import WORKERS
 
 # A kind that is missing here goes home from a local store only once somebody has asked for its collection.
-KINDS: tuple[Kind[Any], ...] = (LETTERS, HISTORY, LEDGER, REPLIES, WORKERS)
+KINDS: tuple[Kind[Any], ...] = (LETTERS, HISTORY, LEDGER, GROUPS, REPLIES, WORKERS, AUDIT)

@@ -15,6 +15,7 @@ import pytest
 
 from mahavishnu import stores
 from mahavishnu.model import lifecycle
+from mahavishnu.model.audit import AuditEntry
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, letters
@@ -483,6 +484,7 @@ async def test_what_an_earlier_run_left_goes_home_though_nobody_asks_for_its_kin
         "history": FormerLetter.of(letter),
         "ledger": entry_for(letter, letter.created_at, "ann"),
         "workers": Worker("w", letter.created_at, letter.created_at),
+        "audit": AuditEntry("e", letter.created_at, "ann", "resolve", "letter:a"),
     }
     primary, local = MemoryStore(), MemoryStore()
     record = records[kind.name]
