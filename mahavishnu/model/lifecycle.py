@@ -143,9 +143,12 @@ def capture(
 def merge(letter: DeadLetter, failure: Failure, now: datetime, repos: tuple[str, ...] = ()) -> DeadLetter:
     """The same open task failed again: one letter, one more occurrence; its schedule and budget stay.
 
-    `repos` that it failed for now are to be done as well, unless the letter is for all of them, or is being run.
+    `repos` that it failed for now are to be done as well, unless the letter is for all of them, or is being run. Work
+    that was requeued, and taken up elsewhere, has thereby failed.
     """
     _guard(letter, Move.MERGE)
+    if letter.requeue is not None and letter.status is not RETRYING and instant(failure.at) >= letter.requeue.at:
+        letter = _answered(letter, RequeueOutcome.FAILED)
     if letter.repos and letter.status is not RETRYING:
         letter = evolve(letter, repos=tuple(dict.fromkeys((*letter.repos, *repos))))
     failures = _with(letter.failures, failure)

@@ -49,7 +49,7 @@ WEATHER = st.sampled_from(
         "item_request_lost",
     ]
 )
-ENDINGS = st.sampled_from([Move.RESOLVE, Move.CANCEL, Move.GIVE_UP, Move.REQUEUE, Move.ARCHIVE])
+BY_PEOPLE = st.sampled_from([Move.RESOLVE, Move.CANCEL, Move.GIVE_UP, Move.REQUEUE, Move.ARCHIVE])
 
 
 class Office:
@@ -120,8 +120,8 @@ class Outages(RuleBasedStateMachine):
         if self.run(self.move(self.offices[who], seen.task_id, move, seen.lease.token)) is not None:
             self.settled[seen.lease.token] += 1
 
-    @rule(who=OFFICES, task=TASKS, move=ENDINGS)
-    def end(self, who: int, task: str, move: Move) -> None:
+    @rule(who=OFFICES, task=TASKS, move=BY_PEOPLE)
+    def a_person_acts(self, who: int, task: str, move: Move) -> None:
         self.run(self.move(self.offices[who], task, move, ""))
 
     @rule(who=OFFICES, fault=WEATHER, times=st.sampled_from([1, 2, None]))

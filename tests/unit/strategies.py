@@ -18,6 +18,8 @@ from mahavishnu.model.letter import (
     ErrorCategory,
     Failure,
     Lease,
+    Requeue,
+    RequeueOutcome,
     Resolution,
     ResolutionStatus,
     RetryPolicy,
@@ -74,6 +76,7 @@ leases = st.builds(
     prior_due=maybe(instants),
     manual=st.booleans(),
 )
+requeues = st.builds(Requeue, instants, texts, counts, maybe(texts), st.sampled_from(RequeueOutcome), automatic=counts)
 resolutions = st.just(Resolution()) | st.builds(
     Resolution,
     status=st.sampled_from([how for how in ResolutionStatus if how is not ResolutionStatus.PENDING]),
@@ -121,8 +124,12 @@ letters = st.builds(
     depends_on=st.lists(texts, max_size=3).map(tuple),
     generation=counts,
     previous_entry_id=maybe(texts),
+    absorbed=st.lists(texts, max_size=3).map(tuple),
     dlq_retry_count=counts,
     occurrences=counts,
+    requeue=maybe(requeues),
+    runs=st.lists(texts, max_size=3).map(tuple),
+    revision=counts,
     tallies=tallies,
     exhausted_at=maybe(instants),
     completed_at=maybe(instants),

@@ -70,7 +70,7 @@ exhaust       LostLease LostLease exhausted   exhausted   LostLease   LostLease 
 redrive       pending   pending   IllegalMove IllegalMove pending     pending         AlreadyResolved AlreadyResolved
 edit          pending   pending   IllegalMove IllegalMove exhausted   AlreadyResolved AlreadyResolved AlreadyResolved
 merge         pending   pending   retrying    retrying    exhausted   AlreadyResolved AlreadyResolved AlreadyResolved
-requeue       completed completed IllegalMove IllegalMove completed   AlreadyResolved AlreadyResolved AlreadyResolved
+requeue       pending   pending   IllegalMove IllegalMove pending     AlreadyResolved AlreadyResolved AlreadyResolved
 resolve       completed completed IllegalMove IllegalMove completed   AlreadyResolved AlreadyResolved AlreadyResolved
 cancel        archived  archived  IllegalMove IllegalMove archived    AlreadyResolved AlreadyResolved AlreadyResolved
 give_up       exhausted exhausted IllegalMove IllegalMove exhausted   AlreadyResolved AlreadyResolved AlreadyResolved
@@ -123,7 +123,8 @@ def test_the_table_says_what_the_moves_do() -> None:
         claimed(letter, manual=True, minutes=minutes) for letter in (exhausted, captured()) for minutes in (5, 0)
     ]
     thrice = [replace(claimed(letter), due_at=NOON, recoveries=2) for letter in (captured(), last)]
-    more = [claimed(last), *by_hand, *thrice]
+    too_often = [replace(letter, dlq_retry_count=3) for letter in (captured(), exhausted)]
+    more = [claimed(last), *by_hand, *thrice, *too_often]
     seen: dict[DeadLetterStatus, dict[str, set[DeadLetterStatus]]] = {status: {} for status in DeadLetterStatus}
     for letter in [*STANDINGS.values(), *more]:
         for name, move in MOVES.items():

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.letter import (
     DeadLetter,
     DeadLetterStatus,
+    Requeue,
+    RequeueOutcome,
     Resolution,
     ResolutionStatus,
     Tallies,
@@ -22,13 +24,17 @@ from mahavishnu.model.lifecycle import (
     archive,
     cancel,
     edit,
+    exhaust,
     fail,
     give_up,
+    in_run,
     merge,
     redrive,
+    release,
     requeue,
     resolve,
     restore,
+    succeed,
 )
 from mahavishnu.model.payload import Json
 
@@ -100,7 +106,7 @@ def test_edit_changes_what_was_named_and_nothing_else() -> None:
     }
 
     assert changes.keys() == EDITABLE.keys()
-    assert edit(letter, now=noon(3), **changes) == made(letter, **changes)
+    assert edit(letter, now=noon(3), **changes) == made(letter, **changes, revision=1)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +204,6 @@ Ending = Callable[..., DeadLetter]
 @pytest.mark.parametrize(
     ("ending", "status", "how", "moment", "tally"),
     [
-        (requeue, COMPLETED, ResolutionStatus.REQUEUED, "completed_at", "requeued"),  # T11
         (resolve, COMPLETED, ResolutionStatus.MANUALLY_RESOLVED, "completed_at", "manually_resolved"),  # T14
         (cancel, ARCHIVED, ResolutionStatus.CANCELLED, "archived_at", "cancelled"),  # T15
     ],
@@ -206,7 +211,7 @@ Ending = Callable[..., DeadLetter]
 def test_a_person_ends_the_case(
     standing: str, ending: Ending, status: DeadLetterStatus, how: ResolutionStatus, moment: str, tally: str
 ) -> None:
-    """T11, T14, T15: who, when and why is on record, nothing waits any more, and it is counted once."""
+    """T14, T15: who, when and why is on record, nothing waits any more, and it is counted once."""
     letter = STANDINGS[standing]
 
     assert ending(letter, now=noon(3), by="ada", notes="see #7") == made(
@@ -215,7 +220,6 @@ def test_a_person_ends_the_case(
         resolution=Resolution(how, noon(3), "ada", "see #7"),
         due_at=None,
         tallies=letter.tallies.plus(tally),
-        dlq_retry_count=int(ending is requeue),
         **{moment: noon(3)},
     )
 
@@ -283,3 +287,96 @@ def test_restore_forgets_that_it_was_completed() -> None:
     restored = restore(archive(STANDINGS["completed"], **BY), now=noon(3))
 
     assert (restored.completed_at, restored.archived_at, restored.is_open) == (None, None, True)
+
+
+# -------------------------------------------------------------------------------------------------------------- requeue
+
+
+@pytest.mark.parametrize("standing", ["waiting", "exhausted"])
+def test_requeue_sends_the_same_letter_back(standing: str) -> None:
+    """T11: pending, due now, fresh attempts, lifted priority; counted as closed and opened again in one move."""
+    letter = replace(STANDINGS[standing], priority=5, max_retries=3, retry_count=2, total_attempts=2)
+
+    assert requeue(letter, now=noon(3), by="ada", boost=10, notes="see #7") == made(
+        letter,
+        status=PENDING,
+        due_at=noon(3),
+        last_retry_at=noon(3),
+        priority=15,
+        retry_count=0,
+        exhausted_at=None,
+        dlq_retry_count=1,
+        requeue=Requeue(noon(3), "ada", 10, "see #7"),
+        tallies=letter.tallies.plus("requeued", "reopened"),
+    )
+
+
+def test_a_requeue_is_made_once_until_something_came_of_it() -> None:
+    """R285: who comes second changes nothing."""
+    back = requeue(exhausted, **BY, boost=10)
+    assert back.requeue is not None
+
+    with pytest.raises(AlreadyResolved, match="requeued: cannot requeue it, by ada, and no run has ended since"):
+        requeue(back, **BY, boost=10)
+
+    failed = fail(claimed(back, NOON), failure=failure(), **IN_TIME)
+    assert failed.requeue == replace(back.requeue, outcome=RequeueOutcome.FAILED)
+    assert requeue(failed, **BY, boost=10).priority == 20
+
+
+def test_what_came_of_a_requeue_is_on_the_letter() -> None:
+    """R290: success, failure, a failure elsewhere, or that nobody waited for it."""
+    back = requeue(exhausted, **BY)
+    early, late = failure(at=noon(-1)), failure(at=noon(1))
+    ends: dict[RequeueOutcome, list[DeadLetter]] = {
+        RequeueOutcome.SUCCEEDED: [succeed(claimed(back, NOON), **IN_TIME)],
+        RequeueOutcome.FAILED: [exhaust(claimed(back, NOON), failure=failure(), **IN_TIME), merge(back, late, NOON)],
+        RequeueOutcome.ABANDONED: [cancel(back, **BY), archive(back, **BY)],
+        RequeueOutcome.IN_FLIGHT: [
+            merge(back, early, NOON),  # from before it was sent back
+            merge(claimed(back, NOON), late, NOON),  # its run goes on
+            release(claimed(back, NOON), **IN_TIME),
+            redrive(back, now=NOON),
+        ],
+    }
+
+    for outcome, letters in ends.items():
+        assert [each.requeue and each.requeue.outcome for each in letters] == [outcome] * len(letters)
+
+
+def test_beyond_the_limit_it_is_given_up() -> None:
+    """R282: closed as permanently failed, with the reason; its priority stays."""
+    letter = replace(exhausted, priority=5, dlq_retry_count=3)
+
+    assert requeue(letter, now=noon(3), by="ada", boost=10, limit=3) == give_up(
+        letter, now=noon(3), by="system_max_retries", notes="Max DLQ retries (3) exceeded"
+    )
+
+
+@pytest.mark.parametrize(("priority", "lifted"), [(5, 15), (95, 100), (100, 100), (250, 250)])
+def test_a_requeue_lifts_the_priority_within_bounds(priority: int, lifted: int) -> None:
+    """R051: up to 100; what stands higher already stays there."""
+    back = requeue(replace(exhausted, priority=priority), **BY, boost=10)
+
+    assert (back.priority, back.requeue and back.requeue.boost) == (lifted, lifted - priority)
+
+
+def test_automatic_requeues_are_counted_apart() -> None:
+    """R288: so that a rule knows when to leave it to people."""
+    letter = exhausted
+    for automatic in (True, False, True):
+        letter = fail(claimed(requeue(letter, **BY, automatic=automatic), NOON), failure=failure(), **IN_TIME)
+
+    assert letter.requeue is not None
+    assert (letter.requeue.automatic, letter.dlq_retry_count) == (2, 3)
+
+
+def test_a_bulk_run_moves_a_letter_once() -> None:
+    """Whoever carries the run on; a letter remembers the last ten runs."""
+    letter = exhausted
+    for number in range(12):
+        letter = in_run(letter, redrive(letter, now=NOON), f"run-{number}")
+
+    assert letter.runs == tuple(f"run-{number}" for number in range(2, 12))
+    with pytest.raises(IllegalMove, match="bulk run run-11 has moved it before"):
+        in_run(letter, redrive(letter, now=NOON), "run-11")

@@ -20,6 +20,7 @@ from mahavishnu.model.letter import (
 from mahavishnu.model.lifecycle import (
     Move,
     archive,
+    cancel,
     claim,
     edit,
     exhaust,
@@ -30,6 +31,7 @@ from mahavishnu.model.lifecycle import (
     release,
     renew,
     requeue,
+    resolve,
     succeed,
     violations,
 )
@@ -42,51 +44,57 @@ OPENED_AND_CLOSED = "a letter is closed once for each time it was opened"
 CLOSINGS = ("retry_success", "requeued", "permanently_failed", "manually_resolved", "cancelled", "archived")
 
 
+def sent_back(letter: DeadLetter) -> DeadLetter:
+    """`letter` requeued once, and no longer wanted before a run had ended."""
+    return cancel(requeue(letter, **BY), **BY)
+
+
 # ---------------------------------------------------------------------------------------------------------- generations
 
 
 def test_a_closed_task_that_fails_again_starts_the_next_generation() -> None:
     """R040: the former goes to history as it was, the next one takes its place by CAS and carries lineage and sums."""
-    former = replace(requeue(captured(), **BY), version=(7,))
+    former = replace(sent_back(captured()), version=(7,))
     fresh = captured(entry_id="entry-2", error="new trouble", max_retries=0)
 
     history, successor = next_generation(former, fresh)
 
     assert history == FormerLetter.of(former)
-    assert (history.key, history.version, history.status) == ("entry-1", None, COMPLETED)
+    assert (history.key, history.version, history.status) == ("entry-1", None, ARCHIVED)
     assert successor == replace(
         fresh,
         generation=2,
         previous_entry_id="entry-1",
         absorbed=("entry-1",),
         dlq_retry_count=1,
-        tallies=Tallies(requeued=1, exhausted=1),
+        requeue=former.requeue,
+        tallies=Tallies(requeued=1, reopened=1, cancelled=1, exhausted=1),
         updated_at=former.updated_at + timedelta(milliseconds=1),
     )
     assert successor.version == (7,)
-    third = next_generation(requeue(successor, **BY), captured(entry_id="entry-3"))[1]
+    third = next_generation(sent_back(successor), captured(entry_id="entry-3"))[1]
     assert (third.generation, third.previous_entry_id, third.dlq_retry_count) == (3, "entry-2", 2)
-    assert third.tallies == Tallies(requeued=2, exhausted=1)
+    assert third.tallies == Tallies(requeued=2, reopened=2, cancelled=2, exhausted=1)
     assert violations(successor) == violations(third) == []
 
 
 def test_what_has_a_past_of_its_own_brings_it_along() -> None:
     """What was written elsewhere may have several generations already: both lines are counted."""
-    former = requeue(redrive(given_up, now=NOON), **BY)
-    before = requeue(captured(entry_id="entry-2", max_retries=0), **BY)
+    former = sent_back(redrive(given_up, now=NOON))
+    before = sent_back(captured(entry_id="entry-2", max_retries=0))
     fresh = next_generation(before, captured(entry_id="entry-3"))[1]
 
     successor = next_generation(former, fresh)[1]
 
     assert (successor.generation, successor.previous_entry_id, successor.dlq_retry_count) == (3, "entry-1", 2)
-    assert successor.tallies == Tallies(requeued=2, permanently_failed=1, reopened=1, exhausted=2)
+    assert successor.tallies == Tallies(requeued=2, permanently_failed=1, cancelled=2, reopened=3, exhausted=2)
     assert violations(successor) == []
 
 
 @pytest.mark.parametrize("other", [{"task_id": "wf_2"}, {"namespace": "else"}, {"queue": "else"}], ids=str)
 def test_a_letter_of_another_key_is_no_next_generation(other: dict[str, str]) -> None:
     """Nobody's past is put under somebody else's name."""
-    former = requeue(captured(), **BY)
+    former = sent_back(captured())
     fresh = captured(entry_id="entry-2", **other)
 
     with pytest.raises(InvalidInput, match=f"letter '{fresh.key}' cannot be the next generation of 'wf_1'"):
@@ -102,7 +110,7 @@ def test_an_open_letter_is_not_succeeded(standing: str) -> None:
 
 def test_a_generation_is_not_older_than_the_one_before_it() -> None:
     """R178: the document under the key moves on, also if the clock of the one who captured it is behind."""
-    former = requeue(captured(), now=noon(10), by="ada")
+    former = resolve(captured(), now=noon(10), by="ada")
     fresh = captured(entry_id="entry-2")
 
     _, behind = next_generation(former, fresh)

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, LostLease
-from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter, Tallies
+from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter, RequeueOutcome, Tallies
 from mahavishnu.model.lifecycle import MAX_RECOVERIES, TABLE, Move, violations
 
 from .letters import NOON, draft, failure
@@ -136,12 +136,22 @@ class Office(RuleBasedStateMachine):
         if letter is None:
             return
         after = self.step(task, Move(move), lambda: BY_PEOPLE[move](letter, self.now))
-        assert (after is not None) == (Move(move) in TABLE[letter.status] and (letter.is_open or self.is_lasting(move)))
+        allowed = Move(move) in TABLE[letter.status] and (letter.is_open or self.is_lasting(move))
+        under_way = letter.requeue is not None and letter.requeue.outcome is RequeueOutcome.IN_FLIGHT
+        assert (after is not None) == (allowed and not (move == "requeue" and under_way))
         if after is None:
             return
         self.done["reopened"] += not letter.is_open and after.is_open
+        if move == "requeue" and after.is_open:  # closed and opened again in one move
+            self.done["requeued"] += 1
+            self.done["reopened"] += 1
         if letter.is_open and not after.is_open:
-            names = {"give up": "permanently_failed", "resolve": "manually_resolved", "cancel": "cancelled"}
+            names = {
+                "give up": "permanently_failed",
+                "requeue": "permanently_failed",
+                "resolve": "manually_resolved",
+                "cancel": "cancelled",
+            }
             self.done[names.get(move, move + "d")] += 1
 
     @rule(task=TASKS, policy=POLICIES, more=st.integers(0, 2))

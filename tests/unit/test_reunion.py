@@ -47,6 +47,11 @@ def retried_by_hand(start: DeadLetter, times: int) -> DeadLetter:
     return start
 
 
+def requeued_and_resolved(start: DeadLetter) -> DeadLetter:
+    """Sent back once, and settled by a person before a run had ended."""
+    return lifecycle.resolve(lifecycle.requeue(start, now=noon(1), by="ada"), now=noon(1), by="ada")
+
+
 STEPS: list[Callable[[DeadLetter], DeadLetter]] = [
     lambda start: claimed(start, manual=True) if start.lease is None else start,
     lambda start: lifecycle.release(start, token=TOKEN, now=noon(50)),
@@ -58,6 +63,7 @@ STEPS: list[Callable[[DeadLetter], DeadLetter]] = [
     lambda start: lifecycle.resolve(start, now=noon(55), by="ada"),
     lambda start: lifecycle.archive(start, now=noon(56), by="ada"),
     lambda start: lifecycle.redrive(start, now=noon(57)),
+    lambda start: lifecycle.requeue(start, now=noon(58), by="ada", boost=10),
 ]
 
 
@@ -66,7 +72,7 @@ def histories(draw: st.DrawFn, entry_id: str) -> DeadLetter:
     """A letter after some moves, perhaps with a past."""
     now = letter(entry_id, draw(st.integers(0, 3)), max_retries=draw(st.integers(0, 2)))
     if draw(st.booleans()):
-        before = lifecycle.resolve(letter(f"before {entry_id}"), now=noon(1), by="ada")
+        before = requeued_and_resolved(letter(f"before {entry_id}"))
         now = lifecycle.next_generation(before, now)[1]
     for step in draw(st.lists(st.sampled_from(STEPS), max_size=6)):
         try:
@@ -115,7 +121,7 @@ def test_what_is_being_run_waits() -> None:
 
 def test_a_closed_one_of_theirs_is_succeeded_by_ours() -> None:
     """As if ours had been captured there: the lineage goes on, theirs is in the history, its sums are on ours."""
-    theirs = replace(lifecycle.resolve(letter("theirs"), now=noon(1), by="ada"), version=(9,))
+    theirs = replace(requeued_and_resolved(letter("theirs")), version=(9,))
     ours = letter("ours", 5)
 
     reunion = reunite(theirs, ours)
@@ -124,13 +130,14 @@ def test_a_closed_one_of_theirs_is_succeeded_by_ours() -> None:
     assert reunion.live is not None
     assert (reunion.live.entry_id, reunion.live.generation, reunion.live.previous_entry_id) == ("ours", 2, "theirs")
     assert (reunion.live.dlq_retry_count, reunion.live.version) == (1, (9,))
-    assert reunion.live.tallies == Tallies(requeued=1)
+    assert reunion.live.requeue == theirs.requeue
+    assert reunion.live.tallies == Tallies(requeued=1, reopened=1, manually_resolved=1)
 
 
 def test_a_closed_one_of_ours_goes_to_the_history() -> None:
     """Theirs is open, and stays as it is, but for what ours adds to the sums: history counts for nothing."""
     theirs = replace(claimed(failed(letter("theirs"))), absorbed=("once",), version=(9,))
-    before = lifecycle.resolve(letter("before"), now=noon(1), by="ada")
+    before = requeued_and_resolved(letter("before"))
     ours = lifecycle.archive(lifecycle.next_generation(before, letter("ours", 2))[1], now=noon(3), by="ada")
 
     reunion = reunite(theirs, ours)
@@ -142,7 +149,7 @@ def test_a_closed_one_of_ours_goes_to_the_history() -> None:
         generation=3,
         absorbed=("once", "before", "ours"),
         dlq_retry_count=1,
-        tallies=Tallies(retry_failed=1, requeued=1, archived=1),
+        tallies=Tallies(retry_failed=1, requeued=1, reopened=1, manually_resolved=1, archived=1),
         updated_at=max(theirs.updated_at, ours.updated_at) + timedelta(milliseconds=1),
     )
     assert reunion.live.version == (9,)
@@ -194,8 +201,8 @@ def test_the_first_error_is_that_of_the_first_failure() -> None:
 
 def test_the_lineage_of_both_is_counted() -> None:
     """C09: the limit on requeues binds over all of them, whether theirs is closed or open."""
-    theirs = lifecycle.resolve(letter("theirs"), now=noon(1), by="ada")
-    ours_before = lifecycle.resolve(letter("before", 2), now=noon(3), by="ada")
+    theirs = requeued_and_resolved(letter("theirs"))
+    ours_before = requeued_and_resolved(letter("before", 2))
     ours = lifecycle.next_generation(ours_before, letter("ours", 5))[1]
 
     succeeded = reunite(theirs, ours).live
