@@ -45,6 +45,10 @@ class Desk(ABC):
         """What a person should look at now."""
 
     @abstractmethod
+    async def look_at_groups(self) -> int:
+        """Write down what follows for groups from their letters."""
+
+    @abstractmethod
     def _heard(self, event: Event) -> None:
         """Something was written: tell everybody."""
 

@@ -27,6 +27,7 @@ from mahavishnu.stores.base import get_one
 
 log = logging.getLogger(__name__)
 HEALTH_SECONDS = 300.0
+GROUPS_SECONDS = 60.0
 _BRINGS_WORK = frozenset({EventName.CAPTURED, EventName.REOPENED, EventName.REDRIVEN, EventName.EDITED})
 _MAKES_ROOM = frozenset({EventName.RESOLVED, EventName.ARCHIVED, EventName.REDRIVEN, EventName.CLEARED})
 
@@ -78,7 +79,7 @@ class Running(Auditing):
             self._admitting,
             Chore("the list of workers", self.roster.beat, lambda: BEAT_SECONDS),
             Chore("a look at the queue's health", self._warn, lambda: HEALTH_SECONDS),
-            Chore("a look at the groups", self.look_at_groups, lambda: LOOK_SECONDS),
+            Chore("a look at the groups", self.look_at_groups, lambda: GROUPS_SECONDS),
         )
         self._housekeeping.start()
 

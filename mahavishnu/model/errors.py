@@ -7,6 +7,9 @@ MahavishnuError
 │   └── InvalidQuery            … because the kind has no such field, or the cursor is not ours
 ├── QueueFull (ValueError)      one open letter too many; nothing was stored
 ├── NoSuchLetter (LookupError)  there is no letter for this task
+├── NoSuchGroup (LookupError)   there is no letter, and nobody said anything, under this fingerprint
+├── NoSuchRun (LookupError)     there is no bulk run with this id
+├── IllegalRunMove              the bulk run's state does not allow this
 ├── IllegalMove                 the state machine does not allow this move from this state
 │   ├── AlreadyResolved         … because the case is closed
 │   ├── NotDue                  … because nobody may take the letter yet
@@ -83,11 +86,35 @@ class NoSuchLetter(MahavishnuError, LookupError):
         self.key = key
 
 
+class NoSuchRun(MahavishnuError, LookupError):
+    """There is no bulk run with this id."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"there is no bulk run {run_id!r}")
+        self.run_id = run_id
+
+
+class IllegalRunMove(MahavishnuError):
+    """The state of the bulk run does not allow this."""
+
+    def __init__(self, run_id: str, move: str, state: str) -> None:
+        super().__init__(f"bulk run {run_id!r} is {state}: cannot {move} it")
+        self.run_id, self.move, self.state = run_id, move, state
+
+
+class NoSuchGroup(MahavishnuError, LookupError):
+    """No letter has this fingerprint, and nobody has said anything about it."""
+
+    def __init__(self, fingerprint: str) -> None:
+        super().__init__(f"there is no group {fingerprint!r}")
+        self.fingerprint = fingerprint
+
+
 class IllegalMove(MahavishnuError):
     """The state machine has no such move from this state."""
 
-    def __init__(self, key: str, move: str, state: str, why: str = "") -> None:
-        super().__init__(f"letter {key!r} is {state}: cannot {move} it" + (f", {why}" if why else ""))
+    def __init__(self, key: str, move: str, state: str, why: str = "", *, what: str = "letter") -> None:
+        super().__init__(f"{what} {key!r} is {state}: cannot {move} it" + (f", {why}" if why else ""))
         self.key, self.move, self.state = key, move, state
 
 
@@ -100,7 +127,7 @@ class NotDue(IllegalMove):
 
 
 class ChangedMeanwhile(IllegalMove):
-    """Somebody else changed the letter since it was read: look at it again, then decide again."""
+    """Somebody else changed it, a letter or what was said of a group, since it was read: look again, decide again."""
 
 
 class LostLease(IllegalMove):

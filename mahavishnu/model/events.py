@@ -30,11 +30,17 @@ class EventName(StrEnum):
     RESOLVED = "dlq.resolved"
     ARCHIVED = "dlq.archived"
     CLEARED = "dlq.cleared"
+    GROUP_CHANGED = "dlq.group.changed"
+    RUN_STARTED = "dlq.run.started"
+    RUN_CHANGED = "dlq.run.changed"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened to one letter. `detail` never holds payload."""
+    """One thing that happened to one letter, or to what `detail` names; it never holds payload.
+
+    Of a bulk run it has `run_id`, `state` and the counts.
+    """
 
     name: EventName
     at: datetime

@@ -1,0 +1,180 @@
+"""How many letters each group has, and what they are: a handful of tallies, asked all at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from mahavishnu.model.letter import DeadLetter, FormerLetter, ResolutionStatus
+from mahavishnu.model.query import Between, Condition, Is, Query, Sort
+from mahavishnu.stores.base import Cell, Collection, Tally
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+HOURS = 24
+BY = ("fingerprint",)
+_OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
+_BREAKDOWN = ("status", "error_category", "queue", "source_queue")
+_NEWEST_FIRST = (Sort("created_at", descending=True),)
+_AT_ONCE = 1000  # samples that one search may bring
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The letters of one group: open ones, all that ever were, and those that came lately."""
+
+    open: int = 0
+    occurrences: int = 0
+    newest_open: datetime | None = None
+    total: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+    newest_live: datetime | None = None
+    last_hour: int = 0
+    last_day: int = 0
+    day_before: int = 0
+
+
+NO_LETTERS = Count()
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The groups that there are letters of, and how many open letters belong to none."""
+
+    groups: Mapping[str, Count]
+    ungrouped: int = 0
+    degraded: str | None = None
+
+    def of(self, fingerprint: str) -> Count:
+        return self.groups.get(fingerprint, NO_LETTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What the open letters of some groups are, each by its fingerprint: counts by status and so on, and a sample."""
+
+    parts: Mapping[str, tuple[Mapping[str, int], ...]] = field(default_factory=dict)
+    samples: Mapping[str, DeadLetter] = field(default_factory=dict)
+    degraded: str | None = None
+
+
+async def counted(
+    letters: Collection[DeadLetter],
+    history: Collection[FormerLetter],
+    now: datetime,
+    only: str | None = None,
+    *,
+    recent: bool = True,
+) -> Counts:
+    """The counts of all groups, or of one."""
+    here: tuple[Condition, ...] = () if only is None else (Is("fingerprint", (only,)),)
+    spans = {
+        "last_hour": Between("created_at", at_least=now - HOUR),
+        "last_day": Between("created_at", at_least=now - DAY),
+        "day_before": Between("created_at", at_least=now - 2 * DAY, below=now - DAY),
+    }
+    asked = [
+        letters.tally(Query((*here, _OPEN)), BY, sums=["occurrences"], spans=["created_at"]),
+        letters.tally(Query(here), BY, spans=["created_at"]),
+        history.tally(Query(here), BY, spans=["created_at"]),
+    ]
+    if recent:
+        asked += [kept.tally(Query((*here, span)), BY) for span in spans.values() for kept in (letters, history)]
+    tallies = await asyncio.gather(*asked)
+    open_ones, live, former = (tally.by(0) for tally in tallies[:3])
+    lately = {
+        name: _joined(one.by(0), other.by(0))
+        for name, one, other in zip(spans, tallies[3::2], tallies[4::2], strict=False)
+    }
+    every = _joined(live, former)
+    groups = {
+        fingerprint: Count(
+            open=(here_now := open_ones.get(fingerprint, Cell())).count,
+            occurrences=here_now.sums.get("occurrences", 0),
+            newest_open=here_now.latest.get("created_at"),
+            total=cell.count,
+            first=cell.earliest.get("created_at"),
+            last=cell.latest.get("created_at"),
+            newest_live=live[fingerprint].latest.get("created_at") if fingerprint in live else None,
+            **{name: cells[fingerprint].count for name, cells in lately.items() if fingerprint in cells},
+        )
+        for fingerprint, cell in every.items()
+        if fingerprint is not None
+    }
+    nobody = open_ones.get(None, Cell()).count
+    return Counts(groups, nobody, _degraded(tallies))
+
+
+async def hourly(
+    letters: Collection[DeadLetter], history: Collection[FormerLetter], now: datetime, fingerprint: str
+) -> tuple[int, ...]:
+    """How many letters of a group came in each of the last 24 hours, the oldest first."""
+    here = Is("fingerprint", (fingerprint,))
+    bounds = [(now - HOUR * (ago + 1), now - HOUR * ago if ago else None) for ago in reversed(range(HOURS))]
+    queries = [Query((here, Between("created_at", at_least=start, below=end))) for start, end in bounds]
+    tallies = await asyncio.gather(*(kept.tally(query) for query in queries for kept in (letters, history)))
+    return tuple(one.total.count + other.total.count for one, other in zip(tallies[::2], tallies[1::2], strict=True))
+
+
+async def looked_at(letters: Collection[DeadLetter], counts: Mapping[str, Count]) -> Looks:
+    """What the open letters of these groups are like; the sample of one that has none is the newest of the others."""
+    if not counts:
+        return Looks()
+    where = (Is("fingerprint", tuple(counts)), _OPEN)
+    tallies, (samples, degraded) = await asyncio.gather(
+        asyncio.gather(*(letters.tally(Query(where), (*BY, name)) for name in _BREAKDOWN)),
+        _samples(letters, counts),
+    )
+    parts: dict[str, list[Counter[str]]] = {name: [Counter() for _ in _BREAKDOWN] for name in counts}
+    for place, tally in enumerate(tallies):
+        for (fingerprint, value), cell in tally.cells.items():
+            if value is not None and fingerprint in parts:
+                parts[fingerprint][place][str(value)] += cell.count
+    ordered = {name: tuple(dict(part.most_common()) for part in each) for name, each in parts.items()}
+    return Looks(ordered, samples, _degraded(tallies) or degraded)
+
+
+async def _samples(
+    letters: Collection[DeadLetter], counts: Mapping[str, Count]
+) -> tuple[dict[str, DeadLetter], str | None]:
+    """The newest letter of each: all of them with one search, because it is known when they were created."""
+    newest = {name: moment for name, count in counts.items() if (moment := count.newest_open or count.newest_live)}
+    if not newest:
+        return {}, None
+    moments = Is("created_at", tuple(set(newest.values())))
+    page = await letters.find(Query((Is("fingerprint", tuple(newest)), moments), limit=_AT_ONCE))
+    found = _newest(page.items, newest)
+    missing = [name for name in newest if name not in found]  # letters that came in the same instant pushed it out
+    pages = await asyncio.gather(
+        *(
+            letters.find(Query((Is("fingerprint", (name,)), Is("created_at", (newest[name],))), _NEWEST_FIRST, limit=1))
+            for name in missing
+        )
+    )
+    for each in pages:
+        found |= _newest(each.items, newest)
+    degraded = next((each.degraded for each in (page, *pages) if each.degraded), None)
+    return found, degraded
+
+
+def _newest(found: Iterable[DeadLetter], newest: Mapping[str, datetime]) -> dict[str, DeadLetter]:
+    """One letter for each group, an open one if there is one."""
+    chosen: dict[str, DeadLetter] = {}
+    for letter in sorted(found, key=lambda letter: letter.is_open):
+        if letter.fingerprint is not None and newest.get(letter.fingerprint) == letter.created_at:
+            chosen[letter.fingerprint] = letter
+    return chosen
+
+
+def _joined(one: Mapping[str, Cell], other: Mapping[str, Cell]) -> dict[str, Cell]:
+    return {
+        name: one[name].joined(other[name]) if name in one and name in other else (one.get(name) or other[name])
+        for name in {**one, **other}
+    }
+
+
+def _degraded(tallies: Sequence[Tally]) -> str | None:
+    return next((tally.degraded for tally in tallies if tally.degraded), None)

@@ -1,0 +1,14 @@
+"""What people and rules said about groups of letters; the letters are counted when somebody asks."""
+
+from __future__ import annotations
+
+from mahavishnu.model.groups import Group, reunited
+from mahavishnu.stores.plain import plain_kind
+from mahavishnu.stores.schema import Outcome
+
+GROUPS = plain_kind(
+    Group,
+    name="groups",
+    index="dlq_groups",
+    reunite=lambda theirs, ours: Outcome(reunited(theirs, ours)),
+)
