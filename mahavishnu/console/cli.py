@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from mahavishnu import __version__
-from mahavishnu.console import classify, config, demo, dlq, plugins, worker
+from mahavishnu.console import classify, config, demo, dlq, plugins, serve, worker
 from mahavishnu.console.exits import ExitCode, explained
 from mahavishnu.console.output import complain, line
 from mahavishnu.console.session import Session
@@ -92,6 +92,7 @@ app.add_typer(plugins.app, name="plugins")
 app.add_typer(dlq.app, name="dlq")
 app.command("classify")(classify.classify)
 app.command("worker")(worker.worker)
+app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
 
 

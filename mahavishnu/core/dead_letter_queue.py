@@ -21,9 +21,11 @@ from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.reclassify import reconsider
 from mahavishnu.core import clearing, letterbox
 from mahavishnu.core import statistics as numbers
-from mahavishnu.core.by_hand import BY, ByHand
+from mahavishnu.core.by_hand import ByHand, told
+from mahavishnu.core.desk import BY
+from mahavishnu.core.editing import Editing
 from mahavishnu.core.grouping import Grouping
-from mahavishnu.core.intake import Intake, Wanted, texts
+from mahavishnu.core.intake import Intake, Wanted
 from mahavishnu.core.judging import context_for, judge
 from mahavishnu.core.letterbox import LetterList
 from mahavishnu.core.observing import Announcer, reporting_to
@@ -53,7 +55,9 @@ from mahavishnu.model.letter import (
     Source,
     Verdict,
 )
+from mahavishnu.model.payload import texts
 from mahavishnu.model.query import Query
+from mahavishnu.model.query_json import to_json
 from mahavishnu.model.record import FailedTask
 from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import Cursor, Health, Page, Store, get_one
@@ -61,6 +65,7 @@ from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kinds import KINDS as STORED
 from mahavishnu.stores.ledger import LEDGER
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.revisions import REVISIONS
 from mahavishnu.stores.workers import WORKERS
 
 __all__ = ["KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "RetryPolicy"]
@@ -70,7 +75,7 @@ DLQFullError = QueueFull
 _CAPTURED = {How.CREATED: EventName.CAPTURED, How.MERGED: EventName.MERGED, How.REOPENED: EventName.REOPENED}
 
 
-class DeadLetterQueue(ByHand, Grouping, Running):
+class DeadLetterQueue(ByHand, Editing, Grouping, Running):
     """Letters in a store, and everything that can be done with them.
 
     Without a `store` and without an `opensearch_client` letters live in this process's memory. The store is opened at
@@ -121,7 +126,9 @@ class DeadLetterQueue(ByHand, Grouping, Running):
         self.roster = Roster(self.store.collection(WORKERS), self.owner, self.clock)
         self._ledger = self.store.collection(LEDGER)
         self._audit = self.store.collection(AUDIT)
-        self._office = Office(self.letters, self.store.collection(HISTORY), self.room, self.clock)
+        self._revisions = self.store.collection(REVISIONS)
+        self._history = self.store.collection(HISTORY)
+        self._office = Office(self.letters, self._history, self.room, self.clock)
         self.waiting = WaitingRoom(self.store.collection(WAITING), self._office)
         self.replies = Replies(self.store.collection(REPLIES), self.clock)
         self._announcer = Announcer()
@@ -362,6 +369,12 @@ class DeadLetterQueue(ByHand, Grouping, Running):
         tally = await self.letters.tally(Query(), numbers.BY_REASON, sums=["dlq_retry_count"], spans=["created_at"])
         return numbers.by_reason(tally)
 
+    async def requeue_outcomes(self) -> dict[str, int]:
+        """What came of requeues: how many letters are in flight, succeeded, failed again, or were closed before."""
+        await self.open()
+        tally = await self.letters.tally(Query(), ["requeue_outcome"])
+        return {str(outcome): cell.count for outcome, cell in tally.by(0).items() if outcome is not None}
+
     async def health(self) -> Health:
         """How the store is. Never raises."""
         try:
@@ -376,19 +389,26 @@ class DeadLetterQueue(ByHand, Grouping, Running):
 
     # --- all of them
 
-    async def clear_all(self, *, by: str = BY) -> int:
+    async def clear_all(self, *, by: str = BY, notes: str | None = None) -> int:
         """Delete every open letter, and what waits to become one. Returns how many. Their runs' outcomes are refused.
 
         Raises StoreError if not all of them can be reached: nothing is said to be cleared that is still there.
         """
-        await self.open()
-        cleared = await letterbox.cleared(self.letters, self._ledger, self.waiting, self.clock.now(), by)
-        self.room.stale()
-        self._announcer.tell(Event(EventName.CLEARED, self.clock.now(), None, {"by": by, "count": cleared}))
+        async with self._audited("clear", "queue", by=by, reason=notes) as record:
+            cleared = await letterbox.cleared(self.letters, self._ledger, self.waiting, self.clock.now(), by)
+            self.room.stale()
+            self._announcer.tell(Event(EventName.CLEARED, self.clock.now(), None, {"by": by, "count": cleared}))
+            record.noted(cleared=cleared)
         return cleared
 
     async def reclassify(
-        self, query: Query | None = None, *, dry_run: bool = True, by: str = "reclassify", **filters: Any
+        self,
+        query: Query | None = None,
+        *,
+        dry_run: bool = True,
+        by: str = "reclassify",
+        notes: str | None = None,
+        **filters: Any,
     ) -> BulkResult:
         """Ask the classifier again about open letters, after plugins or rules have changed. Dry by default.
 
@@ -414,16 +434,25 @@ class DeadLetterQueue(ByHand, Grouping, Running):
                 backoffs=self.backoffs,
             )
 
-        result = await move_many(
-            self.letters,
-            query,
-            change,
-            everything=True,
-            dry_run=dry_run,
-            moved=lambda letter: self._tell(EventName.EDITED, letter, by=by),
-        )
-        for key in as_they_are:
-            result.refused.pop(key, None)
+        async def reconsidered() -> BulkResult:
+            result = await move_many(
+                self.letters,
+                query,
+                change,
+                everything=True,
+                dry_run=dry_run,
+                moved=lambda letter: self._tell(EventName.EDITED, letter, by=by),
+            )
+            for key in as_they_are:
+                result.refused.pop(key, None)
+            return result
+
+        if dry_run:
+            return await reconsidered()
+        async with self._audited("reclassify", "queue", by=by, reason=notes) as record:
+            record.noted(query=to_json(query)["where"])
+            result = await reconsidered()
+            record.noted(**told(result))
         return result
 
     async def _count_open(self) -> int:

@@ -1,0 +1,132 @@
+"""Who may do what: a token names a person and a role; without tokens the server is for this machine only."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Annotated, Any
+
+from fastapi import Depends, HTTPException, Request
+
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.errors import InvalidInput
+
+NOBODY_IN_PARTICULAR = "api_user"  # who acts where there are no tokens
+
+
+class Role(IntEnum):
+    """Each may what the ones before it may."""
+
+    VIEWER = 1  #: look
+    OPERATOR = 2  #: and act on letters, groups and runs, work as a worker
+    ADMIN = 3  #: and delete
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Somebody who asks."""
+
+    name: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class Access:
+    """The known tokens. Without any, whoever reaches the server is an admin: it then listens on loopback only."""
+
+    tokens: Mapping[bytes, Actor] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, viewers: Mapping[str, str], operators: Mapping[str, str], admins: Mapping[str, str]) -> Access:
+        """From names and their tokens. Raises InvalidInput for one that is empty or means two people."""
+        tokens: dict[bytes, Actor] = {}
+        for role, people in ((Role.VIEWER, viewers), (Role.OPERATOR, operators), (Role.ADMIN, admins)):
+            for name, token in people.items():
+                if not token or _digest(token) in tokens:
+                    raise InvalidInput(
+                        f"the token of {role.name.lower()} {name!r} is empty, or somebody else's as well"
+                    )
+                tokens[_digest(token)] = Actor(name, role)
+        return cls(tokens)
+
+    def check_address(self, host: str) -> None:
+        """Raise InvalidInput for an address that others can reach while there are no tokens."""
+        if not self.tokens and not is_loopback(host):
+            raise InvalidInput(
+                f"without a token the server listens on loopback only, not on {host!r}: give one in server.viewers, "
+                "server.operators or server.admins, or listen on 127.0.0.1"
+            )
+
+    def actor(self, authorization: str | None) -> Actor | None:
+        """Who sends this Authorization header, or None."""
+        if not self.tokens:
+            return Actor(NOBODY_IN_PARTICULAR, Role.ADMIN)
+        kind, _, token = (authorization or "").partition(" ")
+        return self.tokens.get(_digest(token.strip())) if kind.lower() == "bearer" else None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def comes_from_elsewhere(headers: Mapping[str, str]) -> bool:
+    """Whether a browser sends this on behalf of another site; without tokens nothing else would stop it."""
+    host = headers.get("host", "")
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    origin = headers.get("origin")
+    return not is_loopback(name) or (origin is not None and origin.partition("://")[2] != host)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()  # looking it up tells nothing by its time
+
+
+def queue_of(request: Request) -> DeadLetterQueue:
+    """The queue that this API is for."""
+    queue: DeadLetterQueue = request.app.state.dlq
+    return queue
+
+
+def needs(role: Role, action: str) -> Callable[[Request], Awaitable[Actor]]:
+    """A dependency: the actor, if he has at least this role. A denial is written into the audit."""
+
+    async def allowed(request: Request) -> Actor:
+        actor: Actor = request.scope["actor"]
+        if actor.role < role:
+            what = request.scope["path"].replace("\ue000", "/")
+            why = f"{action} needs the role {role.name.lower()}, and {actor.name} is a {actor.role.name.lower()}"
+            await queue_of(request).record_denial(actor.name, actor.role.name.lower(), action, what, why)
+            raise HTTPException(403, why)
+        return actor
+
+    return allowed
+
+
+Queue = Annotated[DeadLetterQueue, Depends(queue_of)]
+Viewer = Annotated[Actor, Depends(needs(Role.VIEWER, "look"))]
+
+
+def by(actor: Actor, named: str | None) -> str:
+    """Whose name an act goes under: the token's; another one only with it, or where there are no tokens.
+
+    >>> by(Actor("ann", Role.OPERATOR), "bob"), by(Actor("api_user", Role.ADMIN), "bob")
+    ('bob (token of ann)', 'bob')
+    """
+    if not named or named == actor.name:
+        return actor.name
+    return named if actor.name == NOBODY_IN_PARTICULAR else f"{named} (token of {actor.name})"
+
+

@@ -1,0 +1,169 @@
+"""What every request passes before a route sees it: who asks, how much they send, and whether they asked before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+
+from mahavishnu.console.api.access import Access, Actor, comes_from_elsewhere
+from mahavishnu.console.api.problems import answer_to, problem
+from mahavishnu.core.auditing import acting_as
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.replies import Reply
+from mahavishnu.model.errors import StoreError
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+SLASH = "\ue000"  # stands for an escaped slash inside a path's part: a task id may contain one
+OPEN_TO_ALL = ("/healthz", "/readyz")
+_CHANGES = ("POST", "PATCH", "PUT", "DELETE")
+
+
+class Edge:
+    """The outermost layer of the API."""
+
+    def __init__(self, app: App, *, dlq: DeadLetterQueue, access: Access, max_body_bytes: int, via: str) -> None:
+        self._app, self._dlq, self._access = app, dlq, access
+        self._max_body_bytes, self._via = max_body_bytes, via
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refusal = await self._admitted(scope, headers)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        body = b""
+        if scope["method"] in _CHANGES:
+            read = await self._read(receive, headers)
+            if isinstance(read, Response):
+                await read(scope, receive, send)
+                return
+            body, receive = read, _replayed(read)
+        actor: Actor = scope["actor"]
+        with acting_as(role=actor.role.name.lower(), via=self._via):
+            key = headers.get("idempotency-key")
+            if key and scope["method"] in _CHANGES:
+                await self._once(key, actor, scope, body, receive, send)
+            else:
+                await self._app(scope, receive, send)
+
+    async def _admitted(self, scope: Scope, headers: Headers) -> Response | None:
+        raw = scope.get("raw_path") or scope["path"].encode()
+        try:
+            parts = [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")]
+        except UnicodeDecodeError:
+            return problem(400, "bad-request", "the path is not UTF-8")
+        scope["path"] = "/".join(part.replace("/", SLASH) for part in parts)
+        actor = self._access.actor(headers.get("authorization"))
+        if not self._access.tokens and comes_from_elsewhere(headers):
+            return problem(
+                403,
+                "forbidden",
+                "without tokens this server answers this machine only, and no page of another site: give it a token",
+            )
+        if actor is None and not scope["path"].endswith(OPEN_TO_ALL):
+            return problem(
+                401,
+                "unauthorized",
+                "send a token that the server knows as Authorization: Bearer …",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        scope["actor"] = actor or Actor("anybody", 0)  # type: ignore[arg-type]
+        return None
+
+    async def _read(self, receive: Receive, headers: Headers) -> bytes | Response:
+        """The whole body, or the refusal of one that is too large."""
+        limit = self._max_body_bytes
+        refusal = problem(413, "content-too-large", f"a request may have {limit} bytes; send it in parts")
+        told = headers.get("content-length", "")
+        if told.isdigit() and int(told) > limit:
+            return refusal
+        parts, size, more = [], 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return problem(400, "bad-request", "the request ended before its body did")
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > limit:
+                return refusal
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    async def _once(self, key: str, actor: Actor, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Do it, or give the answer again that was given when it was done."""
+        asked = hashlib.sha256(
+            b"\0".join([scope["method"].encode(), scope["path"].encode(), scope["query_string"], body])
+        ).hexdigest()
+        if len(key) > 200:
+            await problem(400, "bad-request", "an Idempotency-Key has at most 200 characters")(scope, receive, send)
+            return
+        try:
+            await self._dlq.open()
+            former = await self._dlq.replies.begin(f"{actor.name}/{key}", asked)
+        except StoreError as failed:
+            await answer_to(failed)(scope, receive, send)
+            return
+        if former is not None:
+            await _again(former, asked)(scope, receive, send)
+            return
+        status, headers, parts = 0, {}, []
+
+        async def keeping(message: Message) -> None:
+            nonlocal status, headers
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
+            elif message["type"] == "http.response.body":
+                parts.append(message.get("body", b""))
+                if not message.get("more_body", False):
+                    kept = {name: headers[name] for name in ("content-type", "location", "etag") if name in headers}
+                    if status >= 500:  # it may work the next time
+                        await self._dlq.replies.forget(f"{actor.name}/{key}")
+                    else:
+                        text = b"".join(parts).decode()
+                        await self._dlq.replies.finish(f"{actor.name}/{key}", status, json.dumps(kept), text)
+            await send(message)
+
+        await self._app(scope, receive, keeping)
+
+
+def _again(former: Reply, asked: str) -> Response:
+    if former.asked != asked:
+        return problem(
+            422, "idempotency-key-reused", "this Idempotency-Key was used for another request; take a new one"
+        )
+    if former.status is None:
+        return problem(
+            409,
+            "idempotency-unfinished",
+            "a request with this Idempotency-Key has begun and its answer is not known: look whether it had its effect",
+        )
+    headers = {**json.loads(former.headers), "Idempotent-Replayed": "true"}
+    return Response(former.body, former.status, headers)
+
+
+def _replayed(body: bytes) -> Receive:
+    sent = False
+
+    async def receive() -> Message:
+        nonlocal sent
+        if sent:
+            return {"type": "http.disconnect"}
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive

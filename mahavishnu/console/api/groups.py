@@ -1,0 +1,84 @@
+"""Groups of letters over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+from starlette.responses import Response
+
+from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
+from mahavishnu.console.api.problems import documented, problem
+from mahavishnu.console.api.reading import answer, etag, matches, named, next_page, plain
+from mahavishnu.console.api.shapes import Group, GroupEdit, Released, ReleaseHold
+from mahavishnu.model.groups import GroupView
+
+Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "changing groups"))]
+router = APIRouter(tags=["groups"], prefix="/groups")
+
+
+@router.get("", response_model=list[Group], summary="Groups of letters with the same cause")
+async def listed(
+    request: Request,
+    dlq: Queue,
+    actor: Viewer,
+    state: Literal["new", "investigating", "waiting_for_fix", "ready_to_redrive", "resolved", "wont_fix"] | None = None,
+    owner: Annotated[str | None, Query(max_length=500)] = None,
+    on_hold: bool | None = None,
+    quiet: Annotated[bool, Query(description="Also those that nobody has to look at now")] = False,
+    sort: Literal["count", "last_seen", "growth"] = "count",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    cursor: Annotated[str | None, Query(max_length=10_000)] = None,
+) -> Response:
+    """The largest first, or those that grow, or the latest."""
+    page = await dlq.groups(
+        state=state, owner=owner, on_hold=on_hold, quiet=quiet, sort=sort, limit=limit, after=cursor
+    )
+    headers = {"X-Ungrouped": str(page.ungrouped)}
+    if page.next is not None:
+        headers["Link"] = next_page(request, str(page.next))
+    if page.degraded:
+        headers["X-Degraded"] = page.degraded.encode("ascii", "replace").decode()
+    return answer([group_json(view) for view in page.items], 200, headers)
+
+
+@router.get("/{fingerprint}", response_model=Group, responses=documented(404), summary="One group")
+async def one(dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
+    """With its numbers by hour, a sample, and what people have said."""
+    view = await dlq.group(named(fingerprint))
+    return answer(group_json(view), 200, {"ETag": etag(view.version)})
+
+
+@router.patch(
+    "/{fingerprint}", response_model=Group, responses=documented(404, 409, 412), summary="Say something of it"
+)
+async def update(
+    dlq: Queue,
+    actor: Operator,
+    fingerprint: str,
+    asked: GroupEdit,
+    if_match: Annotated[str | None, Header()] = None,
+) -> Response:
+    """State, owner, a note, a link, a hold. With If-Match, a group that has changed since is left as it is."""
+    changes: dict[str, Any] = asked.model_dump(exclude_unset=True)
+    changes.pop("by", None)
+    base = None
+    if if_match is not None:
+        base = await dlq.group(named(fingerprint))
+        if not matches(if_match, base.version):
+            return problem(412, "changed-meanwhile", "the group has changed since you read it: look again")
+    view = await dlq.update_group(named(fingerprint), by=by(actor, asked.by), base=base, **changes)
+    return answer(group_json(view), 200, {"ETag": etag(view.version)})
+
+
+@router.post("/releases/{release}", response_model=Released, summary="A release is out")
+async def released(dlq: Queue, actor: Operator, release: str, asked: ReleaseHold | None = None) -> Response:
+    """Groups that were on hold for it are not any more."""
+    return answer({"released": await dlq.release_hold(named(release), by=by(actor, asked and asked.by))})
+
+
+def group_json(view: GroupView) -> dict[str, Any]:
+    """A group as every surface shows it: what was said of it and what it is now, in one."""
+    shown: dict[str, Any] = plain(view)
+    said = shown.pop("group")
+    return {**said, **shown, "state": str(view.state), "regression": view.regression}

@@ -1,0 +1,285 @@
+"""Letters over HTTP: lists, one letter, and what a person does with it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+from starlette.responses import Response
+
+from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
+from mahavishnu.console.api.problems import documented, problem
+from mahavishnu.console.api.reading import (
+    Shared,
+    Where,
+    answer,
+    as_bytes,
+    as_query,
+    etag,
+    letter_json,
+    matches,
+    named,
+    next_page,
+    plain,
+)
+from mahavishnu.console.api.shapes import (
+    Act,
+    Clear,
+    Cleared,
+    Edit,
+    EditPreview,
+    Filter,
+    Imported,
+    Letter,
+    NewLetter,
+    ReasonLine,
+    RequeueAsked,
+    Requeued,
+    Retried,
+    Revision,
+    WholeLetter,
+)
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.query import NEWEST_FIRST, Sort
+from mahavishnu.model.record import FailedTask
+from mahavishnu.stores.base import Cursor
+
+Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "changing letters"))]
+Admin = Annotated[Actor, Depends(needs(Role.ADMIN, "deleting letters"))]
+IfMatch = Annotated[str | None, Header(description="The ETag of the letter as you read it")]
+SORTS = {
+    "newest": NEWEST_FIRST,
+    "oldest": (Sort("created_at"),),
+    "updated": (Sort("updated_at", descending=True),),
+    "due": (Sort("due_at"),),
+    "priority": (Sort("priority", descending=True), Sort("due_at")),
+}
+_NO_LETTER = documented(404)
+router = APIRouter(tags=["letters"])
+
+
+class Listing:
+    """How much of a list, from where, and in which order."""
+
+    def __init__(
+        self,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+        offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+        cursor: Annotated[str | None, Query(max_length=10_000, description="From the Link header of a page")] = None,
+        sort: Literal["newest", "oldest", "updated", "due", "priority"] = "newest",
+        whole: Annotated[bool, Query(description="With failures and tracebacks, as a single letter has them")] = False,
+    ) -> None:
+        self.limit, self.offset, self.sort, self.whole = limit, offset, sort, whole
+        self.cursor = None if cursor is None else Cursor.parse(cursor)
+
+
+@router.get("/dlq", response_model=list[Letter], summary="Letters, newest first")
+async def listed(
+    request: Request, dlq: Queue, actor: Viewer, asked: Annotated[Filter, Query()], how: Annotated[Listing, Depends()]
+) -> Response:
+    """A page of letters; the Link header leads to the next one, X-Degraded says why some may be missing."""
+    query = as_query(asked, limit=how.limit, sort=SORTS[how.sort])
+
+    async def read() -> tuple[bytes, dict[str, str]]:
+        page = await dlq.find(query, how.cursor, offset=how.offset)
+        headers = {}
+        if page.next is not None:
+            headers["Link"] = next_page(request, str(page.next))
+        if page.degraded:
+            headers["X-Degraded"] = page.degraded.encode("ascii", "replace").decode()
+        if page.corrupt:
+            headers["X-Corrupt"] = str(len(page.corrupt))
+        return as_bytes([letter_json(letter, whole=how.whole) for letter in page.items]), headers
+
+    shared: Shared[tuple[bytes, dict[str, str]]] = request.app.state.lists
+    body, headers = await shared.get((request.url.path, request.url.query), read)
+    return Response(body, 200, headers, "application/json")
+
+
+@router.post("/dlq", status_code=201, response_model=WholeLetter, responses=documented(409), summary="Keep a failure")
+async def enqueue(dlq: Queue, actor: Operator, asked: NewLetter) -> Response:
+    """The letter is durable when this answers. A failure of a task with an open letter is merged into that."""
+    letter = await dlq.enqueue(**{"repos": [], "task": None, **asked.model_dump(exclude_unset=True)})
+    return answer(letter_json(letter, whole=True), 201, {"ETag": etag(letter.version)})
+
+
+@router.get("/dlq/stats", response_model=list[ReasonLine], summary="The letters by reason, in numbers")
+async def by_reason(request: Request, dlq: Queue, actor: Viewer) -> Response:
+    """One line for each reason that letters were written for."""
+    shared: Shared[bytes] = request.app.state.numbers
+
+    async def read() -> bytes:
+        return as_bytes(plain(await dlq.get_statistics_by_reason()))
+
+    return Response(await shared.get("reasons", read), 200, None, "application/json")
+
+
+@router.get("/dlq/statistics", response_model=dict[str, Any], summary="The queue in numbers")
+async def statistics(request: Request, dlq: Queue, actor: Viewer) -> Response:
+    """Size, breakdowns, lifetime numbers, processor, breakers, storage, and what a person should look at."""
+    shared: Shared[bytes] = request.app.state.numbers
+
+    async def read() -> bytes:
+        numbers = await dlq.get_statistics()
+        return as_bytes({**plain(numbers), "warnings": await dlq.health_warnings()})
+
+    return Response(await shared.get("statistics", read), 200, None, "application/json")
+
+
+@router.post("/dlq/clear", response_model=Cleared, summary="Delete every open letter")
+async def clear(dlq: Queue, actor: Admin, asked: Clear) -> Response:
+    """Nothing brings them back; the statistics remember how many there were."""
+    return answer({"cleared": await dlq.clear_all(by=by(actor, asked.by))})
+
+
+@router.post("/dlq/import", response_model=Imported, summary="Take in letters that were exported")
+async def take_in(dlq: Queue, actor: Operator, letters: list[dict[str, Any]]) -> Response:
+    """Letters as a list gives them, with `whole=true`. One that is here already stays as it is."""
+    taken: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    for place, document in enumerate(letters):
+        name = str(document.get("entry_id") or document.get("task_id") or place)
+        try:
+            taken[name] = await dlq.take_in(FailedTask.from_dict(document), by=actor.name)
+        except StoreError:
+            raise
+        except MahavishnuError as problem:
+            refused[name] = str(problem)
+    return answer({"taken": taken, "refused": refused})
+
+
+@router.get("/dlq/{task_id}", response_model=WholeLetter, responses=_NO_LETTER, summary="One letter")
+async def one(
+    dlq: Queue, actor: Viewer, where: Where, task_id: str, if_none_match: Annotated[str | None, Header()] = None
+) -> Response:
+    """With all that is known; its ETag is wanted by an edit."""
+    letter = await _letter(dlq, task_id, where)
+    mark = etag(letter.version)
+    if matches(if_none_match, letter.version):
+        return Response(None, 304, {"ETag": mark})
+    return answer(letter_json(letter, whole=True), 200, {"ETag": mark})
+
+
+@router.patch(
+    "/dlq/{task_id}", response_model=WholeLetter, responses=documented(404, 409, 412), summary="Edit a letter"
+)
+async def edit(
+    dlq: Queue, actor: Operator, where: Where, task_id: str, asked: Edit, if_match: IfMatch = None
+) -> Response:
+    """What it was before is kept as a revision. With If-Match, a letter that has changed since is not edited."""
+    changes = _changes(asked)
+    base = None
+    if if_match is not None:
+        base = await _letter(dlq, task_id, where)
+        if not matches(if_match, base.version):
+            return problem(412, "changed-meanwhile", f"letter {base.key!r} has changed since you read it: look again")
+    edited = await dlq.edit(
+        named(task_id),
+        by=by(actor, asked.by),
+        notes=asked.notes,
+        base=base,
+        redrive=asked.redrive,
+        **changes,
+        **where.arguments,
+    )
+    return answer(letter_json(edited, whole=True), 200, {"ETag": etag(edited.version)})
+
+
+@router.post(
+    "/dlq/{task_id}/preview", response_model=EditPreview, responses=_NO_LETTER, summary="What an edit would do"
+)
+async def preview(dlq: Queue, actor: Viewer, where: Where, task_id: str, asked: Edit) -> Response:
+    """Nothing is changed."""
+    seen = await dlq.preview_edit(named(task_id), **_changes(asked), **where.arguments)
+    return answer({"diff": plain(seen.diff), "refused": seen.refused})
+
+
+@router.get(
+    "/dlq/{task_id}/revisions", response_model=list[Revision], responses=_NO_LETTER, summary="What a letter was before"
+)
+async def revisions(dlq: Queue, actor: Viewer, where: Where, task_id: str) -> Response:
+    """Oldest first."""
+    return answer(plain(await dlq.revisions(named(task_id), **where.arguments)))
+
+
+@router.post("/dlq/{task_id}/requeue", response_model=Requeued, responses=documented(400, 500), summary="Send back")
+async def requeue(
+    dlq: Queue, actor: Operator, where: Where, task_id: str, asked: RequeueAsked | None = None
+) -> Response:
+    """With a higher priority and fresh attempts; once, until a run has ended."""
+    asked = asked or RequeueAsked()
+    given = {"max_dlq_retries": asked.max_retries, "priority_boost": asked.priority_boost}
+    try:
+        done = await dlq.requeue_from_dlq(
+            named(task_id),
+            **{name: value for name, value in given.items() if value is not None},
+            resolved_by=by(actor, asked.resolved_by),
+            **where.arguments,
+        )
+    except StoreError:
+        return problem(500, "store-error", "the store failed; nothing else is known: look again before you repeat this")
+    shown = {
+        "success": done["success"],
+        "message": done["message"] or "Requeue failed",
+        "new_state": done["new_task_state"],
+        "retry_count": done["dlq_retry_count"],
+    }
+    return answer(shown) if done["success"] else problem(400, "requeue-failed", shown["message"], **shown)
+
+
+@router.post("/dlq/{task_id}/retry", response_model=Retried, responses=documented(404, 409), summary="Run it now")
+async def retry(
+    dlq: Queue, actor: Operator, where: Where, task_id: str, asked: Act | None = None, force: bool = False
+) -> Response:
+    """Here and at once, without using up its automatic retries; the server needs the app for that."""
+    await _letter(dlq, task_id, where)
+    ran = await dlq.retry_task(named(task_id), force=force, by=by(actor, asked and asked.by), **where.arguments)
+    if "status" not in ran:
+        return problem(409, "not-run", str(ran["error"]))
+    return answer(plain({"error": None, **ran}))
+
+
+_ACTS = {
+    "redrive": "Fresh attempts, the first one due now; an archived letter is taken out for them",
+    "resolve": "A person settled it otherwise: the case is closed",
+    "fail": "It will never work: the case is closed, and kept for analysis",
+    "cancel": "Nobody wants the work any more: the case is closed",
+    "archive": "Put it away",
+}
+
+
+def _act(name: str, summary: str) -> None:
+    async def act(dlq: Queue, actor: Operator, where: Where, task_id: str, asked: Act | None = None) -> Response:
+        who, notes = by(actor, asked and asked.by), asked.notes if asked else None
+        verb = getattr(dlq, name)
+        return answer(letter_json(await verb(named(task_id), by=who, notes=notes, **where.arguments), whole=True))
+
+    router.post(
+        f"/dlq/{{task_id}}/{name}",
+        response_model=WholeLetter,
+        responses=documented(404, 409),
+        summary=summary,
+        name=name,
+    )(act)
+
+
+for _name, _summary in _ACTS.items():
+    _act(_name, _summary)
+
+
+def _changes(asked: Edit) -> dict[str, Any]:
+    """What is to be changed: only what was said."""
+    said = asked.model_dump(exclude_unset=True)
+    changes = {name: value for name, value in said.items() if name not in ("by", "notes", "redrive")}
+    if "task" in changes and "patch" in changes:
+        raise InvalidInput("give a task or a patch of it, not both")
+    return changes
+
+
+async def _letter(dlq: DeadLetterQueue, task_id: str, where: Where) -> DeadLetter:
+    letter = await dlq.get_task(named(task_id), include_archived=True, **where.arguments)
+    if letter is None:
+        raise NoSuchLetter(named(task_id))
+    return letter

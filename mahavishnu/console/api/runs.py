@@ -1,0 +1,111 @@
+"""Bulk runs over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
+from mahavishnu.console.api.problems import documented
+from mahavishnu.console.api.reading import answer, as_query, next_page, plain
+from mahavishnu.console.api.shapes import NewRun, Run, RunAct, RunAsked, RunItem, RunPreview
+from mahavishnu.model.bulk import BulkRun
+
+Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "bulk runs"))]
+Cursor = Annotated[str | None, Query(max_length=10_000, description="From the Link header of a page")]
+_NO_RUN = documented(404)
+router = APIRouter(tags=["runs"], prefix="/runs")
+
+
+@router.post("/preview", response_model=RunPreview, summary="What a run would do")
+async def preview(dlq: Queue, actor: Viewer, asked: RunAsked) -> Response:
+    """Which letters are meant, how many of them cannot be moved, and why. Nothing is changed."""
+    seen = await dlq.preview_run(asked.verb, as_query(asked.filter), patch=asked.patch, everything=asked.everything)
+    return answer(plain(seen))
+
+
+@router.post("", status_code=202, response_model=Run, summary="Begin a run")
+async def begin(request: Request, dlq: Queue, actor: Operator, asked: NewRun) -> Response:
+    """It is carried out by the workers, whatever becomes of this server; look at it under its Location."""
+    run = await dlq.start_run(
+        asked.verb,
+        as_query(asked.filter),
+        by=by(actor, asked.by),
+        reason=asked.reason,
+        ramp=tuple(asked.ramp),
+        max_per_second=asked.max_per_second,
+        stop_percent=asked.stop_percent,
+        patch=asked.patch,
+        redrive=asked.redrive,
+        everything=asked.everything,
+    )
+    return answer(run_json(run), 202, {"Location": f"{request.url.path.rstrip('/')}/{run.run_id}"})
+
+
+@router.get("", response_model=list[Run], summary="Runs, newest first")
+async def listed(
+    request: Request,
+    dlq: Queue,
+    actor: Viewer,
+    state: Literal["planning", "running", "paused", "halted", "cancelled", "done"] | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """A page of runs."""
+    page = await dlq.list_runs(state, limit=limit, after=cursor)
+    headers = {"Link": next_page(request, str(page.next))} if page.next is not None else {}
+    return answer([run_json(run) for run in page.items], 200, headers)
+
+
+@router.get("/{run_id}", response_model=Run, responses=_NO_RUN, summary="One run")
+async def one(dlq: Queue, actor: Viewer, run_id: str) -> Response:
+    """How it stands."""
+    return answer(run_json(await dlq.get_run(run_id)))
+
+
+@router.get("/{run_id}/items", response_model=list[RunItem], responses=_NO_RUN, summary="The members of a run")
+async def items(
+    request: Request,
+    dlq: Queue,
+    actor: Viewer,
+    run_id: str,
+    state: Literal["waiting", "moved", "refused", "gone"] | None = None,
+    outcome: Literal["succeeded", "failed_again"] | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    cursor: Cursor = None,
+) -> Response:
+    """Each letter that was meant when the run began, and what became of it."""
+    page = await dlq.run_items(run_id, state=state, outcome=outcome, limit=limit, after=cursor)
+    headers = {"Link": next_page(request, str(page.next))} if page.next is not None else {}
+    return answer([plain(item) for item in page.items], 200, headers)
+
+
+@router.post("/{run_id}/pause", response_model=Run, responses=documented(404, 409), summary="Pause a run")
+async def pause(dlq: Queue, actor: Operator, run_id: str, asked: RunAct | None = None) -> Response:
+    """Nothing more is moved until it is resumed."""
+    asked = asked or RunAct()
+    return answer(run_json(await dlq.pause_run(run_id, by=by(actor, asked.by), reason=asked.reason)))
+
+
+@router.post("/{run_id}/resume", response_model=Run, responses=documented(404, 409), summary="Go on with a run")
+async def resume(dlq: Queue, actor: Operator, run_id: str, asked: RunAct | None = None) -> Response:
+    """Also with one that has halted; then say how many percent may fail, or it will halt again."""
+    asked = asked or RunAct()
+    more = {} if asked.stop_percent is None else {"stop_percent": asked.stop_percent}
+    return answer(run_json(await dlq.resume_run(run_id, by=by(actor, asked.by), reason=asked.reason, **more)))
+
+
+@router.post("/{run_id}/cancel", response_model=Run, responses=documented(404, 409), summary="End a run")
+async def cancel(dlq: Queue, actor: Operator, run_id: str, asked: RunAct | None = None) -> Response:
+    """What it has moved stays moved; the others are left alone."""
+    asked = asked or RunAct()
+    return answer(run_json(await dlq.cancel_run(run_id, by=by(actor, asked.by), reason=asked.reason)))
+
+
+def run_json(run: BulkRun) -> dict[str, Any]:
+    """A run as every surface shows it; who carries it on is nobody's business."""
+    shown: dict[str, Any] = plain(run)
+    shown.pop("lease", None)
+    return shown

@@ -1,0 +1,442 @@
+"""What is sent and answered, for OpenAPI and for checking requests."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from mahavishnu.model.letter import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
+
+Name = Annotated[StrictStr, Field(min_length=1, max_length=500)]
+Text = Annotated[StrictStr, Field(max_length=10_000)]
+Whole = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1)]
+Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=30 * 86400)]
+
+
+class Asked(BaseModel):
+    """A request: what it does not know, it refuses."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Answer(BaseModel):
+    """An answer: it may grow."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+# --- letters
+
+
+class Letter(Answer):
+    """One captured failure. The first eight names are those of an earlier API and say the same as others."""
+
+    dlq_entry_uuid: str
+    task_uuid: str
+    original_state: str | None
+    dlq_reason: str
+    dlq_timestamp: str
+    resolution_status: ResolutionStatus
+    task_snapshot: Any
+    retry_count: int
+    task_id: str
+    entry_id: str
+    namespace: str
+    queue: str
+    status: DeadLetterStatus
+    error: str
+    last_error: str
+    error_category: str | None
+    fingerprint: str | None
+    task: Any
+    repos: list[str]
+    depends_on: list[str]
+    metadata: dict[str, Any]
+    retry_policy: str
+    max_retries: int
+    total_attempts: int
+    dlq_retry_count: int
+    requeue_outcome: str | None
+    priority: int
+    occurrences: int
+    generation: int
+    revision: int
+    runs: list[str]
+    failed_at: str
+    created_at: str
+    updated_at: str
+    next_retry_at: str | None
+    last_retry_at: str | None
+    exhausted_at: str | None
+    completed_at: str | None
+    archived_at: str | None
+    resolved_by: str | None
+    resolution_notes: str | None
+
+
+class Failure(Answer):
+    """One run that failed."""
+
+    at: str
+    message: str
+    type: str | None
+    category: str | None
+    traceback: str | None
+    processor: str | None
+    duration_seconds: float | None
+
+
+class WholeLetter(Letter):
+    """A letter with its failures and what is known of the classification, the requeue and the lease."""
+
+    failures: list[Failure]
+    verdict_reason: str | None
+    verdict_author: str | None
+    claim_owner: str | None
+    due_at: str | None
+
+
+class NewLetter(Asked):
+    """A failure to be kept."""
+
+    task_id: Name
+    task: Any = None
+    repos: list[StrictStr] = []
+    error: Text
+    error_category: ErrorCategory | None = None
+    retry_policy: Name | None = None
+    max_retries: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+    metadata: dict[str, Any] = {}
+    priority: Whole | None = None
+    depends_on: list[StrictStr] = []
+    namespace: Name = "default"
+    queue: Name = "default"
+    reason: DlqReason = DlqReason.WORKFLOW_FAILED
+
+
+class Act(Asked):
+    """Why somebody does something; `by` is who, where there are no tokens that say it."""
+
+    by: Name | None = None
+    notes: Text | None = None
+
+
+class Edit(Act):
+    """Changes to a letter: whole values, or a merge patch (RFC 7386) on its task. `redrive` runs it again."""
+
+    task: Any = None
+    patch: Any = None
+    metadata: dict[str, Any] | None = None
+    repos: list[StrictStr] | None = None
+    depends_on: list[StrictStr] | None = None
+    retry_policy: Name | None = None
+    max_retries: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+    priority: Whole | None = None
+    next_retry_at: datetime | None = None
+    redrive: StrictBool = False
+
+
+class Difference(Answer):
+    """One place where two versions differ."""
+
+    path: str
+    before: Any = None
+    after: Any = None
+
+
+class EditPreview(Answer):
+    """What an edit would do; `refused` says why it would not be taken."""
+
+    diff: list[Difference]
+    refused: str | None
+
+
+class Revision(Answer):
+    """What a letter was before an edit."""
+
+    revision: int
+    at: str
+    task: Any = None
+
+
+class RequeueAsked(Asked):
+    """How a letter is sent back."""
+
+    max_retries: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+    priority_boost: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+    resolved_by: Name | None = None
+
+
+class Requeued(Answer):
+    """A letter was sent back."""
+
+    success: bool
+    message: str
+    new_state: str | None
+    retry_count: int
+
+
+class Retried(Answer):
+    """How the run went."""
+
+    success: bool
+    error: str | None = None
+    status: str | None = None
+
+
+class ReasonLine(Answer):
+    """The letters that were written for one reason, in numbers."""
+
+    dlq_reason: str
+    total_entries: int
+    pending: int
+    requeued: int
+    permanent_failures: int
+    manually_resolved: int
+    cancelled: int
+    avg_retries: float
+    oldest_entry: str | None
+    newest_entry: str | None
+
+
+class Clear(Asked):
+    """A confirmation that every open letter is to be deleted."""
+
+    confirm: Literal["delete every open letter"]
+    by: Name | None = None
+    notes: Text | None = None
+
+
+class Cleared(Answer):
+    """How many letters were deleted."""
+
+    cleared: int
+
+
+class Imported(Answer):
+    """What became of each letter: `new`, `merged`, `reopened`, or why it was refused."""
+
+    taken: dict[str, str]
+    refused: dict[str, str]
+
+
+# --- what a query means
+
+
+class Filter(Asked):
+    """Which letters are meant: those for which all of these hold. Several values of one mean any of them."""
+
+    status: list[DeadLetterStatus] | None = None
+    resolution_status: list[ResolutionStatus] | None = None
+    category: list[ErrorCategory] | None = None
+    policy: list[Name] | None = None
+    reason: list[DlqReason] | None = None
+    namespace: list[Name] | None = None
+    queue: list[Name] | None = None
+    fingerprint: list[Name] | None = None
+    task_id: list[Name] | None = None
+    repo: list[Name] | None = None
+    run: list[Name] | None = None
+    text: Annotated[StrictStr, Field(max_length=1000)] | None = Field(
+        default=None, description="Words of the error, all of which occur"
+    )
+    metadata: list[Name] | None = Field(default=None, description="path=value in the metadata", examples=[["team=web"]])
+    failed_from: datetime | None = None
+    failed_before: datetime | None = None
+    created_from: datetime | None = None
+    created_before: datetime | None = None
+    updated_from: datetime | None = None
+    updated_before: datetime | None = None
+
+
+# --- bulk runs
+
+Verb = Literal["redrive", "archive", "resolve", "cancel", "fail", "edit", "regroup"]
+
+
+class RunAsked(Asked):
+    """Which letters, and what is to become of them."""
+
+    verb: Verb
+    filter: Filter = Field(default_factory=Filter)
+    everything: StrictBool = Field(default=False, description="Every letter is meant: needed where there is no filter")
+    patch: Any = Field(default=None, description="A merge patch (RFC 7386) on each letter's task")
+
+
+class NewRun(RunAsked):
+    """A bulk run."""
+
+    redrive: StrictBool = Field(default=False, description="After an edit, run again")
+    ramp: list[Annotated[StrictInt, Field(ge=1, le=1_000_000)]] = Field(
+        default=[], max_length=20, description="Sizes of the first waves, such as 1, 5, 25; then all the rest"
+    )
+    max_per_second: Annotated[StrictFloat | StrictInt, Field(gt=0, le=1_000_000)] | None = None
+    stop_percent: Annotated[StrictFloat | StrictInt, Field(ge=0, le=100)] | None = Field(
+        default=None, description="Halt when more than so many percent fail again"
+    )
+    reason: Text | None = None
+    by: Name | None = None
+
+
+class RunAct(Asked):
+    """Why a run is paused, resumed or cancelled."""
+
+    reason: Text | None = None
+    by: Name | None = None
+    stop_percent: Annotated[StrictFloat | StrictInt, Field(ge=0, le=100)] | None = None
+
+
+class Run(Answer):
+    """A bulk run as it stands."""
+
+    run_id: str
+    verb: str
+    state: str
+    by: str
+    reason: str | None
+    created_at: str
+    updated_at: str
+    finished_at: str | None
+    halted_because: str | None
+    counts: dict[str, int]
+    ramp: list[int]
+    max_per_second: float | None
+    stop_percent: float | None
+
+
+class RunItem(Answer):
+    """One member of a run and what became of it."""
+
+    key: str
+    entry_id: str
+    state: str
+    why: str | None
+    outcome: str | None
+
+
+class RunPreview(Answer):
+    """What a run would do."""
+
+    matched: int
+    eligible: int
+    ineligible: dict[str, int]
+
+
+# --- groups
+
+
+class Group(Answer):
+    """Letters with one fingerprint."""
+
+    fingerprint: str
+    state: str
+    regression: bool
+    on_hold: bool
+    owner: str | None
+    count: int
+    total: int
+    first_seen: str | None
+    last_seen: str | None
+    last_hour: int
+    last_day: int
+    day_before: int
+
+
+class GroupEdit(Asked):
+    """What is said of a group. Leave out what stays; null takes an owner or a hold away."""
+
+    state: Literal["new", "investigating", "waiting_for_fix", "ready_to_redrive", "resolved", "wont_fix"] | None = None
+    owner: Name | None = None
+    note: Text | None = None
+    link: Annotated[StrictStr, Field(min_length=1, max_length=2000)] | None = None
+    hold_until: datetime | None = None
+    hold_release: Name | None = None
+    by: Name | None = None
+
+
+class ReleaseHold(Asked):
+    """The release is out."""
+
+    by: Name | None = None
+
+
+class Released(Answer):
+    """How many groups waited for it."""
+
+    released: int
+
+
+# --- claims
+
+
+class ClaimAsked(Asked):
+    """A worker asks for letters."""
+
+    worker: Name
+    limit: Annotated[StrictInt, Field(ge=1, le=500)] = 1
+    lease_seconds: Annotated[StrictFloat | StrictInt, Field(ge=1, le=86400)] | None = None
+    namespace: Name | None = None
+    queue: Name | None = None
+
+
+class Claim(Answer):
+    """The right to run a letter until `lease_until`. Send the token with whatever you say of it."""
+
+    token: str
+    attempt_id: str
+    idempotency_key: str
+    lease_until: str
+    letter: Letter
+
+
+class Renewal(Asked):
+    """The run goes on."""
+
+    task_id: Name
+    token: Name
+    lease_seconds: Annotated[StrictFloat | StrictInt, Field(ge=1, le=86400)] | None = None
+    namespace: Name = "default"
+    queue: Name = "default"
+
+
+class Renewed(Answer):
+    """When the lease ends now."""
+
+    lease_until: str
+
+
+class Settlement(Asked):
+    """How the run went."""
+
+    task_id: Name
+    token: Name
+    outcome: Literal["succeeded", "failed", "released"]
+    error: Text | None = None
+    error_type: Name | None = None
+    category: ErrorCategory | None = None
+    retry_in: Seconds | None = None
+    namespace: Name = "default"
+    queue: Name = "default"
+
+
+# --- audit, health
+
+
+class AuditLine(Answer):
+    """Who did what, or tried to."""
+
+    entry_id: str
+    at: str
+    actor: str
+    action: str
+    subject: str
+    outcome: str
+
+
+class HealthAnswer(Answer):
+    """How the queue is."""
+
+    status: Literal["ok", "degraded", "down"]
+    detail: str

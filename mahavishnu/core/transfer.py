@@ -1,0 +1,106 @@
+"""Letters out of one queue and into another: each is one JSON document, and taking one in twice changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from mahavishnu.core import letterbox
+from mahavishnu.core.auditing import Auditing
+from mahavishnu.core.intake import Intake
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import CorruptRecord, InvalidInput, StoreUnavailable
+from mahavishnu.model.events import EventName
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.query import Query
+from mahavishnu.model.reunion import reunite
+from mahavishnu.stores.base import Collection, get_one, scan, write_one
+from mahavishnu.stores.codec import HISTORY, LETTERS
+
+_TRIES = 50
+BY = "api_user"
+
+
+class Transfer(Auditing):
+    """The part of `DeadLetterQueue` that hands letters out and takes them in."""
+
+    intake: Intake
+
+    async def export(self, query: Query | None = None, **filters: Any) -> AsyncIterator[str]:
+        """Every letter that is meant as a line of JSON, open ones unless said otherwise; `take_in` reads it back.
+
+        Raises InvalidInput, and StoreError rather than leave some out.
+
+        >>> import asyncio
+        >>> from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+        >>> async def main():
+        ...     async with DeadLetterQueue() as here, DeadLetterQueue() as there:
+        ...         await here.enqueue("wf_1", {}, [], "connection reset")
+        ...         return [await there.take_in(json.loads(line)) async for line in here.export()]
+        >>> asyncio.run(main())
+        ['new']
+        """
+        await self.open()
+        async for letter in scan(self.letters, letterbox.listing(None, query, filters)):
+            yield exported(letter)
+
+    async def take_in(self, document: Mapping[str, Any], *, by: str = BY) -> str:
+        """Take in what `export` gave: `new`, `joined` with the open letter of that task, `succeeded` a closed one,
+        or `same` if it is here already.
+
+        A letter that was being run comes back as it was before. Raises InvalidInput for what is no sound letter,
+        DLQFullError if there is no room for an open one, StoreError.
+        """
+        await self.open()
+        ours = imported(document)
+        self.intake.check_size(ours)
+        if ours.lease is not None:
+            ours = lifecycle.release(ours, token=ours.lease.token, now=self.clock.now())
+        stored: str | None = None
+        if ours.is_open:
+            await self.room.reserve(ours.task_id)
+        try:
+            stored = await _taken_in(self.letters, self.store.collection(HISTORY), ours)
+        finally:
+            if ours.is_open:
+                (self.room.used if stored == "new" else self.room.unused)()
+        if stored != "same":
+            self._tell(EventName.CAPTURED, ours, by=by, imported=True)
+        return stored
+
+
+def exported(letter: DeadLetter) -> str:
+    """A letter as one line of JSON."""
+    return LETTERS.document(letter)
+
+
+def imported(document: Mapping[str, Any]) -> DeadLetter:
+    """The letter of a document. Raises InvalidInput for what is none, or is not sound."""
+    if not isinstance(document, Mapping):
+        raise InvalidInput(f"a letter is a JSON object, not {document!r:.80}")
+    try:
+        letter = evolve(LETTERS.decode(document, ()), version=None)
+        json.dumps(letter.key)
+    except CorruptRecord as problem:
+        raise InvalidInput(f"this is no exported letter: {problem.reason}") from None
+    if broken := lifecycle.violations(letter):
+        raise InvalidInput(f"letter {letter.key!r} is not sound: {'; '.join(broken)}")
+    return letter
+
+
+async def _taken_in(letters: Collection[DeadLetter], history: Collection[FormerLetter], ours: DeadLetter) -> str:
+    for _ in range(_TRIES):
+        if await write_one(letters, ours) is not None:
+            return "new"
+        theirs = await get_one(letters, ours.key)
+        if theirs is None:
+            continue
+        if ours.entry_id in (theirs.entry_id, *theirs.absorbed):
+            return "same"
+        became = reunite(theirs, ours)
+        if became.former is not None:
+            await write_one(history, became.former)
+        if became.live is None or await write_one(letters, became.live) is not None:
+            return "joined" if theirs.is_open else "succeeded"
+    raise StoreUnavailable(f"letter {ours.key!r} was changed by others {_TRIES} times in a row while it was taken in")
