@@ -220,7 +220,8 @@ class DeadLetter(_Remembering):
     `due_at` always says when anyone may next pick it up: the next retry while pending, the lease's end while retrying.
     `generation` counts the letters that this task has had, this one included; `absorbed` are the entry ids of letters
     that this one succeeded, or that were written elsewhere at the same time and became part of it. `runs` are the bulk
-    runs that have moved it, the last ones; `revision` counts the edits, and what it was before each is kept.
+    runs that have moved it, the last ones; `revision` counts the edits, and what it was before each is kept. `settled`
+    is the last outcome that a claim of `claim_letters` was settled with, as `<outcome> <token>`.
     """
 
     task_id: str
@@ -261,6 +262,7 @@ class DeadLetter(_Remembering):
     requeue: Requeue | None = None
     runs: tuple[str, ...] = ()
     revision: int = 0
+    settled: str | None = None
     tallies: Tallies = _NONE_YET
     exhausted_at: datetime | None = None
     completed_at: datetime | None = None
@@ -336,6 +338,7 @@ PASSING = frozenset(
         "updated_at",
         "requeue",
         "runs",
+        "settled",
         "tallies",
         "exhausted_at",
         "completed_at",

@@ -87,6 +87,7 @@ def decoder(letter: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
             made.requeue = _requeue(read("requeue"))
             made.runs = _texts(read("runs"))
             made.revision = _int(read("revision", 0))
+            made.settled = _maybe_text(read("settled"))
             made.tallies = _tallies(document)
             made.exhausted_at = _maybe_instant(read("exhausted_at"))
             made.completed_at = _maybe_instant(read("completed_at"))
@@ -265,6 +266,7 @@ FIELDS: tuple[Field[Any], ...] = (
     _field("dlq_retry_count", _INTEGER),
     _field("occurrences", _INTEGER),
     _field("revision", _INTEGER),
+    Field("requeue_automatic", _INTEGER, lambda letter: letter.requeue and letter.requeue.automatic),
     _field("recoveries", _INTEGER),
     *(_field(name, _INTEGER) for _, name in TALLIES),
     _field("metadata", FieldType.FLAT),
@@ -277,6 +279,7 @@ FIELDS: tuple[Field[Any], ...] = (
     _field("absorbed", FieldType.BLOB),
     _field("lease", FieldType.BLOB),
     _field("requeue", FieldType.BLOB),
+    _field("settled", FieldType.BLOB),
     Field("schema", _INTEGER, lambda letter: SCHEMA),
 )
 

@@ -136,7 +136,8 @@ def _requeue(requeue: Requeue) -> str:
     outcome = quoted(requeue.outcome)
     return (
         f'{{"at":{_instant(requeue.at)},"by":{quoted(requeue.by)},"boost":{requeue.boost:d}{notes},'
-        f'"outcome":{outcome},"automatic":{requeue.automatic:d}}},"requeue_outcome":{outcome}'
+        f'"outcome":{outcome},"automatic":{requeue.automatic:d}}},"requeue_outcome":{outcome},'
+        f'"requeue_automatic":{requeue.automatic:d}'
     )
 
 
@@ -166,7 +167,7 @@ _maybe_lasting = _Optional(
 _maybe_passing = _Optional(
     *_each(_instant, "due_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at", "archived_at"),
     *_each(_instant, "resolution_timestamp"),
-    *_each(quoted, "resolved_by", "resolution_notes"),
+    *_each(quoted, "resolved_by", "resolution_notes", "settled"),
     *_each(int.__repr__, "recoveries", empty=0),
     *_each(_list, "runs", empty=()),
 )

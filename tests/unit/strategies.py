@@ -130,6 +130,7 @@ letters = st.builds(
     requeue=maybe(requeues),
     runs=st.lists(texts, max_size=3).map(tuple),
     revision=counts,
+    settled=maybe(texts),
     tallies=tallies,
     exhausted_at=maybe(instants),
     completed_at=maybe(instants),
