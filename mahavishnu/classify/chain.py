@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
-from mahavishnu.classify.fingerprint import fingerprint, named_fingerprint
-from mahavishnu.classify.guard import Answer, ask, ask_async, made
+from mahavishnu.classify.fingerprint import fingerprint, fingerprint_of, named_fingerprint
+from mahavishnu.classify.guard import Answer, Call, ask, ask_async, made
 from mahavishnu.classify.loading import where_it_broke
 from mahavishnu.classify.plugins import Plugins, PluginState, Step
 from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter import ErrorCategory
+from mahavishnu.model.letter import ErrorCategory, Failure
 
 log = logging.getLogger(__name__)
 MAX_FAULTS = 5
@@ -65,6 +65,7 @@ class _Hook:
     name: str
     read: Callable[[str, Any], Any]
     is_opinion: Callable[[Any], bool]
+    asked: Callable[[Call], Call] = lambda call: call  # how an implementation is called
 
     def is_enough(self, answer: Answer) -> bool:
         return answer.value is not None and self.is_opinion(answer.value)
@@ -106,18 +107,12 @@ class Chain:
 
     async def classify_async(self, error: BaseException | str, context: Context | None = None) -> Verdict:
         """As `classify`, without holding up the event loop for plugins."""
-        arguments = (_taken(error), context or NO_CONTEXT)
-        hearing = self._hearing(_CLASSIFY, arguments[1])
-        answers: list[Answer] | None = None
-        try:
-            while True:
-                group = hearing.send(answers)  # type: ignore[arg-type]  # the first one has to be None
-                if group[0].trusted:
-                    answers = _answers(group, arguments)
-                else:
-                    answers = await ask_async(_calls(group), arguments, _CLASSIFY.is_enough, self._timeout)
-        except StopIteration as end:
-            return _verdict(end.value)
+        return _verdict(await self._hear_async(_CLASSIFY, _taken(error), context or NO_CONTEXT))
+
+    async def objection(self, task: Any, context: Context | None = None) -> str | None:
+        """Why a plugin thinks that this should not be a letter's task, naming it; None if none does. Never raises."""
+        heard = await self._hear_async(_VALIDATE, task, context or NO_CONTEXT)
+        return next((f"{each.name}: {each.opinion}" for each in heard if each.opinion is not None), None)
 
     def explain(self, error: BaseException | str, context: Context | None = None) -> Explanation:
         """The verdict, and what every plugin says, also after the one whose opinion counts. No fault is counted."""
@@ -141,13 +136,20 @@ class Chain:
         ]
         return Explanation(_verdict(heard), tuple(trail))
 
-    def fingerprint(self, error: BaseException | str, context: Context | None = None) -> str:
-        """What failures of the same cause have in common: a plugin's name for it, or the usual one. Never raises."""
-        error = _taken(error)
-        for heard in self._hear(_FINGERPRINT, error, context or NO_CONTEXT):
-            if heard.opinion is not None:
-                return named_fingerprint(heard.opinion)
-        return fingerprint(error)
+    def fingerprint(
+        self, error: BaseException | str, context: Context | None = None, failure: Failure | None = None
+    ) -> str:
+        """What failures of the same cause have in common: a plugin's name for it, or the usual one. Never raises.
+
+        `failure` is the record of the error, where it has been made already.
+        """
+        named = self.named_fingerprint(error, context)
+        return named or (fingerprint_of(failure) if failure is not None else fingerprint(_taken(error)))
+
+    def named_fingerprint(self, error: BaseException | str, context: Context | None = None) -> str | None:
+        """The fingerprint by a plugin's name for the cause; None if no plugin names it. Never raises."""
+        heard = self._hear(_FINGERPRINT, _taken(error), context or NO_CONTEXT)
+        return next((named_fingerprint(each.opinion) for each in heard if each.opinion is not None), None)
 
     def _hear(self, hook: _Hook, error: _Error, context: Context, *, everyone: bool = False) -> list[_Heard]:
         arguments = (error, context)
@@ -160,7 +162,22 @@ class Chain:
                     answers = _answers(group, arguments)
                 else:
                     is_enough = _never if everyone else hook.is_enough
-                    answers = ask(_calls(group), arguments, is_enough, self._timeout)
+                    answers = ask(_calls(hook, group), arguments, is_enough, self._timeout)
+        except StopIteration as end:
+            heard: list[_Heard] = end.value
+            return heard
+
+    async def _hear_async(self, hook: _Hook, subject: Any, context: Context) -> list[_Heard]:
+        arguments = (subject, context)
+        hearing = self._hearing(hook, context)
+        answers: list[Answer] | None = None
+        try:
+            while True:
+                group = hearing.send(answers)  # type: ignore[arg-type]  # the first one has to be None
+                if group[0].trusted:
+                    answers = _answers(group, arguments)
+                else:
+                    answers = await ask_async(_calls(hook, group), arguments, hook.is_enough, self._timeout)
         except StopIteration as end:
             heard: list[_Heard] = end.value
             return heard
@@ -223,8 +240,8 @@ def _answers(group: Sequence[Step], arguments: tuple[Any, Any]) -> list[Answer]:
     return [made(step.call, arguments, index) for index, step in enumerate(group)]
 
 
-def _calls(group: Sequence[Step]) -> list[Callable[[Any, Any], Any]]:
-    return [step.call for step in group]
+def _calls(hook: _Hook, group: Sequence[Step]) -> list[Call]:
+    return [hook.asked(step.call) for step in group]
 
 
 def _never(answer: Answer) -> bool:
@@ -248,10 +265,26 @@ def _is_verdict(value: Any) -> bool:
     return isinstance(value, Verdict) or (isinstance(value, str) and value in _CATEGORIES)
 
 
-def _read_fingerprint(name: str, value: Any) -> str:
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _read_text(name: str, value: Any) -> str:
     if isinstance(value, str) and value:
         return value
     raise _nonsense(value, "a text or None")
+
+
+def _objecting(call: Call) -> Call:
+    """Schema libraries raise what they object to."""
+
+    def asked(task: Any, context: Any) -> Any:
+        try:
+            return call(task, context)
+        except ValueError as problem:
+            return str(problem) or type(problem).__name__
+
+    return asked
 
 
 def _nonsense(value: Any, wanted: str) -> InvalidInput:
@@ -267,4 +300,5 @@ def _nonsense(value: Any, wanted: str) -> InvalidInput:
 
 _CATEGORIES = frozenset(ErrorCategory)
 _CLASSIFY = _Hook("classify_error", _read_verdict, _is_verdict)
-_FINGERPRINT = _Hook("fingerprint_failure", _read_fingerprint, lambda value: isinstance(value, str) and bool(value))
+_FINGERPRINT = _Hook("fingerprint_failure", _read_text, _is_text)
+_VALIDATE = _Hook("validate_task", _read_text, _is_text, _objecting)

@@ -32,6 +32,15 @@ def fingerprint_failure(error: BaseException | str, context: Context) -> str | N
     """Name what failures with the same cause have in common, or None for the usual grouping."""
 
 
+@hookspec(firstresult=True)
+def validate_task(task: Any, context: Context) -> str | None:
+    """Say in words why this must not become the task of a letter, or None if it may. The first objection counts.
+
+    Asked before a person's edit is written. To raise ValueError, as most schema libraries do, is an objection too; any
+    other exception is a broken plugin's, which is passed over, as is one that takes longer than `plugin_timeout_ms`.
+    """
+
+
 @hookspec
 def adapters() -> Mapping[str, Any]:
     """How workflows of certain adapter names are run: adapters, or functions `(task, repos)`, by name.

@@ -205,10 +205,12 @@ class Plugins:
     def steps(self, hook: str) -> tuple[Step, ...]:
         """The implementations of a hook, in the order in which they are asked."""
         with self._lock:
-            implementations = getattr(self._manager.hook, hook).get_hookimpls()
+            caller = getattr(self._manager.hook, hook)
+            if caller.spec is None:  # an optional one, which nobody here calls
+                return ()
             return tuple(
-                Step(each.plugin_name, _fitted(each), each.plugin_name == BUILT_IN)
-                for each in reversed(implementations)
+                Step(each.plugin_name, _fitted(each, caller.spec.argnames), each.plugin_name == BUILT_IN)
+                for each in reversed(caller.get_hookimpls())
                 if self._members[each.plugin_name].state is PluginState.OK
             )
 
@@ -336,11 +338,12 @@ class Plugins:
         return self._members[name]
 
 
-def _fitted(implementation: pluggy.HookImpl) -> Callable[[Any, Any], Any]:
-    """The implementation, called with error and context whichever of them it takes, in whatever order."""
+def _fitted(implementation: pluggy.HookImpl, given: Sequence[str]) -> Callable[[Any, Any], Any]:
+    """The implementation, called with what is `given`, such as error and context, as far as it takes it."""
     function, names = implementation.function, implementation.argnames
-    if names == ("error", "context"):
+    if len(names) == 2 and names == tuple(given):
         return function
-    if names == ("error",):
+    if len(names) == 1 and names == tuple(given[:1]):
         return lambda error, context: function(error)
-    return lambda error, context: function(*({"error": error, "context": context}[name] for name in names))
+    places = [list(given).index(name) for name in names]
+    return lambda *arguments: function(*(arguments[place] for place in places))

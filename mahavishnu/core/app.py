@@ -16,7 +16,7 @@ from mahavishnu.core.config import MahavishnuSettings, SettingsError
 from mahavishnu.core.config_reload import Reloaded, Reloader
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
-from mahavishnu.core.intake import Wanted, texts
+from mahavishnu.core.intake import Wanted
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.resilience import ErrorRecoveryManager
 from mahavishnu.core.runs import WorkflowResult
@@ -25,6 +25,7 @@ from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import Source
+from mahavishnu.model.payload import texts
 from mahavishnu.stores.base import Store
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -105,8 +105,8 @@ class Auditing(Desk):
         """Write down that `by` wants this, have it done inside, and write down what came of it.
 
         Raises StoreError, and does nothing, if it cannot be written down before. What is raised inside is the reason
-        of a refusal; an outage is none: then, as after a crash, the entry says truthfully that it was asked for. So it
-        does if what came of it cannot be written down: that is logged, and the act stands.
+        of a refusal; a StoreError is none: then, as after a crash, the entry says truthfully that it was asked for. So
+        it does if what came of it cannot be written down: that is logged, and the act stands.
         """
         await self.open()
         asked = await self._written(self._entry(action, subject, by, reason, via))
@@ -117,9 +117,10 @@ class Auditing(Desk):
             raise
         except MahavishnuError as problem:
             told.refused(str(problem))
-            await self._completed(asked, told)
+            half_done = isinstance(problem, StoreError)  # or not begun: who can tell
+            await self._completed(asked, told, AuditOutcome.ASKED if half_done else AuditOutcome.REFUSED)
             raise
-        await self._completed(asked, told)
+        await self._completed(asked, told, AuditOutcome.DONE if told.why is None else AuditOutcome.REFUSED)
 
     def _entry(self, action: str, subject: str, by: str, reason: str | None, via: str | None = None) -> AuditEntry:
         if not isinstance(by, str) or not by:
@@ -136,8 +137,7 @@ class Auditing(Desk):
             raise StoreUnavailable(f"audit entry {entry.key} is there already")
         return stored
 
-    async def _completed(self, asked: AuditEntry, told: Audited) -> None:
-        outcome = AuditOutcome.DONE if told.why is None else AuditOutcome.REFUSED
+    async def _completed(self, asked: AuditEntry, told: Audited, outcome: AuditOutcome) -> None:
         now, current = self.clock.now(), asked
         try:
             changes = bounded(told.changes)

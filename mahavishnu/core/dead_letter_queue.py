@@ -21,6 +21,7 @@ from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.reclassify import reconsider
 from mahavishnu.core import clearing, letterbox
 from mahavishnu.core import statistics as numbers
+from mahavishnu.core.bulk import Bulk
 from mahavishnu.core.by_hand import ByHand, told
 from mahavishnu.core.desk import BY
 from mahavishnu.core.editing import Editing
@@ -75,7 +76,7 @@ DLQFullError = QueueFull
 _CAPTURED = {How.CREATED: EventName.CAPTURED, How.MERGED: EventName.MERGED, How.REOPENED: EventName.REOPENED}
 
 
-class DeadLetterQueue(ByHand, Editing, Grouping, Running):
+class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Running):
     """Letters in a store, and everything that can be done with them.
 
     Without a `store` and without an `opensearch_client` letters live in this process's memory. The store is opened at
@@ -136,6 +137,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Running):
             self._announcer.add(reporting_to(observability_manager))
         self.admits = True  # whether what waits is let in
         self._admitting = Chore("letting in what waits", self.admit, lambda: self.limits.interval_seconds)
+        self._prepare_runs(self._history)
         self._stopping = []
         self._opened_in: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None

@@ -17,6 +17,8 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Collection, Store
 
+BY = "api_user"  # who does it, where nobody says
+
 
 class Desk(ABC):
     """The base of the parts; none of them is used alone."""
@@ -47,6 +49,10 @@ class Desk(ABC):
     @abstractmethod
     async def look_at_groups(self) -> int:
         """Write down what follows for groups from their letters."""
+
+    @abstractmethod
+    async def requeue_exhausted(self) -> int:
+        """Send back what a rule sends back."""
 
     @abstractmethod
     def _heard(self, event: Event) -> None:

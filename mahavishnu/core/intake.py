@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, new_entry_id
 from mahavishnu.model.letter import DeadLetter, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
-from mahavishnu.model.payload import Json
+from mahavishnu.model.payload import Json, texts
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 MASK = "***"
@@ -155,18 +155,3 @@ def _priority(wanted: Wanted, name: str) -> int:
         return wanted.priority
     named = wanted.metadata.get("priority") if wanted.metadata else None
     return PRIORITIES.get(named.lower(), 0) if isinstance(named, str) else 0
-
-
-def texts(values: Iterable[str], what: str) -> tuple[str, ...]:
-    """Some texts or paths. Raises InvalidInput for anything else."""
-    found = None
-    if isinstance(values, Iterable) and not isinstance(values, str | bytes):
-        found = tuple(map(_as_text, values))
-    if found is None or not all(isinstance(each, str) for each in found):
-        raise InvalidInput(f"{what} must be a list of texts, not {values!r:.80}")
-    return found
-
-
-def _as_text(value: Any) -> Any:
-    """Paths are welcome."""
-    return value.__fspath__() if hasattr(value, "__fspath__") else value

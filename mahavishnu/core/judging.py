@@ -42,11 +42,12 @@ async def judge(
         named = category(said)
         if named is not verdict.category:
             verdict = Verdict(named, "the caller says so", BY_CALLER)
+    failure = failure_of(error, at=at, category=verdict.category)
     if chain.plugins.steps("fingerprint_failure"):  # it may hang for a moment, the loop must not
-        mark = await asyncio.to_thread(chain.fingerprint, error, context)
+        mark = await asyncio.to_thread(chain.fingerprint, error, context, failure)
     else:
-        mark = chain.fingerprint(error, context)
-    return Judged(failure_of(error, at=at, category=verdict.category), verdict, mark)
+        mark = chain.fingerprint(error, context, failure)
+    return Judged(failure, verdict, mark)
 
 
 def context_for(
@@ -55,6 +56,13 @@ def context_for(
     """What a classifier may want to know about a failure."""
     known = task if isinstance(task, Mapping) else {}
     return Context(at, task_id if isinstance(task_id, str) else None, known, adapter, repos, retry_count)
+
+
+async def objection(chain: Chain, letter: DeadLetter, at: datetime) -> str | None:
+    """Why a plugin thinks that the task of this letter should not be what it is; None if none does."""
+    task = letter.task
+    context = context_for(at, letter.task_id, task, adapter_of(letter), letter.repos, letter.retry_count)
+    return await chain.objection(task, context)
 
 
 def judge_with(chain: Chain) -> Judge:

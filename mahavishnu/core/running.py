@@ -10,7 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from mahavishnu.adapters.base import Workflow
-from mahavishnu.core.auditing import Auditing
+from mahavishnu.core.auditing import Audited, Auditing
+from mahavishnu.core.desk import BY
 from mahavishnu.core.judging import judge_with
 from mahavishnu.engine.attempt import adapter_of
 from mahavishnu.engine.breaker import Breakers
@@ -28,7 +29,10 @@ from mahavishnu.stores.base import get_one
 log = logging.getLogger(__name__)
 HEALTH_SECONDS = 300.0
 GROUPS_SECONDS = 60.0
-_BRINGS_WORK = frozenset({EventName.CAPTURED, EventName.REOPENED, EventName.REDRIVEN, EventName.EDITED})
+REQUEUE_SECONDS = 60.0
+_BRINGS_WORK = frozenset(
+    {EventName.CAPTURED, EventName.REOPENED, EventName.REDRIVEN, EventName.REQUEUED, EventName.EDITED}
+)
 _MAKES_ROOM = frozenset({EventName.RESOLVED, EventName.ARCHIVED, EventName.REDRIVEN, EventName.CLEARED})
 
 
@@ -44,6 +48,7 @@ class Running(Auditing):
     _runs_in: asyncio.AbstractEventLoop | None = None
     _housekeeping: Housekeeping | None = None
     _admitting: Chore
+    _carrying: Chore
     _stopping: list[Processor]
 
     async def start_retry_processor(
@@ -77,9 +82,11 @@ class Running(Auditing):
         self._housekeeping = Housekeeping(
             self.clock,
             self._admitting,
+            self._carrying,
             Chore("the list of workers", self.roster.beat, lambda: BEAT_SECONDS),
             Chore("a look at the queue's health", self._warn, lambda: HEALTH_SECONDS),
             Chore("a look at the groups", self.look_at_groups, lambda: GROUPS_SECONDS),
+            Chore("automatic requeues", self.requeue_exhausted, lambda: REQUEUE_SECONDS),
         )
         self._housekeeping.start()
 
@@ -111,6 +118,8 @@ class Running(Auditing):
         task_id: str,
         *,
         force: bool = False,
+        by: str = BY,
+        notes: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
         queue: str = DEFAULT_QUEUE,
     ) -> dict[str, Any]:
@@ -119,30 +128,40 @@ class Running(Auditing):
         Answers `{"success": True, "result": …}` or `{"success": False, "error": why}`, and raises only StoreError and
         InvalidInput. An open circuit refuses unless `force`.
         """
-        await self.open()
-        key, token = document_key(task_id, namespace, queue), new_token()
+        key = document_key(task_id, namespace, queue)
+        async with self._audited("retry", f"letter:{key}", by=by, reason=notes) as record:
+            return await self._retried(task_id, key, force, record)
+
+    async def _retried(self, task_id: str, key: str, force: bool, record: Audited) -> dict[str, Any]:
+        token = new_token()
         letter = await get_one(self.letters, key)
         if letter is None:
-            return _refused(task_id, "there is no letter for this task")
+            return _refused(task_id, "there is no letter for this task", record)
         if self.callback is None:
-            return _refused(task_id, "no callback is registered that could run it: start the processor or give one")
+            return _refused(
+                task_id, "no callback is registered that could run it: start the processor or give one", record
+            )
         adapter = adapter_of(letter)
         wait = None if force else self.breakers.wait(adapter, self.clock.monotonic())
         if wait is not None:
-            return _refused(task_id, f"circuit open for adapter {adapter!r}, it is tried again in {wait:.0f} seconds")
+            why = f"circuit open for adapter {adapter!r}, it is tried again in {wait:.0f} seconds"
+            return _refused(task_id, why, record)
         claimed = None
         try:
             claimed = await move(self.letters, key, lambda current: self._taken_by_hand(current, token))
         except IllegalMove as problem:
-            return _refused(task_id, str(problem))
+            return _refused(task_id, str(problem), record)
         finally:
             if claimed is None and not force:  # a forced one has not asked: somebody else may be the probe
                 self.breakers.abandoned(adapter)
         if claimed is None:
-            return _refused(task_id, "there is no letter for this task")
+            return _refused(task_id, "there is no letter for this task", record)
         settled, outcome = await (self._processor or self._new_processor()).run_claimed(claimed, token)
         if settled is None:
-            return _refused(task_id, "the run's lease was lost, or its outcome could not be recorded")
+            why = "the run's lease was lost, or its outcome could not be recorded"
+            record.noted(outcome=why)
+            return _refused(task_id, why)
+        record.changed(letter, settled)
         if outcome.failure is not None:
             return {**_refused(task_id, outcome.failure.message), "status": str(settled.status)}
         return {"success": True, "task_id": task_id, "status": str(settled.status), "result": outcome.result}
@@ -210,5 +229,7 @@ def _is_positive(seconds: object) -> bool:
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf
 
 
-def _refused(task_id: str, error: str) -> dict[str, Any]:
+def _refused(task_id: str, error: str, record: Audited | None = None) -> dict[str, Any]:
+    if record is not None:  # no run took place
+        record.refused(error)
     return {"success": False, "task_id": task_id, "error": error}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable
@@ -14,16 +14,25 @@ Change = Callable[[DeadLetter], DeadLetter]
 _TRIES = 50
 
 
-async def move(letters: Collection[DeadLetter], key: str, change: Change) -> DeadLetter | None:
+async def move(
+    letters: Collection[DeadLetter],
+    key: str,
+    change: Change,
+    *,
+    first: Callable[[DeadLetter, DeadLetter], Awaitable[object]] | None = None,
+) -> DeadLetter | None:
     """Read the letter, change it, write it; again if somebody else got there first. None if there is no such letter.
 
-    Raises what `change` raises, and StoreUnavailable.
+    `first(letter, changed)` is awaited before each write. Raises what both raise, and StoreUnavailable.
     """
     for _ in range(_TRIES):
         letter = await get_one(letters, key)
         if letter is None:
             return None
-        moved = await write_one(letters, change(letter))
+        changed = change(letter)
+        if first is not None:
+            await first(letter, changed)
+        moved = await write_one(letters, changed)
         if moved is not None:
             return moved
     raise StoreUnavailable(f"letter {key!r} was changed by others {_TRIES} times in a row")

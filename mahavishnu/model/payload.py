@@ -6,7 +6,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
-from mahavishnu.model.errors import InvalidPayload
+from mahavishnu.model.errors import InvalidInput, InvalidPayload
 
 MAX_DEPTH = 200  # far below every parser's own limit, so that what is accepted here is accepted everywhere
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -90,6 +90,21 @@ class Json:
 
 
 EMPTY = Json("{}")
+
+
+def texts(values: Iterable[str], what: str) -> tuple[str, ...]:
+    """Some texts or paths. Raises InvalidInput for anything else."""
+    found = None
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        found = tuple(map(_as_text, values))
+    if found is None or not all(isinstance(each, str) for each in found):
+        raise InvalidInput(f"{what} must be a list of texts, not {values!r:.80}")
+    return found
+
+
+def _as_text(value: Any) -> Any:
+    """Paths are welcome."""
+    return value.__fspath__() if hasattr(value, "__fspath__") else value
 
 
 def depth(text: str) -> int:

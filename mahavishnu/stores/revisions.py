@@ -1,0 +1,116 @@
+"""What letters were before they were edited: one record for each edit, which outlives the letter's generations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from mahavishnu.model.clock import instant_text
+from mahavishnu.model.errors import StoreError, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter, Version
+from mahavishnu.model.payload import Json
+from mahavishnu.stores.base import Collection
+from mahavishnu.stores.plain import plain_kind
+from mahavishnu.stores.schema import Outcome
+
+_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What people may change of a letter, as it was when it had been edited `number` times, at `updated_at`.
+
+    It names nobody: it says what the letter was, which is true whoever changed it next.
+    """
+
+    entry_id: str
+    number: int
+    letter_key: str
+    updated_at: datetime
+    task: Json
+    metadata: Json
+    repos: tuple[str, ...]
+    depends_on: tuple[str, ...]
+    retry_policy: str
+    max_retries: int
+    priority: int
+    next_retry_at: datetime | None = None
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        return f"{self.entry_id}/{self.number}"
+
+    @classmethod
+    def of(cls, letter: DeadLetter) -> Revision:
+        """The letter as it is now."""
+        return cls(
+            entry_id=letter.entry_id,
+            number=letter.revision,
+            letter_key=letter.key,
+            updated_at=letter.updated_at,
+            task=letter.payload,
+            metadata=letter.labels,
+            repos=letter.repos,
+            depends_on=letter.depends_on,
+            retry_policy=str(letter.retry_policy),
+            max_retries=letter.max_retries,
+            priority=letter.priority,
+            next_retry_at=letter.next_retry_at,
+        )
+
+    def content(self) -> dict[str, Any]:
+        """What people may change, by its documented names, as JSON values."""
+        return {
+            "task": self.task.value,
+            "metadata": self.metadata.value,
+            "repos": list(self.repos),
+            "depends_on": list(self.depends_on),
+            "retry_policy": self.retry_policy,
+            "max_retries": self.max_retries,
+            "priority": self.priority,
+            "next_retry_at": self.next_retry_at and instant_text(self.next_retry_at),
+        }
+
+
+def _reunite(theirs: Revision, ours: Revision) -> Outcome[Revision]:
+    later = ours.updated_at > theirs.updated_at
+    return Outcome(replace(ours, version=theirs.version) if later else None)
+
+
+REVISIONS = plain_kind(
+    Revision, name="revisions", index="dlq_revisions", indexes=[("entry_id", "number")], reunite=_reunite
+)
+
+
+async def keep_revisions(revisions: Collection[Revision], letters: Sequence[DeadLetter]) -> list[StoreError | None]:
+    """Keep what these letters are, before they are edited. In order: None, or why it could not be kept.
+
+    One that somebody else kept at the same revision is brought up to date if this letter is later, because runs and
+    merges change letters between two edits. So whoever wins the letter's compare-and-set has kept exactly what it
+    replaced, and who loses it has kept nothing that is wrong. Doing it twice is doing it once.
+    """
+    outcomes: list[StoreError | None] = [None] * len(letters)
+    waiting = {place: Revision.of(letter) for place, letter in enumerate(letters)}
+    for _ in range(_TRIES):
+        places = list(waiting)
+        written = await revisions.write([waiting[place] for place in places]) if places else []
+        lost: list[int] = []
+        for place, result in zip(places, written, strict=True):
+            if result is None:
+                lost.append(place)
+            elif isinstance(result, StoreError):
+                outcomes[place] = result
+        found = await revisions.get([waiting[place].key for place in lost]) if lost else []
+        again: dict[int, Revision] = {}
+        for place, there in zip(lost, found, strict=True):
+            if isinstance(there, StoreError):
+                outcomes[place] = there
+            elif there is None or there.updated_at < waiting[place].updated_at:
+                again[place] = replace(waiting[place], version=there.version if there else None)
+        waiting = again
+    for place, revision in waiting.items():
+        outcomes[place] = StoreUnavailable(f"revision {revision.key} was changed by others {_TRIES} times in a row")
+    return outcomes
