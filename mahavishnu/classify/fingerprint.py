@@ -1,7 +1,8 @@
 """What failures of the same cause have in common: their fingerprint, and a title for the group that they make.
 
 It is made of the types of the error and its causes, the functions of the user's own code that it went through, and the
-message without what differs from run to run. A traceback that was kept as text has the fingerprint of its exception.
+message without what differs from run to run. All of that is read off the record of the failure that a letter keeps, so
+that a letter can be grouped anew at any time, and as long as the rules are the same, nothing changes.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 import hashlib
 import re
 import sysconfig
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import PurePath, PureWindowsPath
-from types import TracebackType
 
-from mahavishnu.classify.causes import said, type_name
-from mahavishnu.classify.spoken import Spoken, heard
+from mahavishnu.classify.failure import failure_of
+from mahavishnu.classify.spoken import Spoken, heard, printed
+from mahavishnu.model.letter import Failure
 
 VERSION = "v1"  # goes up whenever the same failure would get another fingerprint
 LONGEST_MESSAGE = 2000
@@ -96,7 +98,7 @@ def title(error: BaseException | str) -> str:
     >>> title(ValueError("row 17 is broken"))
     'ValueError: row <n> is broken'
     """
-    spoken = _spoken(error)[0]
+    spoken = _spoken(_failure(error))[0]
     message = normalised(spoken.message)
     whole = f"{spoken.name}: {message}" if spoken.name and message else spoken.name or message
     return whole if len(whole) <= 200 else f"{whole[:199]}…"
@@ -108,7 +110,12 @@ def fingerprint(error: BaseException | str) -> str:
     >>> fingerprint("row 17 is broken") == fingerprint("row 4 is broken")
     True
     """
-    return _hashed(sorted({_signature(spoken) for spoken in _spoken(error)[:_MOST_ERRORS]}))
+    return fingerprint_of(_failure(error))
+
+
+def fingerprint_of(failure: Failure) -> str:
+    """The fingerprint of a failure that was written down."""
+    return _hashed(sorted({_signature(spoken) for spoken in _spoken(failure)[:_MOST_ERRORS]}))
 
 
 def named_fingerprint(name: str) -> str:
@@ -136,42 +143,34 @@ def _own_name(file: str, function: str) -> str | None:
     return f"{_module(file)}.{function}" if _is_own(file, function) else None
 
 
-def _spoken(error: BaseException | str) -> list[Spoken]:
-    if isinstance(error, str):
-        return heard(error)
-    found: dict[int, BaseException] = {}
-    waiting = deque([error])
-    while waiting and len(found) < _MOST_ERRORS:
-        this = waiting.popleft()
-        if id(this) not in found:
-            found[id(this)] = this
-            waiting.extend(_printed_with(this))
-    return [_told(each) for each in found.values()]
+def _failure(error: BaseException | str) -> Failure:
+    return failure_of(error, at=_SOME_TIME)
 
 
-def _printed_with(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        yield from error.exceptions[:_MOST_ERRORS]
-    if error.__cause__ is not None:
-        yield error.__cause__
-    elif error.__context__ is not None and not error.__suppress_context__:
-        yield error.__context__
+def _spoken(failure: Failure) -> list[Spoken]:
+    """The errors, the outermost first."""
+    name, text = failure.type, failure.traceback or ""
+    if name is None:
+        return heard(failure.message)
+    message = failure.message.strip().partition("\n\n")[0]  # a blank line ends the message in a printed traceback too
+    if message == name.rpartition(".")[2]:
+        message = ""  # an error that says nothing is written down with its type's name
+    if not any(sign in text for sign in _SEVERAL):
+        start = _ENDS.search(text)
+        return [Spoken(name, message, frames=_frames(text[: start.start() if start else len(text)]))]
+    told = printed(text)
+    return [replace(told[0], name=name, message=message), *told[1:]] if told else [Spoken(name, message)]
 
 
-def _told(error: BaseException) -> Spoken:
-    message = said(error).strip().partition("\n\n")[0]  # a blank line ends the message in a printed traceback too
-    return Spoken(type_name(type(error)), message, frames=_frames(error.__traceback__))
+@lru_cache(512)
+def _frames(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple(_FRAME.findall(text))
 
 
-def _frames(trace: TracebackType | None) -> tuple[tuple[str, str], ...]:
-    found: list[tuple[str, str]] = []
-    while trace is not None and len(found) < 2000:
-        code = trace.tb_frame.f_code
-        found.append((code.co_filename, code.co_name))
-        trace = trace.tb_next
-    return tuple(found)
-
-
+_SOME_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+_SEVERAL = ("\nThe above exception was the ", "\nDuring handling of the above ", "+-+---")
+_ENDS = re.compile(r"\n(?=[^\s])")  # of the frames
+_FRAME = re.compile(r'^  File "([^"]+)", line \d+, in (.+)$', re.MULTILINE)
 _STANDARD = tuple({path for name in ("stdlib", "platstdlib") if (path := sysconfig.get_path(name))})
 _FOREIGN = re.compile(
     r"[\\/](?:site-packages|dist-packages|lib[\\/]python\d(?:\.\d+)?)[\\/]|^<|[\\/]mahavishnu[\\/](?:engine|core|adapters|classify)[\\/]"

@@ -27,7 +27,7 @@ def reconsider(letter: DeadLetter, chain: Chain) -> Verdict | None:
         retry_count=letter.retry_count,
         recalled=True,
     )
-    for error in _recalled(last.type if last else None, letter.last_error, last.traceback if last else None):
+    for error in recalled(last.type if last else None, letter.last_error, last.traceback if last else None):
         verdict = chain.classify(error, context)
         if verdict.author == NOBODY:
             continue
@@ -45,7 +45,7 @@ def _changes(letter: DeadLetter, verdict: Verdict) -> bool:
     )
 
 
-def _recalled(kind: str | None, message: str, trace: str | None) -> Iterator[BaseException | str]:
+def recalled(kind: str | None, message: str, trace: str | None) -> Iterator[BaseException | str]:
     """The error as an exception again, if its type is loaded here, and as text."""
     if kind and (error := _revived(kind, message)) is not None:
         yield error

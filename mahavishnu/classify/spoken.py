@@ -51,6 +51,11 @@ def heard(text: str) -> list[Spoken]:
     return (_from_traceback(middle_cut(text, LONGEST_TRACEBACK)) if _START in text else []) or [named(text)]
 
 
+def printed(text: str) -> list[Spoken]:
+    """The errors of a traceback that is nothing but that, the outermost first; also those that were never raised."""
+    return _from_traceback(text, whole=True)
+
+
 def named(text: str) -> Spoken:
     """A message that may begin with the name of an exception.
 
@@ -80,7 +85,12 @@ def _is_exception(name: str) -> bool:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads a printed traceback, line by line. What is printed first is behind what comes after it."""
+    """Reads a printed traceback, line by line. What is printed first is behind what comes after it.
+
+    `whole`: there is nothing else in the text, so an error may stand there without frames.
+    """
+
+    whole: bool = False
 
     found: list[Spoken] = field(default_factory=list)
     behind: list[Spoken] = field(default_factory=list)
@@ -100,7 +110,9 @@ class _Reader:
             self.finish()
             earlier = self.found + self.behind
             self.behind = [replace(each, implicit=True) for each in earlier] if bare == _CONTEXT else earlier
-            self.found = []
+            self.found, self.expects = [], self.whole
+        elif not bare and self.whole and self.message is None:
+            pass  # the line after "… the following exception:"
         elif not bare:
             self.finish()
         elif self.message is not None:
@@ -117,8 +129,8 @@ class _Reader:
         self.message, self.frames, self.expects = None, [], False
 
 
-def _from_traceback(text: str) -> list[Spoken]:
-    reader = _Reader()
+def _from_traceback(text: str, *, whole: bool = False) -> list[Spoken]:
+    reader = _Reader(whole, expects=whole)
     for line in text.splitlines():
         reader.read(line)
     reader.finish()

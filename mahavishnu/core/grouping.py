@@ -10,8 +10,12 @@ from datetime import datetime
 from typing import Any, Literal
 
 from mahavishnu.classify.fingerprint import title
+from mahavishnu.classify.regroup import fingerprint_again
+from mahavishnu.core import letterbox
 from mahavishnu.core.auditing import Auditing
 from mahavishnu.core.group_counts import Count, Counts, Looks, counted, hourly, looked_at
+from mahavishnu.engine.moves import BulkResult, move_many
+from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import (
     ChangedMeanwhile,
     InvalidInput,
@@ -208,6 +212,45 @@ class Grouping(Auditing):
         before = dict(records)
         after = await self._brought_up_to_date(records, counts, now)
         return sum(after[name].version != before[name].version for name in before)
+
+    async def regroup(
+        self, query: Query | None = None, *, dry_run: bool = True, by: str = "regroup", **filters: Any
+    ) -> BulkResult:
+        """Compute the fingerprint of open letters anew, after plugins or rules have changed. Dry by default.
+
+        `done` are those whose fingerprint changes; the others are not listed. For many letters, start a bulk run.
+        """
+        await self.open()
+        query = letterbox.listing(None, query, filters)
+        as_they_are: set[str] = set()
+
+        def change(letter: DeadLetter) -> DeadLetter:
+            fingerprint = fingerprint_again(letter, self.chain)
+            if fingerprint == letter.fingerprint:
+                as_they_are.add(letter.key)
+                raise InvalidInput(f"letter {letter.key!r} belongs to the group that it is in")
+            as_they_are.discard(letter.key)
+            return lifecycle.regroup(letter, now=self.clock.now(), fingerprint=fingerprint)
+
+        async def moved() -> BulkResult:
+            return await move_many(
+                self.letters,
+                query,
+                change,
+                everything=True,
+                dry_run=dry_run,
+                moved=lambda letter: self._tell(EventName.EDITED, letter, by=by),
+            )
+
+        if dry_run:
+            result = await moved()
+        else:
+            async with self._audited("regroup", "queue", by=by) as record:
+                result = await moved()
+                record.noted(done=len(result.done))
+        for key in as_they_are:
+            result.refused.pop(key, None)
+        return result
 
     async def _group_warnings(self) -> list[str]:
         """What a person should look at; of groups on hold nothing is said."""

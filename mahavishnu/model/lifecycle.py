@@ -335,6 +335,13 @@ def reclassify(
     return evolve(edited, error_category=category, verdict=verdict, revision=letter.revision)
 
 
+def regroup(letter: DeadLetter, *, now: datetime, fingerprint: str | None) -> DeadLetter:
+    """It belongs to another group now. That may be said of every open letter, also while it is run; it is no edit."""
+    if not letter.is_open:
+        raise AlreadyResolved(letter.key, "regroup", f"{letter.status} and resolved as {letter.resolution.status}")
+    return _changed(letter, now, fingerprint=fingerprint)
+
+
 def requeue(
     letter: DeadLetter,
     *,

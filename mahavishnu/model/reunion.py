@@ -65,6 +65,7 @@ def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
         absorbing,
         error=first.error,
         failed_at=first.failed_at,
+        fingerprint=first.fingerprint,
         repos=_repos(theirs, ours),
         last_error=failures[-1].message if failures else last.last_error,
         occurrences=theirs.occurrences + ours.occurrences,
