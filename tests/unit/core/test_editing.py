@@ -1,0 +1,350 @@
+"""Edits: patches, previews, what is kept of the letter before, and who wins when two edit at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mahavishnu.classify.chain import Chain
+from mahavishnu.classify.plugins import Plugins
+from mahavishnu.classify.verdict import Context
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.intake import Intake
+from mahavishnu.model.errors import (
+    AlreadyResolved,
+    ChangedMeanwhile,
+    IllegalMove,
+    InvalidInput,
+    InvalidPayload,
+    NoSuchLetter,
+    StoreUnavailable,
+)
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import scan
+from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.revisions import REVISIONS
+from mahavishnu.testing import FaultyStore, Hold
+from tests.unit.queues import Gate, House, Runs, heard, letter_of, sound
+
+TASK = {"type": "charge", "to": {"url": "http://old", "retries": 3}, "items": [1, 2]}
+PATCH = {"to": {"url": "http://new", "retries": None}}
+PATCHED = {"type": "charge", "to": {"url": "http://new"}, "items": [1, 2]}
+
+
+async def one(queue: DeadLetterQueue, task: Any = TASK, **options: Any) -> None:
+    await queue.enqueue("wf_1", task, ["api"], "connection refused", **options)
+
+
+def hold(queue: DeadLetterQueue, operation: str, kind: Any) -> Hold:
+    assert isinstance(queue.store, FaultyStore)
+    return queue.store.faults.hold(operation, kind=kind)
+
+
+class TestPatch:
+    async def test_it_changes_what_it_names_and_nothing_else(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await one(queue, priority=3)
+        events = heard(queue)
+        letter = await queue.edit("wf_1", patch=PATCH, priority=5, by="ann", notes="they moved")
+        assert (letter.task, letter.priority, letter.revision) == (PATCHED, 5, 1)
+        assert (await letter_of(queue, "wf_1")).task == PATCHED
+        assert dict(events[0].detail) == {"by": "ann", "notes": "they moved", "changed": ["priority", "task"]}
+        await sound(queue)
+
+    @pytest.mark.parametrize(
+        ("wrong", "why"),
+        [
+            ({"patch": 5}, "patch must be a dict"),
+            ({"patch": [1]}, "patch must be a dict"),
+            ({"patch": PATCH, "task": {}}, "not both"),
+            ({"patch": {"a": float("nan")}}, "patch.a"),
+            ({"metadata": ["no", "object"]}, "metadata must be a dict"),
+            ({"status": "completed"}, "status cannot be edited"),
+            ({"revision": 7, "entry_id": "y"}, "entry_id, revision cannot be edited"),
+            ({"next_retry_at": "tomorrow"}, "next_retry_at must be a date"),
+            ({"redrive": True, "next_retry_at": None}, "due now"),
+            ({"redrive": True}, "nothing to change"),
+            ({"priority": 1, "by": ""}, "must be named"),
+            ({"priority": 1, "notes": 7}, "notes must be text"),
+        ],
+        ids=str,
+    )
+    async def test_what_cannot_be_is_refused_by_name(self, house: House, wrong: dict[str, Any], why: str) -> None:
+        queue = house.queue()
+        await one(queue)
+        with pytest.raises(InvalidInput, match=why):
+            await queue.edit("wf_1", **wrong)
+        assert (await letter_of(queue, "wf_1")).revision == 0
+        assert await queue.revisions("wf_1") == []
+
+    async def test_a_task_that_is_no_object_has_no_names_to_patch(self, house: House) -> None:
+        queue = house.queue()
+        await one(queue, ["a", "list"])
+        with pytest.raises(InvalidInput, match="give a whole task"):
+            await queue.edit("wf_1", patch={"a": 1})
+        assert (await queue.edit("wf_1", task={"a": 1})).task == {"a": 1}
+
+    async def test_the_limit_of_size_holds_for_what_comes_out(self, house: House) -> None:
+        queue = house.queue(intake=Intake(max_task_bytes=200))
+        await one(queue, {"text": "x" * 150})
+        with pytest.raises(InvalidPayload, match="dlq_max_task_bytes"):
+            await queue.edit("wf_1", patch={"more": "y" * 50})
+
+    async def test_dates_may_be_texts(self, house: House) -> None:
+        queue = house.queue()
+        await one(queue)
+        letter = await queue.edit("wf_1", next_retry_at="2031-01-01T00:00:00Z")
+        assert letter.to_dict()["next_retry_at"] == "2031-01-01T00:00:00.000Z"
+        with pytest.raises(InvalidInput, match="time zone"):
+            await queue.edit("wf_1", next_retry_at="2031-01-01T00:00:00")
+
+
+class TestEditAndRedrive:
+    async def test_the_edited_retry_resolves_the_original(self, any_house: House) -> None:
+        runs = Runs()
+        queue = any_house.queue(runs)
+        await one(queue, max_retries=0)
+        before = await letter_of(queue, "wf_1")
+        assert before.status == "exhausted"
+        events = heard(queue)
+        letter = await queue.edit("wf_1", patch=PATCH, redrive=True, by="ann")
+        assert (letter.status, letter.due_at, letter.task) == ("pending", any_house.clock.now(), PATCHED)
+        assert [event.name for event in events] == ["dlq.edited", "dlq.redriven"]
+        assert await queue.run_due() == 1
+        assert runs.tasks == [PATCHED]
+        after = await letter_of(queue, "wf_1")
+        assert (after.entry_id, after.status, after.generation) == (before.entry_id, "completed", 1)
+        assert [each.key async for each in scan(queue.letters, Query())] == ["wf_1"], "no second letter was made"
+        assert [each.task.value for each in await queue.revisions("wf_1")] == [TASK]
+        await sound(queue)
+
+    async def test_one_write_or_nothing(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await one(queue, max_retries=0)
+        any_house.faults.unavailable("write", kind=LETTERS)
+        with pytest.raises(StoreUnavailable):
+            await queue.edit("wf_1", patch=PATCH, redrive=True)
+        any_house.faults.clear()
+        letter = await letter_of(queue, "wf_1")
+        assert (letter.status, letter.task, letter.revision) == ("exhausted", TASK, 0)
+        assert await queue.revisions("wf_1") == [], "what was kept is what the letter still is"
+
+
+class TestRevisions:
+    async def test_each_edit_keeps_what_was(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await one(queue, metadata={"team": "a"})
+        first = await letter_of(queue, "wf_1")
+        for number in range(12):
+            any_house.clock.advance(1)
+            await queue.edit("wf_1", patch={"n": number}, priority=number, metadata={"team": str(number)})
+        kept = await queue.revisions("wf_1")
+        assert [each.number for each in kept] == list(range(12)), "as numbers, not as texts"
+        assert [each.priority for each in kept] == [0, *range(11)]
+        assert kept[0].content() == {
+            "task": TASK,
+            "metadata": {"team": "a"},
+            "repos": ["api"],
+            "depends_on": [],
+            "retry_policy": "exponential",
+            "max_retries": 3,
+            "priority": 0,
+            "next_retry_at": first.to_dict()["next_retry_at"],
+        }
+        assert (kept[0].entry_id, kept[0].updated_at) == (first.entry_id, first.updated_at)
+
+    async def test_they_outlive_the_generation(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await one(queue)
+        former = await queue.edit("wf_1", patch={"n": 1})
+        await queue.resolve("wf_1")
+        await one(queue, {"fresh": True})
+        await queue.edit("wf_1", patch={"n": 2})
+        assert [each.task.value for each in await queue.revisions("wf_1")] == [{"fresh": True}]
+        of_former = await queue.revisions("wf_1", entry_id=former.entry_id)
+        assert [each.task.value for each in of_former] == [TASK]
+        assert await queue.revisions("wf_2", entry_id=former.entry_id) == [], "of another task's letter"
+
+    async def test_there_are_none_without_a_letter(self, house: House) -> None:
+        with pytest.raises(NoSuchLetter):
+            await house.queue().revisions("wf_1")
+
+    async def test_nothing_is_edited_whose_past_cannot_be_kept(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await one(queue)
+        any_house.faults.unavailable("write", kind=REVISIONS)
+        with pytest.raises(StoreUnavailable):
+            await queue.edit("wf_1", patch=PATCH)
+        assert (await letter_of(queue, "wf_1")).task == TASK
+
+
+class TestTwoAtOnce:
+    async def test_both_edits_count_and_each_keeps_what_it_replaced(self, any_house: House) -> None:
+        slow, quick = any_house.queue(), any_house.queue()
+        await one(quick)
+        await slow.open()
+        held = hold(slow, "write", LETTERS)
+        editing = asyncio.create_task(slow.edit("wf_1", patch={"slow": 1}))
+        await held.reached()
+        await quick.edit("wf_1", patch={"quick": 1})
+        held.release()
+        letter = await editing
+        assert letter.task == {**TASK, "quick": 1, "slow": 1}
+        assert [each.task.value for each in await quick.revisions("wf_1")] == [TASK, {**TASK, "quick": 1}]
+
+    async def test_the_loser_with_a_base_leaves_nothing_untrue(self, any_house: House) -> None:
+        slow, quick = any_house.queue(), any_house.queue()
+        await one(quick)
+        seen = await letter_of(slow, "wf_1")
+        held = hold(slow, "write", LETTERS)
+        editing = asyncio.create_task(slow.edit("wf_1", patch={"slow": 1}, base=seen))
+        await held.reached()
+        await quick.edit("wf_1", patch={"quick": 1}, base=seen)
+        held.release()
+        with pytest.raises(ChangedMeanwhile):
+            await editing
+        assert [each.task.value for each in await quick.revisions("wf_1")] == [TASK]
+        entry = (await quick.list_audit(action="edit", outcome="refused")).items[0]
+        assert entry.why is not None
+        assert "changed at" in entry.why
+
+    async def test_a_revision_shows_what_the_winner_replaced_not_what_the_loser_saw(self, any_house: House) -> None:
+        slow, quick = any_house.queue(), any_house.queue()
+        await one(quick)
+        seen = await letter_of(slow, "wf_1")
+        held = hold(slow, "write", LETTERS)
+        editing = asyncio.create_task(slow.edit("wf_1", patch={"slow": 1}, base=seen))
+        await held.reached()  # its revision is kept already
+        any_house.clock.advance(1)
+        await quick.enqueue("wf_1", TASK, ["web"], "connection refused")  # merged: no edit, but the repos change
+        await quick.edit("wf_1", repos=["all"])
+        held.release()
+        with pytest.raises(ChangedMeanwhile):
+            await editing
+        assert [each.repos for each in await quick.revisions("wf_1")] == [("api", "web")]
+
+    async def test_a_latecomer_does_not_spoil_it(self, any_house: House) -> None:
+        """It read the letter before, and keeps its revision after, the winner's edit."""
+        slow, quick = any_house.queue(), any_house.queue()
+        await one(quick)
+        await slow.open()
+        held = hold(slow, "write", REVISIONS)
+        editing = asyncio.create_task(slow.edit("wf_1", patch={"slow": 1}))
+        await held.reached()
+        any_house.clock.advance(1)
+        await quick.enqueue("wf_1", TASK, ["web"], "connection refused")
+        await quick.edit("wf_1", patch={"quick": 1})
+        held.release()
+        await editing
+        kept = await quick.revisions("wf_1")
+        assert [each.repos for each in kept] == [("api", "web"), ("api", "web")]
+        assert [each.task.value for each in kept] == [TASK, {**TASK, "quick": 1}]
+
+    async def test_not_while_it_is_run(self, any_house: House) -> None:
+        gate = Gate()
+        queue = any_house.queue(gate)
+        await one(queue)
+        running = asyncio.create_task(queue.retry_task("wf_1"))
+        await gate.reached()
+        with pytest.raises(IllegalMove, match="retrying: cannot edit it"):
+            await queue.edit("wf_1", patch=PATCH)
+        preview = await queue.preview_edit("wf_1", patch=PATCH)
+        assert preview.refused == "letter 'wf_1' is retrying: cannot edit it"
+        gate.open()
+        await running
+        with pytest.raises(AlreadyResolved):
+            await queue.edit("wf_1", patch=PATCH)
+
+
+class TestPreview:
+    async def test_it_shows_and_changes_nothing(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await one(queue)
+        before = await letter_of(queue, "wf_1")
+        preview = await queue.preview_edit("wf_1", patch=PATCH, priority=2)
+        assert preview.diff == [
+            {"path": "/task/to/url", "before": "http://old", "after": "http://new"},
+            {"path": "/task/to/retries", "before": 3},
+            {"path": "/priority", "before": 0, "after": 2},
+        ]
+        assert preview.refused is None
+        assert preview.before["task"] == TASK
+        assert preview.after is not None
+        assert preview.after["task"] == PATCHED
+        assert await letter_of(queue, "wf_1") == before
+        assert await queue.revisions("wf_1") == []
+        assert not (await queue.list_audit()).items
+        letter = await queue.edit("wf_1", patch=PATCH, priority=2)
+        assert (letter.task, letter.priority) == (preview.after["task"], preview.after["priority"])
+
+    @pytest.mark.parametrize(
+        "wrong", [{"status": "completed"}, {"max_retries": -1}, {"patch": 7}, {"depends_on": ["wf_1"]}, {}], ids=str
+    )
+    async def test_it_says_what_an_edit_would_raise(self, house: House, wrong: dict[str, Any]) -> None:
+        queue = house.queue()
+        await one(queue)
+        with pytest.raises(InvalidInput) as raised:
+            await queue.edit("wf_1", **wrong)
+        preview = await queue.preview_edit("wf_1", **wrong)
+        assert (preview.refused, preview.after, preview.diff) == (str(raised.value), None, [])
+
+    async def test_there_has_to_be_a_letter(self, house: House) -> None:
+        with pytest.raises(NoSuchLetter):
+            await house.queue().preview_edit("wf_1", priority=1)
+
+
+def says(answer: Callable[[Any, Context], Any]) -> Chain:
+    class Schema:
+        def validate_task(self, task: Any, context: Context) -> Any:
+            return answer(task, context)
+
+    from mahavishnu import hookimpl
+
+    hookimpl(Schema.validate_task)
+    plugins = Plugins()
+    plugins.register(Schema(), "schema")
+    return Chain(plugins)
+
+
+class TestPluginsObject:
+    async def test_with_a_text(self, any_house: House) -> None:
+        seen: list[Any] = []
+
+        def answer(task: Any, context: Context) -> str | None:
+            seen.append((task, context.task_id, context.repos))
+            return "no amount" if "amount" not in task else None
+
+        queue = any_house.queue(chain=says(answer))
+        await one(queue)
+        with pytest.raises(InvalidInput, match="schema: no amount"):
+            await queue.edit("wf_1", patch=PATCH)
+        assert seen == [(PATCHED, "wf_1", ("api",))]
+        assert (await queue.preview_edit("wf_1", patch=PATCH)).refused == (
+            "the task of letter 'wf_1' cannot be that: schema: no amount"
+        )
+        assert (await queue.edit("wf_1", patch={"amount": 5})).task == {**TASK, "amount": 5}
+        assert [entry.outcome for entry in (await queue.list_audit()).items] == ["done", "refused"]
+
+    async def test_by_raising_a_value_error(self, house: House) -> None:
+        def answer(task: Any, context: Context) -> None:
+            raise ValueError("amount: field required")
+
+        queue = house.queue(chain=says(answer))
+        await one(queue)
+        with pytest.raises(InvalidInput, match="amount: field required"):
+            await queue.edit("wf_1", task={})
+        assert (await queue.edit("wf_1", priority=1)).priority == 1, "the task stays what it is"
+
+    async def test_a_broken_one_stops_nobody(self, house: House) -> None:
+        def answer(task: Any, context: Context) -> None:
+            task.clear()
+            raise KeyError("oops")
+
+        chain = says(answer)
+        queue = house.queue(chain=chain)
+        await one(queue)
+        assert (await queue.edit("wf_1", patch=PATCH)).task == PATCHED
+        assert {info.name: info.faults for info in chain.plugins.report()} == {"schema": 1, "built-in": 0}
