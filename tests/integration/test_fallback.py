@@ -16,8 +16,10 @@ import pytest
 from mahavishnu import stores
 from mahavishnu.model import lifecycle
 from mahavishnu.model.audit import AuditEntry
+from mahavishnu.model.bulk import BulkRun, RunItem, RunPage
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.payload import EMPTY
 from mahavishnu.model.query import Query, letters
 from mahavishnu.stores.base import Cursor, get_one, scan, write_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
@@ -27,6 +29,7 @@ from mahavishnu.stores.kinds import KINDS
 from mahavishnu.stores.ledger import LEDGER, entry_for
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.pair import PairCollection
+from mahavishnu.stores.revisions import Revision
 from mahavishnu.stores.schema import Kind
 from mahavishnu.stores.workers import Worker
 from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
@@ -484,6 +487,16 @@ async def test_what_an_earlier_run_left_goes_home_though_nobody_asks_for_its_kin
         "history": FormerLetter.of(letter),
         "ledger": entry_for(letter, letter.created_at, "ann"),
         "workers": Worker("w", letter.created_at, letter.created_at),
+        "revisions": Revision.of(letter),
+        "runs": BulkRun(
+            run_id="r",
+            verb="redrive",
+            query=EMPTY,
+            by="ann",
+            created_at=letter.created_at,
+            updated_at=letter.updated_at,
+        ),
+        "run_pages": RunPage("r", "p", 0, (RunItem("a", letter.entry_id),)),
         "audit": AuditEntry("e", letter.created_at, "ann", "resolve", "letter:a"),
     }
     primary, local = MemoryStore(), MemoryStore()
