@@ -152,9 +152,8 @@ class MahavishnuApp:
         if not self.config.dlq_retry_processor_enabled:
             self.logger.info("DLQ retry processor disabled in configuration")
             return
-        interval = self.config.dlq_retry_interval_seconds
-        await self.dlq.start_retry_processor(callback=callback, check_interval_seconds=interval)
-        self.logger.info("DLQ retry processor started (interval=%ds)", interval)
+        await self.dlq.start_retry_processor(callback=callback)
+        self.logger.info("DLQ retry processor started (interval=%gs)", self.dlq.limits.interval_seconds)
 
     async def stop_dlq_processor(self) -> None:
         """Stop retrying; what runs may finish for a while."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, PrivateAttr, SecretStr, ValidationError, 
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from mahavishnu.core import config_problems, config_sources, config_urls
-from mahavishnu.core.config_sections import CircuitSettings, Section, ServerSettings
+from mahavishnu.core.config_sections import AutoRequeueSettings, CircuitSettings, Section, ServerSettings
 from mahavishnu.core.config_shape import NESTED, PREFIX, allowed, fields, type_at, variable
 from mahavishnu.core.config_sources import SettingsFile, Sources
 from mahavishnu.model.errors import InvalidInput
@@ -127,6 +127,15 @@ class MahavishnuSettings(Section, BaseSettings):
     )
     retry_only_failed_repos: bool = Field(
         default=True, description="Retry a workflow for those repos only that failed, where that is known"
+    )
+
+    # --- sending back ---
+    max_dlq_retries: int = Field(
+        default=3, ge=0, le=100, description="How often a task may be requeued before it is given up"
+    )
+    dlq_priority_boost: int = Field(default=10, ge=0, le=100, description="What a requeue adds to a letter's priority")
+    auto_requeue: AutoRequeueSettings = Field(
+        default=AutoRequeueSettings(), description="The rule that sends exhausted letters back"
     )
 
     # --- the retry processor ---

@@ -18,8 +18,9 @@ class Section(BaseModel):
     @classmethod
     def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
         """YAML reads `on` and `yes` as true, and pydantic reads true as 1."""
-        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is int:
-            raise PydanticKnownError("int_type")
+        kind = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and kind in (int, float):
+            raise PydanticKnownError("int_type" if kind is int else "float_type")
         return value
 
 
@@ -31,6 +32,21 @@ class CircuitSettings(Section):
     )
     cooloff_seconds: int = Field(
         default=60, ge=1, le=86400, description="How long an open breaker waits before it lets one probe through"
+    )
+
+
+class AutoRequeueSettings(Section):
+    """Whether what is exhausted is sent back by itself, and when."""
+
+    enabled: bool = Field(default=False, description="Send exhausted letters back by a rule, without anybody asking")
+    requeue_interval_minutes: int = Field(
+        default=60, ge=1, le=7 * 1440, description="How long a letter stays exhausted before the rule sends it back"
+    )
+    max_auto_requeue_attempts: int = Field(
+        default=2, ge=0, le=10, description="How often the rule sends one letter back before it is left for people"
+    )
+    requeue_backoff_multiplier: float = Field(
+        default=2.0, ge=1, le=100, description="By what the wait grows each time the rule sends a letter back"
     )
 
 

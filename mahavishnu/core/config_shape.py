@@ -113,6 +113,8 @@ def allowed(annotation: Any) -> str:
     (kind,) = members or [Any]
     if kind is int:
         return _whole_number(metadata)
+    if kind is float:
+        return _whole_number(metadata).replace("whole ", "")
     if kind is str and any(getattr(item, "min_length", None) for item in _constraints(metadata)):
         return "text that is not empty"
     return {bool: "true or false", str: "text", SecretStr: "text", Path: "a path"}.get(kind, "anything")

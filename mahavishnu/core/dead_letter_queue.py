@@ -31,7 +31,7 @@ from mahavishnu.core.judging import context_for, judge
 from mahavishnu.core.letterbox import LetterList
 from mahavishnu.core.observing import Announcer, reporting_to
 from mahavishnu.core.replies import REPLIES, Replies
-from mahavishnu.core.running import Running
+from mahavishnu.core.requeueing import Requeueing
 from mahavishnu.core.waiting import WAITING, WaitingRoom
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.capture import Captured, How, Office
@@ -60,6 +60,7 @@ from mahavishnu.model.payload import texts
 from mahavishnu.model.query import Query
 from mahavishnu.model.query_json import to_json
 from mahavishnu.model.record import FailedTask
+from mahavishnu.model.requeueing import RequeueRules
 from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import Cursor, Health, Page, Store, get_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
@@ -76,7 +77,7 @@ DLQFullError = QueueFull
 _CAPTURED = {How.CREATED: EventName.CAPTURED, How.MERGED: EventName.MERGED, How.REOPENED: EventName.REOPENED}
 
 
-class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Running):
+class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing):
     """Letters in a store, and everything that can be done with them.
 
     Without a `store` and without an `opensearch_client` letters live in this process's memory. The store is opened at
@@ -103,6 +104,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Running):
         intake: Intake | None = None,
         limits: Limits | None = None,
         breakers: Breakers | None = None,
+        requeues: RequeueRules | None = None,
         backoffs: BackoffRegistry = backoff.DEFAULT,
         owner: str | None = None,
         callback: Workflow | None = None,
@@ -110,13 +112,14 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Running):
         if store is not None and opensearch_client is not None:
             raise InvalidInput("give a store or an opensearch_client, not both")
         self.observability = observability_manager
-        parts = {"chain": chain, "intake": intake, "limits": limits, "breakers": breakers}
+        parts = {"chain": chain, "intake": intake, "limits": limits, "breakers": breakers, "requeues": requeues}
         self.given = frozenset(name for name, part in parts.items() if part is not None)
         self.clock = clock or SystemClock()
         self.chain = chain or Chain()
         self.intake = intake or Intake()
         self.limits = limits or Limits()
         self.breakers = breakers or Breakers()
+        self.requeues = requeues or RequeueRules()
         self.backoffs = backoffs
         self.owner = owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
         self.callback = callback

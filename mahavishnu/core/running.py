@@ -44,6 +44,7 @@ class Running(Auditing):
     breakers: Breakers
     roster: Roster
     callback: Workflow | None
+    _given_interval: float | None = None
     _processor: Processor | None = None
     _runs_in: asyncio.AbstractEventLoop | None = None
     _housekeeping: Housekeeping | None = None
@@ -64,6 +65,7 @@ class Running(Auditing):
             raise InvalidInput(f"check_interval_seconds must be a number above 0, not {check_interval_seconds!r:.80}")
         await self.open()
         if check_interval_seconds is not None:
+            self._given_interval = check_interval_seconds
             self.configure(limits=replace(self.limits, interval_seconds=check_interval_seconds))
         self.callback = callback or self.callback
         if self._processor is not None:
@@ -166,9 +168,16 @@ class Running(Auditing):
             return {**_refused(task_id, outcome.failure.message), "status": str(settled.status)}
         return {"success": True, "task_id": task_id, "status": str(settled.status), "result": outcome.result}
 
-    def configure(self, *, limits: Limits | None = None, breakers: Breakers | None = None) -> None:
-        """Go on with other limits; they count from the next look at the queue."""
+    def configure(
+        self, *, limits: Limits | None = None, breakers: Breakers | None = None, keep_interval: bool = False
+    ) -> None:
+        """Go on with other limits; they count from the next look at the queue.
+
+        With `keep_interval` an interval that `start_retry_processor` was given stays.
+        """
         if limits is not None:
+            if keep_interval and self._given_interval is not None:
+                limits = replace(limits, interval_seconds=self._given_interval)
             self.limits = limits
             if self._processor is not None:
                 self._processor.limits = limits

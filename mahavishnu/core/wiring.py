@@ -19,6 +19,7 @@ from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.requeueing import RequeueRules
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
 
@@ -83,6 +84,19 @@ def breakers_from(settings: MahavishnuSettings) -> Breakers:
     return Breakers(settings.circuit.failure_threshold, settings.circuit.cooloff_seconds)
 
 
+def requeues_from(settings: MahavishnuSettings) -> RequeueRules:
+    """How often work may be sent back, and when a rule does it."""
+    rule = settings.auto_requeue
+    return RequeueRules(
+        max_dlq_retries=settings.max_dlq_retries,
+        priority_boost=settings.dlq_priority_boost,
+        automatic=rule.enabled,
+        interval=timedelta(minutes=rule.requeue_interval_minutes),
+        attempts=rule.max_auto_requeue_attempts,
+        multiplier=rule.requeue_backoff_multiplier,
+    )
+
+
 def backoffs_from(settings: MahavishnuSettings) -> BackoffRegistry:
     """The delays, jittered if asked for."""
     return BackoffRegistry(random=random.random if settings.retry_jitter else None)
@@ -100,6 +114,7 @@ def queue_from(
         intake=intake_from(settings),
         limits=limits_from(settings),
         breakers=breakers_from(settings),
+        requeues=requeues_from(settings),
         backoffs=backoffs_from(settings),
     )
 
@@ -110,6 +125,8 @@ def furnish(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Chain | N
         dlq.chain = chain
     if "intake" not in dlq.given:
         dlq.intake = intake_from(settings)
+    if "requeues" not in dlq.given:
+        dlq.requeues = requeues_from(settings)
     if dlq.backoffs is backoff.DEFAULT:
         dlq.backoffs = backoffs_from(settings)
     own = dict(dlq.backoffs.custom)
@@ -119,6 +136,7 @@ def furnish(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Chain | N
     dlq.configure(
         limits=None if "limits" in dlq.given else limits_from(settings),
         breakers=None if "breakers" in dlq.given else breakers_from(settings),
+        keep_interval=True,
     )
 
 
@@ -136,4 +154,5 @@ def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
     dlq.max_size = settings.dlq_max_size
     dlq.intake = intake_from(settings)
     dlq.backoffs = BackoffRegistry(dlq.backoffs.custom, backoffs_from(settings).random)
-    dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings))
+    dlq.requeues = requeues_from(settings)
+    dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings), keep_interval=True)

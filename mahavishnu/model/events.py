@@ -26,6 +26,7 @@ class EventName(StrEnum):
     RELEASED = "dlq.released"
     STALE_CLAIM = "dlq.stale_claim"
     REDRIVEN = "dlq.redriven"
+    REQUEUED = "dlq.requeued"
     EDITED = "dlq.edited"
     RESOLVED = "dlq.resolved"
     ARCHIVED = "dlq.archived"

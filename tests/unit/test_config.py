@@ -125,6 +125,7 @@ def test_true_is_no_number() -> None:
     """YAML reads `on` as true; it must not become one retry."""
     assert problems(dlq_default_max_retries=True)[0].endswith("from 0 to 10, got True")
     assert problems(circuit={"failure_threshold": True})[0].endswith("got True")
+    assert problems(auto_requeue={"requeue_backoff_multiplier": True})[0].endswith("got True")
 
 
 def test_all_problems_are_told_at_once_and_once_each() -> None:
@@ -412,3 +413,24 @@ def test_secrets_are_not_in_errors(values: dict[str, Any], monkeypatch: pytest.M
 def test_passwords_in_urls_are_masked(text: str, safe: str) -> None:
     """Malformed URLs included; what has none is left as it is."""
     assert shown(text) == safe
+
+
+@pytest.mark.parametrize("multiplier", [0.99, 0, -1, float("nan"), float("inf"), "fast"])
+def test_automatic_requeues_do_not_come_faster_and_faster(multiplier: object) -> None:
+    """R016."""
+    (problem,) = problems(auto_requeue={"requeue_backoff_multiplier": multiplier})
+
+    assert problem.startswith("argument: auto_requeue.requeue_backoff_multiplier must be a number from 1 to 100")
+
+
+def test_the_defaults_of_requeues() -> None:
+    """R016."""
+    settings = MahavishnuSettings()
+
+    assert (settings.max_dlq_retries, settings.dlq_priority_boost) == (3, 10)
+    assert settings.auto_requeue.model_dump() == {
+        "enabled": False,
+        "requeue_interval_minutes": 60,
+        "max_auto_requeue_attempts": 2,
+        "requeue_backoff_multiplier": 2.0,
+    }

@@ -10,6 +10,7 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.engine.processor import Limits
 from tests.unit.queues import House, Runs, fill, letter_of, pass_time, queue_of, settle
 
 Write = Callable[[str], None]
@@ -139,3 +140,17 @@ async def test_a_run_under_way_goes_on(house: House, settings_file: Write) -> No
     await fill(queue_of(app), 3)
     assert await queue_of(app).run_due() == 3
     assert (await letter_of(queue_of(app), "wf_00002")).status == "completed"
+
+
+async def test_an_interval_that_the_processor_was_given_stays(house: House, settings_file: Write) -> None:
+    """Who gave it meant it; everything else follows the settings."""
+    app = app_of(house)
+    queue = queue_of(app)
+    await queue.start_retry_processor(Runs(), check_interval_seconds=7)
+    settings_file("dlq_retry_interval_seconds: 20\ndlq_retry_concurrency: 4\nauto_requeue: {enabled: true}")
+    assert app.reload().error is None
+    assert (queue.limits.interval_seconds, queue.limits.concurrency) == (7, 4)
+    assert queue.requeues.automatic
+    queue.configure(limits=Limits(interval_seconds=9))
+    assert queue.limits.interval_seconds == 9, "who configures it means that"
+    await app.shutdown()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,14 @@ REACHES: dict[str, Reach] = {
     "deployment_mode": Reach(
         "polling_only", lambda app: (queue_of(app).limits.polls, queue_of(app).limits.wakes), (True, False)
     ),
+    "max_dlq_retries": Reach(4, lambda app: queue_of(app).requeues.max_dlq_retries),
+    "dlq_priority_boost": Reach(17, lambda app: queue_of(app).requeues.priority_boost),
+    "auto_requeue.enabled": Reach(True, lambda app: queue_of(app).requeues.automatic),
+    "auto_requeue.requeue_interval_minutes": Reach(
+        18, lambda app: queue_of(app).requeues.interval / timedelta(minutes=1)
+    ),
+    "auto_requeue.max_auto_requeue_attempts": Reach(5, lambda app: queue_of(app).requeues.attempts),
+    "auto_requeue.requeue_backoff_multiplier": Reach(1.5, lambda app: queue_of(app).requeues.multiplier),
     "circuit.failure_threshold": Reach(6, lambda app: queue_of(app).breakers.threshold),
     "circuit.cooloff_seconds": Reach(16, lambda app: queue_of(app).breakers.cooloff_seconds),
     "classifier_plugins": Reach(("no.such.plugin",), lambda app: plugin_states(app).get("no.such.plugin"), "broken"),

@@ -1,0 +1,89 @@
+"""When a rule may send an exhausted letter back by itself, and how often; what people may do is in `lifecycle`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from mahavishnu.model.clock import instant
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter import (
+    DeadLetter,
+    DeadLetterStatus,
+    ErrorCategory,
+    RequeueOutcome,
+    ResolutionStatus,
+    RetryPolicy,
+)
+from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort
+
+BY_RULE = "system_auto_requeue"
+# What only a person can mend: running it again cannot help.
+LEFT_FOR_PEOPLE = (ErrorCategory.VALIDATION, ErrorCategory.PERMISSION, ErrorCategory.PERMANENT)
+_LONGEST = timedelta(days=3650)
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueRules:
+    """How often work may be sent back, and how far that lifts it; and whether a rule does it where nobody has.
+
+    The rule waits for `interval` after a letter is exhausted, for `multiplier` times as long the next time, and leaves
+    it for people after `attempts` times. Raises InvalidInput for numbers that make no sense.
+    """
+
+    max_dlq_retries: int = 3
+    priority_boost: int = 10
+    automatic: bool = False
+    interval: timedelta = timedelta(minutes=60)
+    attempts: int = 2
+    multiplier: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.max_dlq_retries < 0 or self.priority_boost < 0 or self.attempts < 0:
+            raise InvalidInput("the numbers of requeues and the boost of each must not be negative")
+        if not self.multiplier >= 1 or self.interval <= timedelta(0):
+            raise InvalidInput("automatic requeues need an interval above 0 and a multiplier from 1")
+
+    def wait(self, times: int) -> timedelta:
+        """How long a letter stays exhausted that was sent back so many times by the rule.
+
+        >>> [RequeueRules().wait(times) / timedelta(minutes=1) for times in (0, 1)]
+        [60.0, 120.0]
+        """
+        try:
+            return min(self.interval * self.multiplier**times, _LONGEST)
+        except OverflowError:
+            return _LONGEST
+
+    def queries(self, now: datetime) -> Iterator[Query]:
+        """What may have waited long enough: one query for each number of times that the rule has sent it back."""
+        for times in range(self.attempts if self.automatic else 0):
+            sent = Is("requeue_automatic", (times,))
+            yield Query(
+                (
+                    Is("status", (DeadLetterStatus.EXHAUSTED,)),
+                    Is("resolution_status", (ResolutionStatus.PENDING,)),
+                    sent if times else AnyOf((Missing("requeue_automatic"), sent)),
+                    Between("exhausted_at", at_most=instant(now - self.wait(times))),
+                    Between("dlq_retry_count", below=self.max_dlq_retries),
+                    Not(Is("error_category", LEFT_FOR_PEOPLE)),
+                    Not(Is("retry_policy", (RetryPolicy.NEVER,))),
+                ),
+                (Sort("exhausted_at"),),
+            )
+
+    def objection(self, letter: DeadLetter, now: datetime) -> str | None:
+        """Why the rule leaves this letter alone now; None if it is to be sent back."""
+        times = letter.requeue.automatic if letter.requeue else 0
+        in_flight = letter.requeue is not None and letter.requeue.outcome is RequeueOutcome.IN_FLIGHT
+        if not self.automatic:
+            return "automatic requeues are off"
+        if not letter.is_open or letter.status is not DeadLetterStatus.EXHAUSTED or letter.exhausted_at is None:
+            return "only what is exhausted and open is sent back"
+        if letter.error_category in LEFT_FOR_PEOPLE or letter.retry_policy == RetryPolicy.NEVER or in_flight:
+            return "only a person can say whether it helps to run it again"
+        if times >= self.attempts or letter.dlq_retry_count >= self.max_dlq_retries:
+            return "it was sent back often enough: it is left for people"
+        due = letter.exhausted_at + self.wait(times)
+        return None if now >= due else f"it is not sent back before {due.isoformat()}"
