@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter, evolve
-from mahavishnu.model.lifecycle import REMEMBERED, next_generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def reunite(theirs: DeadLetter, ours: DeadLetter) -> Reunion:
     if ours.status is DeadLetterStatus.RETRYING:
         return Reunion(wait=True)
     if not theirs.is_open:
-        former, live = next_generation(theirs, ours)
+        former, live = lifecycle.next_generation(theirs, ours)
         return Reunion(live, former)
     if not ours.is_open:
         return Reunion(_absorbing(theirs, ours, ours.generation), FormerLetter.of(ours))
@@ -42,7 +42,7 @@ def _absorbing(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLe
     return evolve(
         theirs,
         generation=theirs.generation + generations,
-        absorbed=(*theirs.absorbed, *ours.absorbed, ours.entry_id)[-REMEMBERED:],
+        absorbed=(*theirs.absorbed, *ours.absorbed, ours.entry_id)[-lifecycle.REMEMBERED :],
         dlq_retry_count=theirs.dlq_retry_count + ours.dlq_retry_count,
         tallies=theirs.tallies.joined(ours.tallies),
         updated_at=max(theirs.updated_at, ours.updated_at) + timedelta(milliseconds=1),

@@ -20,11 +20,14 @@ from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy
 from mahavishnu.core.intake import Intake, Wanted
 from mahavishnu.engine.processor import Limits
+from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.stores.urls import open_store
 
 TASKS = 400
+# A letter remembers the last fifty that it succeeded or took in. Here it remembers all, so that each can be looked up.
+lifecycle.REMEMBERED = 1_000_000
 ERRORS = (ConnectionError("reset"), TimeoutError("slow"), ValueError("bad"), PermissionError("no"), MemoryError("oom"))
 DEEDS = {"capture": 60, "enqueue": 15, "archive": 6, "resurrect": 6, "retry": 6, "resolve": 3, "cancel": 3} | {
     "fail": 3, "edit": 6, "strategy": 2, "many": 1, "clear": 1, "list": 5
@@ -51,7 +54,7 @@ class Actor:
         os.write(self._diary, (" ".join(words) + "\n").encode())
 
     async def act(self) -> None:
-        # Other tasks every two minutes: a letter remembers the last fifty that it succeeded or took in, no more.
+        # Other tasks every two minutes, so that there are not more and more generations of the same.
         task_id = f"wf-{int(self.dlq.clock.monotonic() // 120)}-{self.chance.randrange(TASKS)}"
         deed = self.chance.choices(list(DEEDS), list(DEEDS.values()))[0]
         with contextlib.suppress(MahavishnuError):
