@@ -77,17 +77,17 @@ async def counted(
         "day_before": Between("created_at", at_least=now - 2 * DAY, below=now - DAY),
     }
     asked = [
-        letters.tally(Query((*here, _OPEN)), BY, sums=["occurrences"], spans=["created_at"]),
-        letters.tally(Query(here), BY, spans=["created_at"]),
+        letters.tally(Query(here), (*BY, "resolution_status"), sums=["occurrences"], spans=["created_at"]),
         history.tally(Query(here), BY, spans=["created_at"]),
     ]
     if recent:
         asked += [kept.tally(Query((*here, span)), BY) for span in spans.values() for kept in (letters, history)]
     tallies = await asyncio.gather(*asked)
-    open_ones, live, former = (tally.by(0) for tally in tallies[:3])
+    live, former = (tally.by(0) for tally in tallies[:2])
+    open_ones = {values[0]: cell for values, cell in tallies[0].cells.items() if values[1] == ResolutionStatus.PENDING}
     lately = {
         name: _joined(one.by(0), other.by(0))
-        for name, one, other in zip(spans, tallies[3::2], tallies[4::2], strict=False)
+        for name, one, other in zip(spans, tallies[2::2], tallies[3::2], strict=False)
     }
     every = _joined(live, former)
     groups = {
@@ -124,17 +124,16 @@ async def looked_at(letters: Collection[DeadLetter], counts: Mapping[str, Count]
     if not counts:
         return Looks()
     where = (Is("fingerprint", tuple(counts)), _OPEN)
-    tallies, (samples, degraded) = await asyncio.gather(
-        asyncio.gather(*(letters.tally(Query(where), (*BY, name)) for name in _BREAKDOWN)),
-        _samples(letters, counts),
+    tally, (samples, degraded) = await asyncio.gather(
+        letters.tally(Query(where), (*BY, *_BREAKDOWN)), _samples(letters, counts)
     )
     parts: dict[str, list[Counter[str]]] = {name: [Counter() for _ in _BREAKDOWN] for name in counts}
-    for place, tally in enumerate(tallies):
-        for (fingerprint, value), cell in tally.cells.items():
-            if value is not None and fingerprint in parts:
-                parts[fingerprint][place][str(value)] += cell.count
+    for (fingerprint, *values), cell in tally.cells.items():
+        for part, value in zip(parts[fingerprint], values, strict=True):
+            if value is not None:
+                part[str(value)] += cell.count
     ordered = {name: tuple(dict(part.most_common()) for part in each) for name, each in parts.items()}
-    return Looks(ordered, samples, _degraded(tallies) or degraded)
+    return Looks(ordered, samples, tally.degraded or degraded)
 
 
 async def _samples(

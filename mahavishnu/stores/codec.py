@@ -301,7 +301,7 @@ HISTORY: Kind[FormerLetter] = Kind(
     decode=decoder(FormerLetter),
     versioned=_versioned,
     fields=FIELDS,
-    indexes=(("created_at",), ("task_id",)),
+    indexes=(("created_at", "fingerprint"), ("task_id",), ("fingerprint", "created_at")),
 )
 LETTERS: Kind[DeadLetter] = Kind(
     name="letters",
@@ -312,10 +312,10 @@ LETTERS: Kind[DeadLetter] = Kind(
     fields=FIELDS,
     indexes=(
         ("due_at",),
-        ("created_at",),
+        ("created_at", "fingerprint"),  # what came lately, by group
         ("status", "created_at"),
         ("resolution_status", "created_at"),
-        ("fingerprint",),
+        ("fingerprint", "resolution_status", "created_at", "occurrences"),  # all that is counted of groups
         ("task_id",),
     ),
     reunite=_reunite,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Query, Sort, letters
+from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Query, Sort, letters
 from mahavishnu.stores import sqlite_sql
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.schema import Kind
@@ -42,7 +42,10 @@ def plan(connection: sqlite3.Connection, sql: sqlite_sql.Sql) -> list[str]:
         (letters(due=LATER, partitions=range(64), sort=SOONEST_FIRST), "INDEX letters.due_at"),
         (letters(limit=50), "INDEX letters.created_at"),
         (letters(status="exhausted"), "INDEX letters.status.created_at (status=?)"),
-        (letters(fingerprint="f"), "INDEX letters.fingerprint (fingerprint=?)"),
+        (
+            letters(fingerprint="f"),
+            "INDEX letters.fingerprint.resolution_status",
+        ),
         (Query(sort=(Sort("due_at"),)), "INDEX letters.due_at"),
         (Query(), "INDEX sqlite_autoindex_letters_1"),
     ],
@@ -58,7 +61,7 @@ def test_the_first_page(connection: sqlite3.Connection, query: Query, way: str) 
 @pytest.mark.parametrize(
     ("query", "place", "way"),
     [
-        (letters(), (LATER, "k"), "INDEX letters.created_at (created_at<?)"),
+        (letters(), (LATER, "k"), "INDEX letters.created_at.fingerprint (created_at<?)"),
         (letters(status="pending"), (LATER, "k"), "INDEX letters.status.created_at (status=? AND created_at<?)"),
         (Query(sort=(Sort("due_at"),)), (LATER, "k"), "INDEX letters.due_at (due_at>?)"),
         (Query(sort=(Sort("due_at"),)), (None, "k"), "INDEX letters.due_at (due_at=?)"),
@@ -93,3 +96,17 @@ def test_records_by_key(connection: sqlite3.Connection) -> None:
 def test_groups_are_counted_by_an_index(connection: sqlite3.Connection) -> None:
     steps = plan(connection, sqlite_sql.tally(Table(LETTERS), Query(), ["status"], [], []))
     assert steps == ["SCAN letters USING COVERING INDEX letters.status.created_at"]
+
+
+def test_letters_of_one_cause_are_counted_without_being_looked_at(connection: sqlite3.Connection) -> None:
+    lately = Query((Between("created_at", at_least=LATER),))
+    spans = ["created_at"]
+    for kind, query, by, sums, spanned in (
+        (LETTERS, Query(), ["fingerprint", "resolution_status"], ["occurrences"], spans),
+        (LETTERS, lately, ["fingerprint"], [], []),
+        (HISTORY, Query(), ["fingerprint"], [], spans),
+        (HISTORY, lately, ["fingerprint"], [], []),
+    ):
+        first, *rest = plan(connection, sqlite_sql.tally(Table(kind), query, by, sums, spanned))
+        assert "USING COVERING INDEX" in first
+        assert rest in ([], ["USE TEMP B-TREE FOR GROUP BY"])
