@@ -23,6 +23,7 @@ from mahavishnu.core import clearing, letterbox
 from mahavishnu.core import statistics as numbers
 from mahavishnu.core.bulk import Bulk
 from mahavishnu.core.by_hand import ByHand, told
+from mahavishnu.core.claiming import Claiming
 from mahavishnu.core.desk import BY
 from mahavishnu.core.editing import Editing
 from mahavishnu.core.grouping import Grouping
@@ -77,7 +78,7 @@ DLQFullError = QueueFull
 _CAPTURED = {How.CREATED: EventName.CAPTURED, How.MERGED: EventName.MERGED, How.REOPENED: EventName.REOPENED}
 
 
-class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing):
+class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming):
     """Letters in a store, and everything that can be done with them.
 
     Without a `store` and without an `opensearch_client` letters live in this process's memory. The store is opened at

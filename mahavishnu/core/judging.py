@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.classify.chain import Chain
-from mahavishnu.classify.failure import failure_of
-from mahavishnu.classify.verdict import NO_CONTEXT, Context, Verdict, category
+from mahavishnu.classify.failure import cut, failure_of
+from mahavishnu.classify.reclassify import recalled
+from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict, category
 from mahavishnu.engine.attempt import Judge, Ruling, adapter_of
 from mahavishnu.model.letter import DeadLetter, ErrorCategory, Failure, RetryPolicy
 
 BY_CALLER = "caller"
+_LONGEST_TYPE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +77,32 @@ def judge_with(chain: Chain) -> Judge:
         return failure_of(error, at=at, category=verdict.category), ruling
 
     return decide
+
+
+async def judge_reported(
+    chain: Chain,
+    error: BaseException | str,
+    at: datetime,
+    letter: DeadLetter,
+    error_type: str | None = None,
+    said: ErrorCategory | str | None = None,
+    retry_in: timedelta | None = None,
+) -> tuple[Failure, Ruling]:
+    """As `judge_with`, of a failure that a worker elsewhere tells: in words mostly, with the name of the error's type.
+
+    A category or a wait that the worker says counts. Raises InvalidInput for a category that there is not.
+    """
+    context = context_for(at, letter.task_id, letter.task, adapter_of(letter), letter.repos, letter.retry_count)
+    told = [error] if isinstance(error, BaseException) else [*recalled(error_type, error, None)]
+    context = replace(context, recalled=error is not told[0])  # then it has no attributes
+    for each in told:
+        judged = await judge(chain, each, at, context, said)
+        if judged.verdict.author != NOBODY:
+            break
+    verdict = judged.verdict
+    owner = letter.lease.owner if letter.lease else None
+    hopeless = verdict.policy == RetryPolicy.NEVER and retry_in is None
+    failure = failure_of(error, at=at, category=verdict.category, processor=owner)
+    if error_type is not None:
+        failure = replace(failure, type=cut(error_type, _LONGEST_TYPE))
+    return failure, Ruling(verdict.category, verdict.retry_in if retry_in is None else retry_in, hopeless)

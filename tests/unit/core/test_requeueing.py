@@ -45,7 +45,7 @@ async def exhausted(queue: DeadLetterQueue, task_id: str = "wf_1", **options: An
 
 async def outcome_of(queue: DeadLetterQueue, task_id: str = "wf_1") -> str | None:
     requeue = (await letter_of(queue, task_id)).requeue
-    return requeue and str(requeue.outcome)
+    return str(requeue.outcome) if requeue else None
 
 
 class TestByHand:
