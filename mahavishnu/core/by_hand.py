@@ -10,7 +10,7 @@ from mahavishnu.core import letterbox
 from mahavishnu.core.auditing import Auditing
 from mahavishnu.core.desk import BY
 from mahavishnu.engine.moves import BulkResult, move, move_many
-from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, RESURRECT, Verb
+from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, REDRIVE_THIS, RESOLVE, RESURRECT, Verb
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
@@ -39,7 +39,7 @@ class ByHand(Auditing):
     ) -> bool:
         """Put a letter away. False if there is none, or it is archived already. Raises IllegalMove while it is run."""
         try:
-            await self._moved(ARCHIVE, task_id, namespace, queue, by, notes)
+            await self.archive(task_id, by=by, notes=notes, namespace=namespace, queue=queue)
         except NoSuchLetter:
             return False
         except IllegalMove as problem:
@@ -47,6 +47,30 @@ class ByHand(Auditing):
                 raise
             return False
         return True
+
+    async def archive(
+        self,
+        task_id: str,
+        *,
+        by: str = BY,
+        notes: str | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
+    ) -> DeadLetter:
+        """Put a letter away, as `archive_task`, and get it as it is then."""
+        return await self._moved(ARCHIVE, task_id, namespace, queue, by, notes)
+
+    async def redrive(
+        self,
+        task_id: str,
+        *,
+        by: str = BY,
+        notes: str | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
+    ) -> DeadLetter:
+        """Fresh attempts, the first one due now, whether it waits, is exhausted, was given up or put away."""
+        return await self._moved(REDRIVE_THIS, task_id, namespace, queue, by, notes)
 
     async def resurrect(
         self,

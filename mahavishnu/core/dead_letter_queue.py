@@ -33,6 +33,7 @@ from mahavishnu.core.letterbox import LetterList
 from mahavishnu.core.observing import Announcer, reporting_to
 from mahavishnu.core.replies import REPLIES, Replies
 from mahavishnu.core.requeueing import Requeueing
+from mahavishnu.core.transfer import Transfer
 from mahavishnu.core.waiting import WAITING, WaitingRoom
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.capture import Captured, How, Office
@@ -78,7 +79,7 @@ DLQFullError = QueueFull
 _CAPTURED = {How.CREATED: EventName.CAPTURED, How.MERGED: EventName.MERGED, How.REOPENED: EventName.REOPENED}
 
 
-class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming):
+class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Transfer):
     """Letters in a store, and everything that can be done with them.
 
     Without a `store` and without an `opensearch_client` letters live in this process's memory. The store is opened at

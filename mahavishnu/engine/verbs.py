@@ -30,6 +30,12 @@ def _redrive(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> D
     return lifecycle.redrive(letter, now=now)
 
 
+def _redrive_this(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> DeadLetter:
+    if letter.status is DeadLetterStatus.ARCHIVED:
+        return lifecycle.restore(letter, now=now)
+    return lifecycle.redrive(letter, now=now)
+
+
 def _resurrect(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> DeadLetter:
     if letter.status is DeadLetterStatus.ARCHIVED:
         return lifecycle.restore(letter, now=now)
@@ -57,6 +63,7 @@ def _cancel(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> De
 
 
 REDRIVE = Verb("redrive", EventName.REDRIVEN, _redrive)
+REDRIVE_THIS = Verb("redrive", EventName.REDRIVEN, _redrive_this)  # one letter that was named: a closed one too
 RESURRECT = Verb("resurrect", EventName.REDRIVEN, _resurrect)
 ARCHIVE = Verb("archive", EventName.ARCHIVED, _archive)
 RESOLVE = Verb("resolve", EventName.RESOLVED, _resolve)

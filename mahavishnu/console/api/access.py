@@ -7,7 +7,7 @@ import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, HTTPException, Request
 
@@ -20,6 +20,7 @@ NOBODY_IN_PARTICULAR = "api_user"  # who acts where there are no tokens
 class Role(IntEnum):
     """Each may what the ones before it may."""
 
+    NOBODY = 0  #: ask for its health
     VIEWER = 1  #: look
     OPERATOR = 2  #: and act on letters, groups and runs, work as a worker
     ADMIN = 3  #: and delete
@@ -128,5 +129,3 @@ def by(actor: Actor, named: str | None) -> str:
     if not named or named == actor.name:
         return actor.name
     return named if actor.name == NOBODY_IN_PARTICULAR else f"{named} (token of {actor.name})"
-
-

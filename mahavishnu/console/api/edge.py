@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from mahavishnu.console.api.access import Access, Actor, comes_from_elsewhere
+from mahavishnu.console.api.access import Access, Actor, Role, comes_from_elsewhere
 from mahavishnu.console.api.problems import answer_to, problem
 from mahavishnu.core.auditing import acting_as
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -81,7 +81,7 @@ class Edge:
                 "send a token that the server knows as Authorization: Bearer …",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-        scope["actor"] = actor or Actor("anybody", 0)  # type: ignore[arg-type]
+        scope["actor"] = actor or Actor("anybody", Role.NOBODY)
         return None
 
     async def _read(self, receive: Receive, headers: Headers) -> bytes | Response:

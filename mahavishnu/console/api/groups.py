@@ -9,9 +9,8 @@ from starlette.responses import Response
 
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
 from mahavishnu.console.api.problems import documented, problem
-from mahavishnu.console.api.reading import answer, etag, matches, named, next_page, plain
+from mahavishnu.console.api.reading import answer, etag, matches, named, next_page
 from mahavishnu.console.api.shapes import Group, GroupEdit, Released, ReleaseHold
-from mahavishnu.model.groups import GroupView
 
 Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "changing groups"))]
 router = APIRouter(tags=["groups"], prefix="/groups")
@@ -39,14 +38,14 @@ async def listed(
         headers["Link"] = next_page(request, str(page.next))
     if page.degraded:
         headers["X-Degraded"] = page.degraded.encode("ascii", "replace").decode()
-    return answer([group_json(view) for view in page.items], 200, headers)
+    return answer([view.to_dict() for view in page.items], 200, headers)
 
 
 @router.get("/{fingerprint}", response_model=Group, responses=documented(404), summary="One group")
 async def one(dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
     """With its numbers by hour, a sample, and what people have said."""
     view = await dlq.group(named(fingerprint))
-    return answer(group_json(view), 200, {"ETag": etag(view.version)})
+    return answer(view.to_dict(), 200, {"ETag": etag(view.version)})
 
 
 @router.patch(
@@ -68,17 +67,10 @@ async def update(
         if not matches(if_match, base.version):
             return problem(412, "changed-meanwhile", "the group has changed since you read it: look again")
     view = await dlq.update_group(named(fingerprint), by=by(actor, asked.by), base=base, **changes)
-    return answer(group_json(view), 200, {"ETag": etag(view.version)})
+    return answer(view.to_dict(), 200, {"ETag": etag(view.version)})
 
 
 @router.post("/releases/{release}", response_model=Released, summary="A release is out")
 async def released(dlq: Queue, actor: Operator, release: str, asked: ReleaseHold | None = None) -> Response:
     """Groups that were on hold for it are not any more."""
-    return answer({"released": await dlq.release_hold(named(release), by=by(actor, asked and asked.by))})
-
-
-def group_json(view: GroupView) -> dict[str, Any]:
-    """A group as every surface shows it: what was said of it and what it is now, in one."""
-    shown: dict[str, Any] = plain(view)
-    said = shown.pop("group")
-    return {**said, **shown, "state": str(view.state), "regression": view.regression}
+    return answer({"released": await dlq.release_hold(named(release), by=by(actor, asked.by if asked else None))})

@@ -69,7 +69,7 @@ async def metrics(
 
 async def _scrape(dlq: DeadLetterQueue) -> bytes:
     numbers, requeues = await dlq.get_statistics(), await dlq.requeue_outcomes()
-    return generate_latest(_Scrape(numbers, requeues))  # type: ignore[arg-type]
+    return generate_latest(_Scrape(numbers, requeues))
 
 
 class _Scrape:

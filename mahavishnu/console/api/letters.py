@@ -43,7 +43,6 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort
-from mahavishnu.model.record import FailedTask
 from mahavishnu.stores.base import Cursor
 
 Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "changing letters"))]
@@ -142,7 +141,7 @@ async def take_in(dlq: Queue, actor: Operator, letters: list[dict[str, Any]]) ->
     for place, document in enumerate(letters):
         name = str(document.get("entry_id") or document.get("task_id") or place)
         try:
-            taken[name] = await dlq.take_in(FailedTask.from_dict(document), by=actor.name)
+            taken[name] = await dlq.take_in(document, by=actor.name)
         except StoreError:
             raise
         except MahavishnuError as problem:
@@ -192,8 +191,8 @@ async def edit(
 )
 async def preview(dlq: Queue, actor: Viewer, where: Where, task_id: str, asked: Edit) -> Response:
     """Nothing is changed."""
-    seen = await dlq.preview_edit(named(task_id), **_changes(asked), **where.arguments)
-    return answer({"diff": plain(seen.diff), "refused": seen.refused})
+    wanted: dict[str, Any] = {**_changes(asked), **where.arguments}
+    return answer(plain(await dlq.preview_edit(named(task_id), redrive=asked.redrive, **wanted)))
 
 
 @router.get(
@@ -210,13 +209,14 @@ async def requeue(
 ) -> Response:
     """With a higher priority and fresh attempts; once, until a run has ended."""
     asked = asked or RequeueAsked()
-    given = {"max_dlq_retries": asked.max_retries, "priority_boost": asked.priority_boost}
     try:
         done = await dlq.requeue_from_dlq(
             named(task_id),
-            **{name: value for name, value in given.items() if value is not None},
-            resolved_by=by(actor, asked.resolved_by),
-            **where.arguments,
+            asked.max_retries,
+            asked.priority_boost,
+            by(actor, asked.resolved_by),
+            namespace=where.namespace,
+            queue=where.queue,
         )
     except StoreError:
         return problem(500, "store-error", "the store failed; nothing else is known: look again before you repeat this")
@@ -235,7 +235,9 @@ async def retry(
 ) -> Response:
     """Here and at once, without using up its automatic retries; the server needs the app for that."""
     await _letter(dlq, task_id, where)
-    ran = await dlq.retry_task(named(task_id), force=force, by=by(actor, asked and asked.by), **where.arguments)
+    ran = await dlq.retry_task(
+        named(task_id), force=force, by=by(actor, asked.by if asked else None), **where.arguments
+    )
     if "status" not in ran:
         return problem(409, "not-run", str(ran["error"]))
     return answer(plain({"error": None, **ran}))
@@ -252,7 +254,7 @@ _ACTS = {
 
 def _act(name: str, summary: str) -> None:
     async def act(dlq: Queue, actor: Operator, where: Where, task_id: str, asked: Act | None = None) -> Response:
-        who, notes = by(actor, asked and asked.by), asked.notes if asked else None
+        who, notes = by(actor, asked.by if asked else None), asked.notes if asked else None
         verb = getattr(dlq, name)
         return answer(letter_json(await verb(named(task_id), by=who, notes=notes, **where.arguments), whole=True))
 

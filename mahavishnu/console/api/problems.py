@@ -22,6 +22,7 @@ from mahavishnu.model.errors import (
     ChangedMeanwhile,
     CorruptRecord,
     IllegalMove,
+    IllegalRunMove,
     InvalidInput,
     InvalidPayload,
     InvalidQuery,
@@ -60,6 +61,7 @@ _STATUSES: tuple[tuple[type[BaseException], int, str], ...] = (
     (AlreadyResolved, 409, "already-resolved"),
     (NotDue, 409, "not-due"),
     (IllegalMove, 409, "illegal-move"),
+    (IllegalRunMove, 409, "illegal-run-move"),
     (QueueFull, 409, "queue-full"),
     (InvalidPayload, 422, "invalid-payload"),
     (InvalidQuery, 422, "invalid-query"),
@@ -88,8 +90,9 @@ def answer_to(error: Exception) -> Response:
         log.error("the store failed: %s", error)
         detail = "the store cannot answer now; nothing else is known: look again before you repeat what changes things"
         return problem(status, name, detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
-    more = {"key": error.key} if isinstance(error, NoSuchLetter | IllegalMove) else {}
-    return problem(status, name, str(error), **more)
+    if isinstance(error, NoSuchLetter | IllegalMove):
+        return problem(status, name, str(error), key=error.key)
+    return problem(status, name, str(error))
 
 
 def handle_errors(api: FastAPI) -> None:

@@ -81,6 +81,7 @@ class Place:
         namespace: Annotated[str, Query(min_length=1, max_length=500)] = DEFAULT_NAMESPACE,
         queue: Annotated[str, Query(min_length=1, max_length=500)] = DEFAULT_QUEUE,
     ) -> None:
+        self.namespace, self.queue = namespace, queue
         self.arguments = {"namespace": namespace, "queue": queue}
 
 

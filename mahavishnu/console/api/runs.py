@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
 from mahavishnu.console.api.problems import documented
-from mahavishnu.console.api.reading import answer, as_query, next_page, plain
-from mahavishnu.console.api.shapes import NewRun, Run, RunAct, RunAsked, RunItem, RunPreview
-from mahavishnu.model.bulk import BulkRun
+from mahavishnu.console.api.reading import answer, as_query, letter_json, next_page, plain
+from mahavishnu.console.api.shapes import NewRun, Resume, Run, RunAct, RunAsked, RunItem, RunPreview
+from mahavishnu.model.bulk import BulkRun, Same
 
 Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "bulk runs"))]
 Cursor = Annotated[str | None, Query(max_length=10_000, description="From the Link header of a page")]
@@ -22,8 +22,14 @@ router = APIRouter(tags=["runs"], prefix="/runs")
 @router.post("/preview", response_model=RunPreview, summary="What a run would do")
 async def preview(dlq: Queue, actor: Viewer, asked: RunAsked) -> Response:
     """Which letters are meant, how many of them cannot be moved, and why. Nothing is changed."""
-    seen = await dlq.preview_run(asked.verb, as_query(asked.filter), patch=asked.patch, everything=asked.everything)
-    return answer(plain(seen))
+    seen = await dlq.preview_run(
+        asked.verb,
+        as_query(asked.filter),
+        patch=asked.patch,
+        redrive=asked.redrive,
+        everything=asked.everything,
+    )
+    return answer({**plain(seen), "samples": [letter_json(letter) for letter in seen.samples]})
 
 
 @router.post("", status_code=202, response_model=Run, summary="Begin a run")
@@ -72,7 +78,7 @@ async def items(
     actor: Viewer,
     run_id: str,
     state: Literal["waiting", "moved", "refused", "gone"] | None = None,
-    outcome: Literal["succeeded", "failed_again"] | None = None,
+    outcome: Literal["succeeded", "failed_again", "closed"] | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     cursor: Cursor = None,
 ) -> Response:
@@ -90,11 +96,12 @@ async def pause(dlq: Queue, actor: Operator, run_id: str, asked: RunAct | None =
 
 
 @router.post("/{run_id}/resume", response_model=Run, responses=documented(404, 409), summary="Go on with a run")
-async def resume(dlq: Queue, actor: Operator, run_id: str, asked: RunAct | None = None) -> Response:
+async def resume(dlq: Queue, actor: Operator, run_id: str, asked: Resume | None = None) -> Response:
     """Also with one that has halted; then say how many percent may fail, or it will halt again."""
-    asked = asked or RunAct()
-    more = {} if asked.stop_percent is None else {"stop_percent": asked.stop_percent}
-    return answer(run_json(await dlq.resume_run(run_id, by=by(actor, asked.by), reason=asked.reason, **more)))
+    asked = asked or Resume()
+    stop: float | Same | None = asked.stop_percent if "stop_percent" in asked.model_fields_set else Same.SAME
+    run = await dlq.resume_run(run_id, by=by(actor, asked.by), reason=asked.reason, stop_percent=stop)
+    return answer(run_json(run))
 
 
 @router.post("/{run_id}/cancel", response_model=Run, responses=documented(404, 409), summary="End a run")

@@ -127,7 +127,7 @@ class Edit(Act):
     """Changes to a letter: whole values, or a merge patch (RFC 7386) on its task. `redrive` runs it again."""
 
     task: Any = None
-    patch: Any = None
+    patch: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
     repos: list[StrictStr] | None = None
     depends_on: list[StrictStr] | None = None
@@ -149,6 +149,8 @@ class Difference(Answer):
 class EditPreview(Answer):
     """What an edit would do; `refused` says why it would not be taken."""
 
+    before: dict[str, Any]
+    after: dict[str, Any] | None
     diff: list[Difference]
     refused: str | None
 
@@ -156,9 +158,11 @@ class EditPreview(Answer):
 class Revision(Answer):
     """What a letter was before an edit."""
 
-    revision: int
-    at: str
+    number: int
+    updated_at: str
     task: Any = None
+    metadata: Any = None
+    repos: list[str]
 
 
 class RequeueAsked(Asked):
@@ -262,13 +266,13 @@ class RunAsked(Asked):
     verb: Verb
     filter: Filter = Field(default_factory=Filter)
     everything: StrictBool = Field(default=False, description="Every letter is meant: needed where there is no filter")
-    patch: Any = Field(default=None, description="A merge patch (RFC 7386) on each letter's task")
+    patch: dict[str, Any] | None = Field(default=None, description="A merge patch (RFC 7386) on each letter's task")
+    redrive: StrictBool = Field(default=False, description="After an edit, run again")
 
 
 class NewRun(RunAsked):
     """A bulk run."""
 
-    redrive: StrictBool = Field(default=False, description="After an edit, run again")
     ramp: list[Annotated[StrictInt, Field(ge=1, le=1_000_000)]] = Field(
         default=[], max_length=20, description="Sizes of the first waves, such as 1, 5, 25; then all the rest"
     )
@@ -285,6 +289,11 @@ class RunAct(Asked):
 
     reason: Text | None = None
     by: Name | None = None
+
+
+class Resume(RunAct):
+    """How a run goes on: with the stop rule that it has, another one, or none (null)."""
+
     stop_percent: Annotated[StrictFloat | StrictInt, Field(ge=0, le=100)] | None = None
 
 
@@ -363,9 +372,9 @@ class ReleaseHold(Asked):
 
 
 class Released(Answer):
-    """How many groups waited for it."""
+    """The fingerprints of the groups that waited for it."""
 
-    released: int
+    released: list[str]
 
 
 # --- claims

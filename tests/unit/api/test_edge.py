@@ -1,0 +1,252 @@
+"""What every request passes: who asks, how much is sent, whether it was sent before, what is said of errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from mahavishnu.console.api import Access, create_app
+from mahavishnu.console.api.access import Role
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.errors import InvalidInput, StoreUnavailable
+from tests.unit.api.conftest import TOKENS, Desk, bearer
+
+NEW = {"task_id": "wf", "error": "connection reset"}
+V, O, A = Role.VIEWER, Role.OPERATOR, Role.ADMIN
+# The least role for each route; a route that is missing here fails the test.
+ROUTES = {
+    ("GET", "/api/v1/dlq"): V,
+    ("POST", "/api/v1/dlq"): O,
+    ("GET", "/api/v1/dlq/stats"): V,
+    ("GET", "/api/v1/dlq/statistics"): V,
+    ("GET", "/api/v1/dlq/export"): V,
+    ("POST", "/api/v1/dlq/clear"): A,
+    ("POST", "/api/v1/dlq/import"): O,
+    ("GET", "/api/v1/dlq/{task_id}"): V,
+    ("PATCH", "/api/v1/dlq/{task_id}"): O,
+    ("POST", "/api/v1/dlq/{task_id}/preview"): V,
+    ("GET", "/api/v1/dlq/{task_id}/revisions"): V,
+    ("POST", "/api/v1/dlq/{task_id}/requeue"): O,
+    ("POST", "/api/v1/dlq/{task_id}/retry"): O,
+    ("POST", "/api/v1/dlq/{task_id}/redrive"): O,
+    ("POST", "/api/v1/dlq/{task_id}/resolve"): O,
+    ("POST", "/api/v1/dlq/{task_id}/fail"): O,
+    ("POST", "/api/v1/dlq/{task_id}/cancel"): O,
+    ("POST", "/api/v1/dlq/{task_id}/archive"): O,
+    ("POST", "/api/v1/runs/preview"): V,
+    ("POST", "/api/v1/runs"): O,
+    ("GET", "/api/v1/runs"): V,
+    ("GET", "/api/v1/runs/{run_id}"): V,
+    ("GET", "/api/v1/runs/{run_id}/items"): V,
+    ("POST", "/api/v1/runs/{run_id}/pause"): O,
+    ("POST", "/api/v1/runs/{run_id}/resume"): O,
+    ("POST", "/api/v1/runs/{run_id}/cancel"): O,
+    ("GET", "/api/v1/groups"): V,
+    ("GET", "/api/v1/groups/{fingerprint}"): V,
+    ("PATCH", "/api/v1/groups/{fingerprint}"): O,
+    ("POST", "/api/v1/groups/releases/{release}"): O,
+    ("POST", "/api/v1/claims"): O,
+    ("POST", "/api/v1/claims/renew"): O,
+    ("POST", "/api/v1/claims/settle"): O,
+    ("GET", "/api/v1/audit"): V,
+    ("GET", "/metrics"): V,
+}
+BODIES = {
+    "/api/v1/dlq": NEW,
+    "/api/v1/dlq/clear": {"confirm": "delete every open letter"},
+    "/api/v1/dlq/import": [],
+    "/api/v1/dlq/{task_id}": {"priority": 1},
+    "/api/v1/dlq/{task_id}/preview": {"priority": 1},
+    "/api/v1/runs/preview": {"verb": "archive", "filter": {"queue": ["none"]}},
+    "/api/v1/runs": {"verb": "archive", "filter": {"queue": ["none"]}},
+    "/api/v1/groups/{fingerprint}": {"note": "seen"},
+    "/api/v1/claims": {"worker": "w"},
+    "/api/v1/claims/renew": {"task_id": "x", "token": "t"},
+    "/api/v1/claims/settle": {"task_id": "x", "token": "t", "outcome": "succeeded"},
+}
+UNGUARDED = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/api/v1/events")}  # the last one never ends: see below
+
+
+def routes() -> Iterator[tuple[str, str]]:
+    for path, operations in create_app(DeadLetterQueue()).openapi()["paths"].items():
+        yield from ((method.upper(), path) for method in operations)
+
+
+def test_every_route_has_its_role() -> None:
+    assert set(routes()) == ROUTES.keys() | UNGUARDED
+
+
+@pytest.mark.parametrize("role", [V, O, A], ids=lambda role: role.name)
+@pytest.mark.parametrize(("method", "path"), ROUTES, ids=" ".join)
+async def test_a_role_may_what_it_may_and_denials_are_audited(guarded: Desk, method: str, path: str, role: Role) -> None:
+    name = role.name.lower()
+    real = path.format(task_id="x", run_id="x", fingerprint="x", release="x") if "{" in path else path
+    answer = await guarded.client.request(method, real, json=BODIES.get(path), headers=bearer(name))
+    denials = (await guarded.dlq.list_audit(action="denied")).items
+    if role >= ROUTES[method, path]:
+        assert answer.status_code not in (401, 403), answer.text
+        assert answer.status_code < 500
+        assert not denials
+    else:
+        assert answer.status_code == 403
+        assert name in answer.json()["detail"]
+        assert [(each.actor, each.role, each.subject) for each in denials] == [
+            ({V: "vic", O: "olga", A: "ada"}[role], name, real)
+        ]
+        assert (await guarded.client.request(method, real, json=BODIES.get(path))).status_code == 401
+
+
+async def test_live_events_need_a_token_too(guarded: Desk) -> None:
+    assert (await guarded.get("/events")).status_code == 401
+
+
+async def test_who_may_not_look_is_told_nothing_but_health_is_for_all(guarded: Desk) -> None:
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKENS['admin']}"}):
+        answer = await guarded.get("/dlq", headers=headers)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert (await guarded.client.get("/healthz")).status_code == 200
+    assert (await guarded.client.get("/readyz")).status_code == 200
+
+
+async def test_acts_go_under_the_name_of_the_token(guarded: Desk) -> None:
+    await guarded.keep("wf")
+    resolved = await guarded.post("/dlq/wf/resolve", {"by": "bob"}, headers=bearer("operator"))
+    assert resolved.json()["resolved_by"] == "bob (token of olga)"
+    (entry,) = (await guarded.dlq.list_audit(action="resolve")).items
+    assert (entry.actor, entry.role, entry.via) == ("bob (token of olga)", "operator", "http")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}, {"Host": "10.0.0.1:8080"}],
+)
+async def test_without_tokens_no_other_site_gets_in_through_a_browser(desk: Desk, headers: dict[str, str]) -> None:
+    await desk.keep("wf")
+    answer = await desk.post("/dlq/wf/resolve", headers=headers)
+    assert answer.status_code == 403
+    letter = await desk.dlq.get_task("wf")
+    assert letter is not None and letter.is_open
+    assert (await desk.get("/dlq", headers={"Origin": "http://localhost"})).status_code == 200
+
+
+def test_off_loopback_without_tokens_does_not_start() -> None:
+    for host in ("0.0.0.0", "::", "192.168.1.5", "example.com"):
+        with pytest.raises(InvalidInput, match="loopback"):
+            Access().check_address(host)
+        Access.of({"vic": "t"}, {}, {}).check_address(host)
+    for host in ("127.0.0.1", "::1", "localhost"):
+        Access().check_address(host)
+
+
+def test_tokens_are_one_persons() -> None:
+    with pytest.raises(InvalidInput, match="ada"):
+        Access.of({"vic": "same"}, {}, {"ada": "same"})
+    with pytest.raises(InvalidInput, match="empty"):
+        Access.of({"vic": ""}, {}, {})
+
+
+async def test_large_bodies_are_refused_with_and_without_their_length(desk: Desk) -> None:
+    large = b'{"error": "' + b"x" * 30_000 + b'"}'
+
+    async def parts():  # type: ignore[no-untyped-def]
+        for start in range(0, len(large), 1000):
+            yield large[start : start + 1000]
+
+    for content in (large, parts()):
+        answer = await desk.client.post("/api/v1/dlq", content=content, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, "20000" in answer.json()["detail"]) == (413, True)
+
+
+async def test_an_idempotency_key_gives_the_first_answer_and_one_effect(desk: Desk) -> None:
+    key = {"Idempotency-Key": "abc"}
+    first = await desk.post("/dlq", NEW, headers=key)
+    again = await desk.post("/dlq", NEW, headers=key)
+    assert (again.status_code, again.content) == (first.status_code, first.content) and first.status_code == 201
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.headers["etag"] == first.headers["etag"]
+    letter = await desk.dlq.get_task("wf")
+    assert letter is not None and letter.occurrences == 1
+    other = await desk.post("/dlq", {**NEW, "error": "another"}, headers=key)
+    assert (other.status_code, other.json()["type"].rpartition(":")[2]) == (422, "idempotency-key-reused")
+    assert (await desk.post("/dlq", NEW, headers={"Idempotency-Key": "k" * 201})).status_code == 400
+    desk.clock.advance(hours=48)
+    await desk.post("/dlq", NEW, headers=key)
+    letter = await desk.dlq.get_task("wf")
+    assert letter is not None and letter.occurrences == 2
+
+
+async def test_refusals_are_repeated_too(desk: Desk) -> None:
+    first = await desk.post("/dlq/wf/requeue", headers={"Idempotency-Key": "k"})
+    await desk.keep("wf")
+    again = await desk.post("/dlq/wf/requeue", headers={"Idempotency-Key": "k"})
+    assert (first.status_code, again.status_code, again.content) == (400, 400, first.content)
+
+
+async def test_of_twenty_at_once_with_one_key_one_has_an_effect(desk: Desk) -> None:
+    answers = await asyncio.gather(*(desk.post("/dlq", NEW, headers={"Idempotency-Key": "k"}) for _ in range(20)))
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    assert 201 in {answer.status_code for answer in answers}
+    letter = await desk.dlq.get_task("wf")
+    assert letter is not None and letter.occurrences == 1
+
+
+async def test_people_do_not_get_each_others_answers(guarded: Desk) -> None:
+    key = {"Idempotency-Key": "k"}
+    await guarded.post("/dlq", NEW, headers=bearer("operator") | key)
+    other = await guarded.post("/dlq", {**NEW, "task_id": "b"}, headers=bearer("admin") | key)
+    assert other.status_code == 201
+
+
+async def test_a_store_that_is_away_is_503_without_its_inside_and_500_for_a_requeue(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("no route to 10.1.2.3:9200 with user admin")
+
+    for name in ("get", "find", "write", "tally"):
+        monkeypatch.setattr(type(desk.dlq.letters), name, away)
+    for answer in (
+        await desk.get("/dlq"),
+        await desk.get("/dlq/wf"),
+        await desk.get("/dlq/stats"),
+        await desk.post("/dlq", NEW),
+        await desk.post("/dlq", NEW, headers={"Idempotency-Key": "k"}),
+    ):
+        assert (answer.status_code, answer.headers.get("retry-after")) == (503, "5")
+        assert "10.1.2.3" not in answer.text
+    requeued = await desk.post("/dlq/wf/requeue")
+    assert (requeued.status_code, "10.1.2.3" in requeued.text) == (500, False)
+
+
+async def test_paths_and_methods_that_there_are_not(desk: Desk) -> None:
+    for method, path, status in (
+        ("GET", "/nothing", 404),
+        ("DELETE", "/api/v1/dlq", 405),
+        ("GET", "/api/v1/dlq/%ff", 400),
+        ("GET", "/api/v1/runs/x", 404),
+        ("GET", "/api/v1/runs/x/items", 404),
+        ("POST", "/api/v1/runs/x/pause", 404),
+    ):
+        answer = await desk.client.request(method, path)
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), path
+
+
+async def test_metrics_after_one_of_each(desk: Desk) -> None:
+    await desk.post("/dlq", NEW)
+    await desk.post("/dlq/wf/requeue")
+    await desk.post("/dlq/wf/fail")
+    text = (await desk.client.get("/metrics")).text
+    for line in (
+        "dlq_size 0.0",
+        "tasks_moved_to_dlq_total 2.0",
+        "dlq_requeue_attempts_total 1.0",
+        "dlq_requeue_successes_total 0.0",
+        "dlq_requeue_failures_total 0.0",
+        "dlq_permanent_failures_total 1.0",
+        'mahavishnu_dlq_entries{status="pending"} 0.0',
+        'mahavishnu_dlq_store_state{state="ok"} 1.0',
+        "mahavishnu_dlq_enqueued_total 2.0",
+    ):
+        assert line in text.splitlines(), line

@@ -1,0 +1,253 @@
+"""Letters over HTTP, with the answers of R320 to R327."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from mahavishnu.stores.base import get_one
+from tests.unit.api.conftest import Desk
+
+R320 = "dlq_entry_uuid task_uuid original_state dlq_reason dlq_timestamp retry_count resolution_status task_snapshot"
+
+
+async def test_a_list_has_the_documented_fields_newest_first_fifty_at_once(desk: Desk) -> None:
+    for number in range(60):
+        desk.clock.advance(1)
+        await desk.keep(f"wf_{number:02}", created_at=desk.clock.now())
+    answer = await desk.get("/dlq")
+    letters = answer.json()
+    assert answer.status_code == 200, answer.text
+    assert answer.status_code == 200
+    assert [letter["task_uuid"] for letter in letters] == [f"wf_{number:02}" for number in range(59, 9, -1)]
+    assert set(R320.split()) <= letters[0].keys()
+    assert letters[0]["task_snapshot"] == letters[0]["task"] == {"type": "code_sweep"}
+    rest = await desk.client.get(answer.links["next"]["url"])
+    assert [letter["task_id"] for letter in rest.json()] == [f"wf_{number:02}" for number in range(9, -1, -1)]
+    assert "next" not in rest.links
+
+
+async def test_offset_and_limit(desk: Desk) -> None:
+    for number in range(30):
+        desk.clock.advance(1)
+        await desk.keep(f"wf_{number:02}", created_at=desk.clock.now())
+    page = await desk.get("/dlq", params={"limit": 5, "offset": 20})
+    assert [letter["task_id"] for letter in page.json()] == ["wf_09", "wf_08", "wf_07", "wf_06", "wf_05"]
+    assert (await desk.get("/dlq", params={"offset": 1000})).json() == []
+
+
+async def test_a_page_neither_repeats_nor_omits_while_letters_come_in(desk: Desk) -> None:
+    for number in range(20):
+        desk.clock.advance(1)
+        await desk.keep(f"wf_{number:02}", created_at=desk.clock.now())
+    page = await desk.get("/dlq", params={"limit": 7})
+    seen = [letter["task_id"] for letter in page.json()]
+    while "next" in page.links:
+        desk.clock.advance(1)
+        await desk.keep(f"new_{len(seen)}", created_at=desk.clock.now())
+        page = await desk.client.get(page.links["next"]["url"])
+        seen += [letter["task_id"] for letter in page.json()]
+    assert seen == [f"wf_{number:02}" for number in range(19, -1, -1)]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"limit": 0},
+        {"limit": -1},
+        {"limit": 100000},
+        {"limit": "many"},
+        {"offset": -1},
+        {"resolution_status": "lost"},
+        {"status": "gone"},
+        {"cursor": "rubbish"},
+        {"created_from": "yesterday"},
+        {"metadata": "team"},
+        {"text": "…"},
+        {"colour": "red"},
+    ],
+)
+async def test_what_cannot_be_asked_is_refused_with_a_reason(desk: Desk, parameters: dict[str, Any]) -> None:
+    answer = await desk.get("/dlq", params=parameters)
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    assert told["status"] == 422 and (next(iter(parameters)) in told["detail"] or str(parameters.popitem()[1]) in told["detail"])
+
+
+async def test_filters(desk: Desk) -> None:
+    await desk.keep("a", status="exhausted", error_category="network", metadata={"team": "web"})
+    await desk.keep("b", status="completed", error="disk is full", queue="nightly")
+    await desk.keep("c", repos=("api",))
+
+    async def found(**parameters: Any) -> set[str]:
+        answer = await desk.get("/dlq", params=parameters)
+        assert answer.status_code == 200, answer.text
+        return {letter["task_id"] for letter in answer.json()}
+
+    assert await found(resolution_status="pending") == {"a", "c"}
+    assert await found(status=["exhausted", "completed"]) == {"a", "b"}
+    assert await found(category="network") == {"a"}
+    assert await found(metadata="team=web") == {"a"}
+    assert await found(text="disk FULL") == {"b"}
+    assert await found(queue="nightly") == {"b"}
+    assert await found(repo="api") == {"c"}
+    assert await found(created_before="2001-01-01T00:00:00") == set()
+
+
+@pytest.mark.parametrize("task_id", ["a/b", "what?", "100%", "ümläut", "a b", "a%2Fb", "#1", "x/requeue", "..", "stats/"])
+async def test_task_ids_that_need_escaping(desk: Desk, task_id: str) -> None:
+    made = await desk.post("/dlq", {"task_id": task_id, "error": "connection reset"})
+    assert made.status_code == 201
+    path = "/dlq/" + quote(task_id, safe="").replace(".", "%2E")
+    assert (await desk.get(path)).json()["task_id"] == task_id
+    done = await desk.post(f"{path}/requeue")
+    assert (done.status_code, done.json()["success"]) == (200, True)
+    assert (await desk.post(f"{path}/resolve", {"notes": "by hand"})).json()["resolution_status"] == "manually_resolved"
+
+
+async def test_a_letter_called_stats_is_not_the_statistics(desk: Desk) -> None:
+    await desk.keep("stats")
+    assert isinstance((await desk.get("/dlq/stats")).json(), list)
+    assert [letter["task_id"] for letter in (await desk.get("/dlq", params={"task_id": "stats"})).json()] == ["stats"]
+
+
+async def test_stats_are_one_line_for_each_reason(desk: Desk) -> None:
+    await desk.keep("a")
+    await desk.keep("b", status="completed")
+    await desk.keep("c", reason="manual")
+    answer = await desk.get("/dlq/stats")
+    lines = {line["dlq_reason"]: line for line in answer.json()}
+    assert lines.keys() == {"workflow_failed", "manual"}
+    assert lines["workflow_failed"] == {
+        **{"dlq_reason": "workflow_failed", "total_entries": 2, "pending": 1, "requeued": 1, "permanent_failures": 0},
+        **{"manually_resolved": 0, "cancelled": 0, "avg_retries": 0.0},
+        **{"oldest_entry": "2026-01-01T00:00:00.000Z", "newest_entry": "2026-01-01T00:00:00.000Z"},
+    }
+
+
+async def test_requeue_answers_as_documented(desk: Desk) -> None:
+    await desk.keep("wf", status="exhausted", priority=5)
+    first = await desk.post("/dlq/wf/requeue")
+    assert first.status_code == 200
+    assert first.json() == {
+        "success": True,
+        "message": "Task requeued successfully",
+        "new_state": "pending",
+        "retry_count": 1,
+    }
+    letter = await desk.dlq.get_task("wf")
+    assert letter is not None and letter.requeue is not None
+    assert (letter.priority, letter.requeue.by) == (15, "api_user")
+    second = await desk.post("/dlq/wf/requeue", {"max_retries": 3, "priority_boost": 1, "resolved_by": "ann"})
+    assert second.status_code == 400
+    assert second.json()["detail"] == "Task not found in DLQ or already resolved"
+    assert second.json() | {"success": False, "new_state": None, "retry_count": 0} == second.json()
+    assert (await desk.post("/dlq/unknown/requeue")).status_code == 400
+    letter = await desk.dlq.get_task("wf")
+    assert letter is not None and letter.priority == 15
+
+
+async def test_the_limit_of_requeues_gives_the_letter_up(desk: Desk) -> None:
+    await desk.keep("wf", status="exhausted", dlq_retry_count=3)
+    answer = await desk.post("/dlq/wf/requeue", {"max_retries": 3})
+    assert (answer.status_code, answer.json()["detail"]) == (400, "Max DLQ retries exceeded")
+    letter = await desk.dlq.get_task("wf")
+    assert letter is not None
+    assert (letter.resolution.notes, letter.resolution.by) == ("Max DLQ retries (3) exceeded", "system_max_retries")
+
+
+async def test_bodies_that_are_no_json_or_not_utf_8_are_refused(desk: Desk) -> None:
+    await desk.keep("wf")
+    for body in (b"{", b'{"priority_boost": 1', b"\xff\xfe{}", b"[1]", b'"x"', b'{"priority_boost": "ten"}', b"[" * 9000):
+        answer = await desk.client.post(
+            "/api/v1/dlq/wf/requeue", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert answer.status_code in (400, 422), body[:20]
+        assert answer.json()["detail"], body[:20]
+    letter = await desk.dlq.get_task("wf")
+    assert letter is not None and letter.requeue is None
+
+
+async def test_an_edit_needs_the_etag_that_was_read(desk: Desk) -> None:
+    await desk.keep("wf", task={"url": "a", "n": 1})
+    read = await desk.get("/dlq/wf")
+    mark = {"If-Match": read.headers["etag"]}
+    assert (await desk.get("/dlq/wf", headers={"If-None-Match": read.headers["etag"]})).status_code == 304
+    edited = await desk.patch("/dlq/wf", {"patch": {"url": "b", "n": None}, "by": "ann"}, headers=mark)
+    assert (edited.status_code, edited.json()["task"], edited.json()["revision"]) == (200, {"url": "b"}, 1)
+    stale = await desk.patch("/dlq/wf", {"priority": 9}, headers=mark)
+    assert (stale.status_code, stale.json()["type"]) == (412, "urn:mahavishnu:problem:changed-meanwhile")
+    again = await desk.patch("/dlq/wf", {"priority": 9}, headers={"If-Match": edited.headers["etag"]})
+    assert again.json()["priority"] == 9
+    before = (await desk.get("/dlq/wf/revisions")).json()
+    assert [each["task"] for each in before] == [{"url": "a", "n": 1}, {"url": "b"}]
+
+
+async def test_a_preview_of_an_edit_changes_nothing(desk: Desk) -> None:
+    await desk.keep("wf", task={"url": "a"})
+    answer = await desk.post("/dlq/wf/preview", {"patch": {"url": "b"}})
+    assert answer.json()["diff"] == [{"path": "/task/url", "before": "a", "after": "b"}]
+    assert answer.json()["refused"] is None
+    letter = await desk.dlq.get_task("wf")
+    assert letter is not None and letter.task == {"url": "a"}
+
+
+async def test_locked_and_unknown_fields_cannot_be_edited(desk: Desk) -> None:
+    await desk.keep("wf")
+    for change in ({"task_id": "other"}, {"status": "completed"}, {}, {"max_retries": -1}, {"task": 1, "patch": {}}):
+        assert (await desk.patch("/dlq/wf", change)).status_code == 422, change
+
+
+async def test_acts_of_a_person(desk: Desk) -> None:
+    for act, status in {"resolve": "completed", "fail": "exhausted", "cancel": "archived", "archive": "archived"}.items():
+        await desk.keep(act)
+        answer = await desk.post(f"/dlq/{act}/{act}", {"by": "ann", "notes": "because"})
+        assert (answer.status_code, answer.json()["status"], answer.json()["resolved_by"]) == (200, status, "ann"), act
+        again = await desk.post(f"/dlq/{act}/{act}")
+        assert (again.status_code, again.json()["type"].rpartition(":")[2]) in [
+            (409, "already-resolved"),
+            (409, "illegal-move"),
+        ], act
+        assert (await desk.post(f"/dlq/nobody/{act}")).status_code == 404
+    await desk.keep("wf", status="exhausted")
+    redriven = await desk.post("/dlq/wf/redrive")
+    assert (redriven.json()["status"], redriven.json()["retry_count"]) == ("pending", 0)
+
+
+async def test_a_retry_runs_the_letter_here(desk: Desk) -> None:
+    await desk.keep("wf")
+    without = await desk.post("/dlq/wf/retry")
+    assert (without.status_code, "callback" in without.json()["detail"]) == (409, True)
+    desk.dlq.callback = lambda task, repos: "fine"
+    assert (await desk.post("/dlq/wf/retry")).json()["status"] == "completed"
+    assert (await desk.post("/dlq/nobody/retry")).status_code == 404
+
+
+async def test_clearing_wants_a_confirmation(desk: Desk) -> None:
+    await desk.keep("wf")
+    assert (await desk.post("/dlq/clear")).status_code == 422
+    assert (await desk.post("/dlq/clear", {"confirm": "yes"})).status_code == 422
+    assert await get_one(desk.dlq.letters, "wf") is not None
+    assert (await desk.post("/dlq/clear", {"confirm": "delete every open letter"})).json() == {"cleared": 1}
+    assert await get_one(desk.dlq.letters, "wf") is None
+
+
+async def test_a_queue_without_room_says_so(desk: Desk) -> None:
+    desk.dlq.max_size = 1
+    assert (await desk.post("/dlq", {"task_id": "a", "error": "x"})).status_code == 201
+    full = await desk.post("/dlq", {"task_id": "b", "error": "x"})
+    assert (full.status_code, full.json()["type"]) == (409, "urn:mahavishnu:problem:queue-full")
+
+
+async def test_half_characters_in_a_payload_come_back(desk: Desk) -> None:
+    made = await desk.client.post(
+        "/api/v1/dlq",
+        content=b'{"task_id": "wf", "error": "x", "task": {"a": "\\ud83d"}}',
+        headers={"Content-Type": "application/json"},
+    )
+    assert made.status_code in (201, 422)
+    if made.status_code == 201:
+        assert (await desk.get("/dlq")).json()[0]["task"] == {"a": "\ud83d"}
