@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
+from pydantic import Field
 from starlette.responses import Response
 
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
@@ -59,30 +60,24 @@ _NO_LETTER = documented(404)
 router = APIRouter(tags=["letters"])
 
 
-class Listing:
-    """How much of a list, from where, and in which order."""
+class ListAsked(Filter):
+    """Which letters, how many, from where, and in which order."""
 
-    def __init__(
-        self,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-        offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
-        cursor: Annotated[str | None, Query(max_length=10_000, description="From the Link header of a page")] = None,
-        sort: Literal["newest", "oldest", "updated", "due", "priority"] = "newest",
-        whole: Annotated[bool, Query(description="With failures and tracebacks, as a single letter has them")] = False,
-    ) -> None:
-        self.limit, self.offset, self.sort, self.whole = limit, offset, sort, whole
-        self.cursor = None if cursor is None else Cursor.parse(cursor)
+    limit: Annotated[int, Field(ge=1, le=1000)] = 50
+    offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    cursor: Annotated[str | None, Field(max_length=10_000, description="From the Link header of a page")] = None
+    sort: Literal["newest", "oldest", "updated", "due", "priority"] = "newest"
+    whole: Annotated[bool, Field(description="With failures and tracebacks, as a single letter has them")] = False
 
 
 @router.get("/dlq", response_model=list[Letter], summary="Letters, newest first")
-async def listed(
-    request: Request, dlq: Queue, actor: Viewer, asked: Annotated[Filter, Query()], how: Annotated[Listing, Depends()]
-) -> Response:
+async def listed(request: Request, dlq: Queue, actor: Viewer, asked: Annotated[ListAsked, Query()]) -> Response:
     """A page of letters; the Link header leads to the next one, X-Degraded says why some may be missing."""
-    query = as_query(asked, limit=how.limit, sort=SORTS[how.sort])
+    query = as_query(asked, limit=asked.limit, sort=SORTS[asked.sort])
+    after = None if asked.cursor is None else Cursor.parse(asked.cursor)
 
     async def read() -> tuple[bytes, dict[str, str]]:
-        page = await dlq.find(query, how.cursor, offset=how.offset)
+        page = await dlq.find(query, after, offset=asked.offset)
         headers = {}
         if page.next is not None:
             headers["Link"] = next_page(request, str(page.next))
@@ -90,7 +85,7 @@ async def listed(
             headers["X-Degraded"] = page.degraded.encode("ascii", "replace").decode()
         if page.corrupt:
             headers["X-Corrupt"] = str(len(page.corrupt))
-        return as_bytes([letter_json(letter, whole=how.whole) for letter in page.items]), headers
+        return as_bytes([letter_json(letter, whole=asked.whole) for letter in page.items]), headers
 
     shared: Shared[tuple[bytes, dict[str, str]]] = request.app.state.lists
     body, headers = await shared.get((request.url.path, request.url.query), read)
