@@ -13,6 +13,7 @@ from mahavishnu.adapters.base import Workflow
 from mahavishnu.core.auditing import Audited, Auditing
 from mahavishnu.core.desk import BY
 from mahavishnu.core.judging import judge_with
+from mahavishnu.core.replies import Replies
 from mahavishnu.engine.attempt import adapter_of
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.maintenance import Chore, Housekeeping
@@ -28,6 +29,7 @@ from mahavishnu.stores.base import get_one
 
 log = logging.getLogger(__name__)
 HEALTH_SECONDS = 300.0
+REPLIES_SECONDS = 3600.0
 GROUPS_SECONDS = 60.0
 REQUEUE_SECONDS = 60.0
 _BRINGS_WORK = frozenset(
@@ -48,6 +50,7 @@ class Running(Auditing):
     _processor: Processor | None = None
     _runs_in: asyncio.AbstractEventLoop | None = None
     _housekeeping: Housekeeping | None = None
+    replies: Replies
     _admitting: Chore
     _carrying: Chore
     _stopping: list[Processor]
@@ -81,14 +84,31 @@ class Running(Auditing):
         if self._processor is not processor:  # stopped meanwhile
             return
         processor.start()
+        await self._keep_house(Chore("the list of workers", self.roster.beat, lambda: BEAT_SECONDS))
+
+    async def start_chores(self) -> None:
+        """Do all that a processor does besides running letters: let in what waits, carry bulk runs on, look at groups.
+
+        For a process that has no callback, such as a server. `stop_retry_processor` and `shutdown` end it.
+        """
+        await self.open()
+        self._leave_former_loop()
+        if self._housekeeping is None:
+            self._runs_in = asyncio.get_running_loop()
+            await self._keep_house()
+
+    async def _keep_house(self, *more: Chore) -> None:
+        if self._housekeeping is not None:
+            await self._housekeeping.stop()
         self._housekeeping = Housekeeping(
             self.clock,
             self._admitting,
             self._carrying,
-            Chore("the list of workers", self.roster.beat, lambda: BEAT_SECONDS),
             Chore("a look at the queue's health", self._warn, lambda: HEALTH_SECONDS),
             Chore("a look at the groups", self.look_at_groups, lambda: GROUPS_SECONDS),
             Chore("automatic requeues", self.requeue_exhausted, lambda: REQUEUE_SECONDS),
+            Chore("forgetting old replies", self.replies.clean, lambda: REPLIES_SECONDS),
+            *more,
         )
         self._housekeeping.start()
 
