@@ -19,8 +19,8 @@ from mahavishnu.model.letter import (
 from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort
 
 BY_RULE = "system_auto_requeue"
-# What only a person can mend: running it again cannot help.
-LEFT_FOR_PEOPLE = (ErrorCategory.VALIDATION, ErrorCategory.PERMISSION, ErrorCategory.PERMANENT)
+# What only a person can mend. Not `permanent`: what no classifier knows is that, too.
+LEFT_FOR_PEOPLE = (ErrorCategory.VALIDATION, ErrorCategory.PERMISSION)
 _LONGEST = timedelta(days=3650)
 
 

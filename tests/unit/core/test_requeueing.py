@@ -269,13 +269,19 @@ class TestByRule:
         assert letter.requeue is not None
         assert (letter.requeue.by, letter.status) == (BY_RULE, "completed")
 
-    @pytest.mark.parametrize("category", ["validation", "permission", "permanent"])
+    @pytest.mark.parametrize("category", ["validation", "permission"])
     async def test_what_only_people_can_mend_is_left_for_them(self, any_house: House, category: str) -> None:
         """R289."""
         queue = any_house.queue(requeues=AUTOMATIC)
         await exhausted(queue, error_category=category)
         any_house.clock.advance(86400)
         assert await queue.requeue_exhausted() == 0
+
+    async def test_what_no_classifier_knows_is_tried(self, any_house: House) -> None:
+        queue = any_house.queue(requeues=AUTOMATIC)
+        await queue.enqueue("wf_1", {}, [], "an odd thing", max_retries=0)
+        any_house.clock.advance(3600)
+        assert await queue.requeue_exhausted() == 1
 
     async def test_what_is_never_to_be_retried_is_left(self, any_house: House) -> None:
         queue = any_house.queue(Runs(FAILS), requeues=AUTOMATIC)
