@@ -7,7 +7,7 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -16,20 +16,32 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mahavishnu.console.demo_workflows import REPOS, QuickClock, samples
+from mahavishnu.console.demo_workflows import QuickClock, samples
 from mahavishnu.console.output import line, shown
+from mahavishnu.console.serve import listener, serving, url_of
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.clock import Clock, SystemClock
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import Event
 from mahavishnu.model.letter import DeadLetter
 
+_TRY = (
+    "the API listens at {url}/api/v1; in another terminal, look and help:",
+    "  export MAHAVISHNU_SERVER={url} PATH=$PWD/.venv/bin:$PATH",
+    "  mahavishnu group list",
+    "  mahavishnu dlq show order-1",
+    """  mahavishnu dlq edit order-1 --patch '{{"currency": "EUR"}}' --redrive""",
+    """  mahavishnu dlq redrive --text currency --patch '{{"currency": "EUR"}}' --ramp 1,2 --stop-percent 20 --yes""",
+    "  mahavishnu audit list",
+    "  curl {url}/api/v1/dlq/stats",
+)
 _STYLES = {"pending": "yellow", "retrying": "cyan", "completed": "green", "exhausted": "red"}
 
 
-async def show(url: str, speed: float, seconds: float | None) -> None:
-    """Run the samples and retry them until somebody ends it, or for so many seconds."""
+async def show(url: str, speed: float, seconds: float | None, port: int | None) -> None:
+    """Run the samples and retry them until somebody ends it, or for so many seconds; on a port, serve the API."""
     clock = QuickClock(speed)
     settings = MahavishnuSettings.load(dlq_store_url=url, dlq_retry_interval_seconds=10, dlq_strategy="automatic")
     logging.getLogger("mahavishnu").propagate = False
@@ -39,19 +51,44 @@ async def show(url: str, speed: float, seconds: float | None) -> None:
             line(f"letters are kept in {app.dlq.store!r}; a minute takes {60 / speed:g} s here; Ctrl-C ends it")
             for sample in samples():
                 app.register_adapter(sample.name, sample)
-                await app.execute_workflow_parallel({"type": sample.story}, sample.name, REPOS, task_id=sample.name)
+                for name, task in sample.tasks:
+                    await app.execute_workflow_parallel(task, sample.name, sample.repos, task_id=name)
             await app.start_dlq_processor()
-            watching = _table(app.dlq, clock) if sys.stdout.isatty() else _lines(app.dlq)
-            watch = asyncio.create_task(watching)
-            end = asyncio.create_task(SystemClock().sleep(seconds) if seconds is not None else stop.wait())
-            stopped = asyncio.create_task(stop.wait())
-            await asyncio.wait({watch, end, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (watch, end, stopped):
-                task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watch
+            async with _served(app.dlq, settings, port):
+                await _watched(app.dlq, clock, seconds, stop)
         await app.stop_dlq_processor()
         _farewell(await app.dlq.get_statistics(), await _letters(app.dlq))
+
+
+@contextlib.asynccontextmanager
+async def _served(dlq: DeadLetterQueue, settings: MahavishnuSettings, port: int | None) -> AsyncIterator[None]:
+    """Answer requests meanwhile, on another port if somebody has that one, and say what to try."""
+    if port is None:
+        yield
+        return
+    try:
+        listening = listener(settings, "127.0.0.1", port)
+    except InvalidInput:
+        listening = listener(settings, "127.0.0.1", 0)
+    with contextlib.closing(listening):
+        async with serving(dlq, listening, settings):
+            url = url_of(listening)
+            for told in _TRY:
+                line(told.format(url=url))
+            line("")
+            sys.stdout.flush()
+            yield
+
+
+async def _watched(dlq: DeadLetterQueue, clock: Clock, seconds: float | None, stop: asyncio.Event) -> None:
+    watch = asyncio.create_task(_table(dlq, clock) if sys.stdout.isatty() else _lines(dlq))
+    end = asyncio.create_task(SystemClock().sleep(seconds) if seconds is not None else stop.wait())
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait({watch, end, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (watch, end, stopped):
+        task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watch
 
 
 @contextlib.contextmanager
@@ -91,7 +128,8 @@ async def _table(dlq: DeadLetterQueue, clock: Clock) -> None:
 
 
 async def _letters(dlq: DeadLetterQueue) -> list[DeadLetter]:
-    found = [letter for sample in samples() if (letter := await dlq.get_task(sample.name)) is not None]
+    names = [name for sample in samples() for name, _ in sample.tasks]
+    found = [letter for name in names if (letter := await dlq.get_task(name)) is not None]
     return sorted(found, key=lambda letter: letter.created_at)
 
 
