@@ -1,0 +1,680 @@
+"""Groups through the queue: counted from letters, told by people, brought up to date by looks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahavishnu import hookimpl
+from mahavishnu.classify.chain import Chain
+from mahavishnu.classify.failure import failure_of
+from mahavishnu.classify.plugins import Plugins
+from mahavishnu.classify.regroup import fingerprint_again
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.group_counts import Counts
+from mahavishnu.core.judging import judge
+from mahavishnu.model.errors import (
+    ChangedMeanwhile,
+    InvalidInput,
+    InvalidQuery,
+    NoSuchGroup,
+    StoreError,
+    StoreUnavailable,
+)
+from mahavishnu.model.events import EventName
+from mahavishnu.model.groups import Group, GroupState, GroupView
+from mahavishnu.model.query import Query
+from mahavishnu.stores.groups import GROUPS
+from mahavishnu.testing import make_letter
+from mahavishnu.testing.clock import START
+from tests.unit.queues import House, Runs, heard, letter_of, pass_time
+
+NETWORK, BAD = "connection refused by peer", "order 17 has no address"
+
+
+async def fails(queue: DeadLetterQueue, error: Any = NETWORK, /, *names: str, **options: Any) -> str:
+    """Letters of these tasks. Returns their fingerprint."""
+    letter = None
+    for name in names or ("wf_1",):
+        letter = await queue.enqueue(name, {}, ["api"], error, **options)
+    assert letter is not None and letter.fingerprint is not None
+    return letter.fingerprint
+
+
+async def one(queue: DeadLetterQueue, **how: Any) -> GroupView:
+    (view,) = (await queue.groups(**how)).items
+    return view
+
+
+async def audited(queue: DeadLetterQueue) -> list[tuple[str, str, str]]:
+    page = await queue.list_audit(action="group.update")
+    return [(entry.actor, entry.via, str(entry.outcome)) for entry in reversed(page.items)]
+
+
+# ------------------------------------------------------------------------------------------------- what there is
+
+
+async def test_letters_of_one_cause_are_a_group(any_house: House) -> None:
+    """However different their numbers are."""
+    queue = any_house.queue()
+    network = await fails(queue, "connection refused: attempt 1", "a", "b", retry_policy="never")
+    any_house.clock.advance(60)
+    await fails(queue, "connection refused: attempt 2", "c", queue="mail", max_retries=0)
+    bad = await fails(queue, ValueError(BAD), "d")
+    await queue.enqueue("c", {}, ["api"], "connection refused: attempt 3", queue="mail")
+    await queue.resolve("a")
+
+    page = await queue.groups()
+    first, second = page.items
+
+    assert [first.fingerprint, second.fingerprint] == [network, bad]
+    assert (page.total, page.ungrouped, page.next, page.degraded) == (2, 0, None, None)
+    assert (first.count, first.total, first.occurrences) == (2, 3, 3)
+    assert (first.first_seen, first.last_seen) == (START, START + timedelta(minutes=1))
+    assert (first.last_hour, first.last_day, first.day_before) == (3, 3, 0)
+    assert first.statuses == {"pending": 1, "exhausted": 1}
+    assert first.categories == {"network": 2}
+    assert first.queues == {"default": 1, "mail": 1}
+    assert first.sample is not None and first.sample.task_id == "c" and first.sample.queue == "mail"
+    assert first.title == "connection refused: attempt <n>"
+    assert (first.state, first.owner, first.version) == ("new", None, None)
+    assert not (first.regression or first.on_hold or first.growing)
+    assert second.sample is not None and (second.sample.type, second.sample.error) == ("ValueError", BAD)
+    assert second.title == "ValueError: order <n> has no address"
+
+
+async def test_where_letters_came_from(house: House) -> None:
+    """The adapters of the workflows that failed."""
+    app = house.app()
+    app.register_adapter("sweep", Runs(ConnectionError(NETWORK)))
+    await app.execute_workflow({}, "sweep", ["api"], task_id="wf_1")
+    assert app.dlq is not None
+
+    assert (await one(app.dlq)).adapters == {"sweep": 1}
+
+
+async def test_one_group_by_the_hour(any_house: House) -> None:
+    """The oldest hour first; what is older is in the day before."""
+    queue = any_house.queue()
+    await fails(queue, NETWORK, "older")
+    any_house.clock.advance(25 * 3600)
+    await fails(queue, NETWORK, "a", "b")
+    any_house.clock.advance(2 * 3600)
+    fingerprint = await fails(queue, NETWORK, "c")
+
+    view = await queue.group(fingerprint)
+
+    assert view.hours == (*(0,) * 22, 2, 1)
+    assert (view.last_hour, view.last_day, view.day_before, view.total) == (1, 3, 1, 4)
+
+
+async def test_former_generations_count_too(any_house: House) -> None:
+    """They are in the history."""
+    queue = any_house.queue()
+    await fails(queue)
+    await queue.cancel("wf_1")
+    any_house.clock.advance(60)
+    fingerprint = await fails(queue)
+
+    view = await queue.group(fingerprint)
+
+    assert (view.count, view.total, view.last_hour, sum(view.hours)) == (1, 2, 2, 2)
+    assert view.first_seen == START
+
+
+async def test_letters_without_a_fingerprint_form_no_group(any_house: House) -> None:
+    """They are counted all the same."""
+    queue = any_house.queue()
+    await queue.open()
+    await queue.letters.write([make_letter(), make_letter(status="completed")])
+
+    page = await queue.groups(quiet=True)
+
+    assert (list(page.items), page.ungrouped) == ([], 1)
+
+
+async def test_quiet_groups_are_listed_on_demand(any_house: House) -> None:
+    """Those without open letters that nobody has to look at."""
+    queue = any_house.queue()
+    fingerprint = await fails(queue)
+    await queue.resolve("wf_1")
+
+    assert (await queue.groups()).total == 0
+    view = await one(queue, quiet=True)
+    assert (view.fingerprint, view.state, view.count, view.statuses) == (fingerprint, "resolved", 0, {})
+    assert view.sample is not None and view.sample.task_id == "wf_1"
+
+
+async def test_lists_are_narrowed_and_sorted(any_house: House) -> None:
+    """By state, owner and hold; by size, date and growth."""
+    queue = any_house.queue()
+
+    many = await fails(queue, "disk full", "a", "b", "c")
+    any_house.clock.advance(29.5 * 3600)
+    growing = await fails(queue, "too many requests", "d", "e")
+    any_house.clock.advance(1800)
+    latest = await fails(queue, "no such table", "f")
+    await queue.update_group(many, by="ann", owner="ann", state="investigating", hold_release="2.4")
+
+    async def listed(**how: Any) -> list[str]:
+        return [view.fingerprint for view in (await queue.groups(**how)).items]
+
+    assert await listed() == [many, growing, latest]
+    assert await listed(sort="last_seen") == [latest, growing, many]
+    assert await listed(sort="growth") == [growing, latest, many]
+    assert await listed(state="investigating") == [many] == await listed(owner="ann") == await listed(on_hold=True)
+    assert await listed(on_hold=False) == [growing, latest] == await listed(state=[GroupState.NEW])
+
+
+async def test_pages_of_groups(any_house: House) -> None:
+    """Each group once."""
+    queue = any_house.queue()
+    expected = {await fails(queue, f"cause {letter}", letter) for letter in "abcdefg"}
+    found: list[str] = []
+    after = None
+    for _ in range(4):
+        page = await queue.groups(limit=2, after=after)
+        assert page.total == 7
+        found += [view.fingerprint for view in page.items]
+        after = page.next
+
+    assert after is None
+    assert len(found) == 7 and set(found) == expected
+
+
+async def test_many_letters_of_the_same_instant_have_a_sample_each(
+    any_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if one search does not bring them all."""
+    monkeypatch.setattr("mahavishnu.core.group_counts._AT_ONCE", 3)
+    queue = any_house.queue()
+    for cause in "abc":
+        await fails(queue, f"cause {cause}", *(f"{cause}{number}" for number in range(4)))
+
+    views = (await queue.groups()).items
+
+    assert all(view.sample and view.sample.error == view.title for view in views)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"state": "solved"},
+        {"state": 3},
+        {"sort": "size"},
+        {"limit": 0},
+        {"limit": True},
+        {"limit": 9999},
+        {"after": "x"},
+    ],
+)
+async def test_what_cannot_be_asked(house: House, how: dict[str, Any]) -> None:
+    """Is refused."""
+    with pytest.raises(InvalidInput):
+        await house.queue().groups(**how)
+
+
+async def test_a_cursor_of_another_list(house: House) -> None:
+    """Is none of this one."""
+    queue = house.queue()
+    await fails(queue, NETWORK, "a", "b")
+    page = await queue.letters.find(Query(limit=1))
+
+    assert page.next is not None
+    with pytest.raises(InvalidQuery):
+        await queue.groups(after=page.next)
+
+
+async def test_there_is_no_such_group(any_house: House) -> None:
+    """Neither to look at nor to speak of."""
+    queue = any_house.queue()
+    with pytest.raises(NoSuchGroup, match="v1:nothing"):
+        await queue.group("v1:nothing")
+    with pytest.raises(LookupError):
+        await queue.update_group("v1:nothing", by="ann", note="hello?")
+
+
+# ---------------------------------------------------------------------------------------------- what people say
+
+
+async def test_people_say_something(any_house: House) -> None:
+    """It is kept, audited and told."""
+    queue = any_house.queue()
+    fingerprint = await fails(queue)
+    told = heard(queue)
+
+    view = await queue.update_group(
+        fingerprint, by="ann", state="investigating", owner="ann", note="DNS?", link="https://x/1"
+    )
+
+    assert (view.state, view.owner, view.count) == ("investigating", "ann", 1)
+    assert [note.text for note in view.group.notes] == ["DNS?"]
+    assert await one(any_house.queue()) == view.__class__(**{**_fields(view), "hours": ()})
+    assert await audited(queue) == [("ann", "python", "done")]
+    (entry,) = (await queue.list_audit()).items
+    assert (entry.subject, entry.reason) == (f"group:{fingerprint}", "DNS?")
+    assert entry.changes.value["state"] == {"before": "new", "after": "investigating"}
+    (event,) = [event for event in told if event.name is EventName.GROUP_CHANGED]
+    assert event.detail == {
+        "fingerprint": fingerprint,
+        "state": "investigating",
+        "was": "new",
+        "regression": False,
+        "by": "ann",
+    }
+
+
+def _fields(view: GroupView) -> dict[str, Any]:
+    return {name: getattr(view, name) for name in GroupView.__dataclass_fields__}
+
+
+async def test_what_cannot_be_said_leaves_no_trace(house: House) -> None:
+    """No group, no audit."""
+    queue = house.queue()
+    fingerprint = await fails(queue)
+    with pytest.raises(InvalidInput):
+        await queue.update_group(fingerprint, by="ann", state="solved")
+    with pytest.raises(InvalidInput, match="nothing to change"):
+        await queue.update_group(fingerprint, by="ann")
+
+    assert (await queue.group(fingerprint)).version is None
+    assert await audited(queue) == []
+
+
+async def test_two_people_at_once(any_house: House) -> None:
+    """Both are heard; who says what the word is based on, hears of the other."""
+    queue, other = any_house.queue(), any_house.queue()
+    fingerprint = await fails(queue)
+    seen = await queue.group(fingerprint)
+    people = [(queue, "ann"), (other, "bob")] * 5
+    await asyncio.gather(*(each.update_group(fingerprint, by=by, note=by) for each, by in people))
+
+    view = await queue.group(fingerprint)
+    assert sorted(note.text for note in view.group.notes) == ["ann"] * 5 + ["bob"] * 5
+    with pytest.raises(ChangedMeanwhile, match=f"group '{fingerprint}' is new: cannot update it, changed by"):
+        await other.update_group(fingerprint, by="bob", state="wont_fix", base=seen)
+    assert (await other.update_group(fingerprint, by="bob", state="wont_fix", base=view)).state == "wont_fix"
+    with pytest.raises(ChangedMeanwhile):
+        await other.update_group(fingerprint, by="bob", state="new", base=view.group)
+
+
+async def test_only_one_of_two_speaks_first(any_house: House) -> None:
+    """Of a group that nobody has touched, too."""
+    queue, other = any_house.queue(), any_house.queue()
+    fingerprint = await fails(queue)
+    seen = await queue.group(fingerprint)
+
+    answers = await asyncio.gather(
+        queue.update_group(fingerprint, by="ann", owner="ann", base=seen),
+        other.update_group(fingerprint, by="bob", owner="bob", base=seen),
+        return_exceptions=True,
+    )
+
+    assert sorted(type(answer).__name__ for answer in answers) == ["ChangedMeanwhile", "GroupView"]
+
+
+# --------------------------------------------------------------------------------------- what follows by itself
+
+
+async def test_a_group_that_somebody_looked_into_resolves_itself(any_house: House) -> None:
+    """At the latest when somebody looks, and it is on record that no person did it."""
+    queue = any_house.queue()
+    fingerprint = await fails(queue, NETWORK, "a", "b")
+    await queue.update_group(fingerprint, by="ann", state="waiting_for_fix")
+    await queue.resolve("a")
+    assert (await queue.group(fingerprint)).state == "waiting_for_fix"
+    await queue.resolve("b")
+
+    view = await queue.group(fingerprint)
+
+    assert (view.state, view.group.resolved_by, view.group.updated_by) == ("resolved", "rule", "rule")
+    assert await audited(queue) == [("ann", "python", "done"), ("rule", "rule", "done")]
+    assert await queue.look_at_groups() == 0
+
+
+async def test_a_resolved_group_comes_back(any_house: House) -> None:
+    """That is a regression, shown at once and written down once."""
+    queue, other = any_house.queue(), any_house.queue()
+    fingerprint = await fails(queue)
+    await queue.update_group(fingerprint, by="ann", state="resolved", owner="ann")
+    assert (await queue.group(fingerprint)).state == "resolved"  # the letter that is left was meant
+    any_house.clock.advance(60)
+    await fails(queue, NETWORK, "wf_2", "wf_3")
+    told = heard(queue)
+
+    assert await queue.health_warnings() == ["WARNING: 1 resolved group is back!"]
+    view = await one(queue)
+    assert (view.state, view.regression, view.group.regressions, view.owner) == ("new", True, 1, "ann")
+    assert [event.detail["regression"] for event in told if event.name is EventName.GROUP_CHANGED] == [True]
+    assert await other.look_at_groups() == 0
+    view = await other.update_group(fingerprint, by="ann", state="investigating")
+    assert (view.state, view.regression, view.group.regressions) == ("investigating", True, 1)
+    assert await queue.health_warnings() == []  # somebody is at it
+    view = await other.update_group(fingerprint, by="ann", state="resolved")
+    assert (view.state, view.regression, view.group.regressions) == ("resolved", False, 1)
+
+
+async def test_two_looks_at_once_mark_a_regression_once(any_house: House) -> None:
+    """Whichever process is quicker."""
+    queues = [any_house.queue() for _ in range(4)]
+    fingerprint = await fails(queues[0])
+    await queues[0].update_group(fingerprint, by="ann", state="resolved")
+    any_house.clock.advance(60)
+    await fails(queues[0], NETWORK, "wf_2")
+    told = [heard(queue) for queue in queues]
+
+    changed = await asyncio.gather(*(queue.look_at_groups() for queue in queues))
+
+    assert (await queues[0].group(fingerprint)).group.regressions == 1
+    assert max(changed) >= 1
+    assert sum(event.name is EventName.GROUP_CHANGED for events in told for event in events) == 1
+    assert (await audited(queues[0])).count(("rule", "rule", "done")) == 1
+
+
+async def test_an_old_letter_that_is_opened_again_is_no_regression(any_house: House) -> None:
+    """The group that had resolved itself is new."""
+    queue = any_house.queue()
+    fingerprint = await fails(queue)
+    await queue.update_group(fingerprint, by="ann", state="investigating")
+    any_house.clock.advance(60)
+    await queue.archive_task("wf_1")
+    assert (await queue.group(fingerprint)).state == "resolved"
+    any_house.clock.advance(60)
+    await queue.resurrect("wf_1")
+
+    view = await queue.group(fingerprint)
+    assert (view.state, view.regression) == ("new", False)
+
+
+async def test_the_processor_looks_at_the_groups(house: House) -> None:
+    """Every minute."""
+    queue = house.queue(Runs())
+    fingerprint = await fails(queue, retry_policy="never")
+    await queue.update_group(fingerprint, by="ann", note="x")
+    await queue.start_retry_processor()
+    await queue.resolve("wf_1")
+    await pass_time(house.clock, 120, sleepers=4)
+
+    (record,) = await queue.store.collection(GROUPS).get([fingerprint])
+    assert isinstance(record, Group) and record.state is GroupState.RESOLVED
+
+
+async def test_a_word_in_between_is_not_lost(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule writes over nothing that it has not seen."""
+    queue, other = house.queue(), house.queue()
+    fingerprint = await fails(queue)
+    await queue.update_group(fingerprint, by="ann", state="resolved")
+    house.clock.advance(60)
+    await fails(queue, NETWORK, "wf_2")
+    ask = queue._written_by_rule
+
+    async def slow(before: Group, after: Group) -> Group | None:
+        await other.update_group(fingerprint, by="bob", note="it is me")
+        return await ask(before, after)
+
+    monkeypatch.setattr(queue, "_written_by_rule", slow)
+    view = await one(queue)
+
+    assert (view.state, view.group.regressions, [note.text for note in view.group.notes]) == ("new", 1, ["it is me"])
+
+
+# --------------------------------------------------------------------------------------------------------- hold
+
+
+async def test_groups_on_hold_are_silent(any_house: House) -> None:
+    """Until the date is there or the release is out."""
+    queue = any_house.queue()
+    growing = await fails(queue, "too many requests", *(f"a{number}" for number in range(12)))
+    back = await fails(queue, "disk full", "b")
+    await queue.update_group(back, by="ann", state="resolved")
+    any_house.clock.advance(60)
+    await fails(queue, "disk full", "c")
+    warnings = ["WARNING: 1 resolved group is back!", f"WARNING: Group {growing} grows: 12 letters in the last hour!"]
+    assert await queue.health_warnings() == warnings
+
+    view = await queue.update_group(growing, by="ann", hold_until=any_house.clock.now() + timedelta(minutes=10))
+    assert view.on_hold
+    await queue.update_group(back, by="ann", hold_release="2.4")
+    assert await queue.health_warnings() == []
+    assert (await queue.groups(on_hold=True)).total == 2 == (await queue.groups()).total
+    any_house.clock.advance(600)
+    assert await queue.release_hold("2.5", by="ci") == []
+    assert await queue.release_hold(" 2.4 ", by="ci") == [back]
+    assert await queue.health_warnings() == warnings
+    assert (await queue.group(back)).group.updated_by == "ci"
+    with pytest.raises(InvalidInput):
+        await queue.release_hold("", by="ci")
+
+
+async def test_a_warning_names_the_groups_that_grow_most(house: House) -> None:
+    """And counts the others; what nobody will fix is no news."""
+    queue = house.queue()
+    names = [
+        await fails(queue, f"cause {chr(97 + place)}", *(f"{place}-{number}" for number in range(12)))
+        for place in range(8)
+    ]
+    await queue.update_group(names[0], by="ann", state="wont_fix")
+
+    warnings = await queue.health_warnings()
+
+    assert len(warnings) == 6 and warnings[-1] == "WARNING: 2 more groups grow!"
+    assert not any(names[0] in warning for warning in warnings)
+
+
+# ------------------------------------------------------------------------------------------------ parts of the truth
+
+
+async def test_nothing_follows_from_a_part_of_the_truth(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group is not resolved because its letters are out of reach."""
+    queue = house.queue()
+    fingerprint = await fails(queue)
+    await queue.update_group(fingerprint, by="ann", state="investigating")
+
+    async def nothing(*_: Any, **__: Any) -> Counts:
+        return Counts({}, 0, "the other half is away")
+
+    monkeypatch.setattr("mahavishnu.core.grouping.counted", nothing)
+
+    page = await queue.groups()
+    assert (page.degraded, [view.state for view in page.items]) == ("the other half is away", ["investigating"])
+    assert (await queue.group(fingerprint)).degraded == "the other half is away"
+    assert await queue.look_at_groups() == 0
+    with pytest.raises(StoreUnavailable, match="is not known now"):
+        await queue.group("v1:other")
+
+
+async def test_a_store_that_is_away_is_an_error(house: House) -> None:
+    """And no empty list."""
+    queue = house.queue()
+    fingerprint = await fails(queue)
+    house.faults.unavailable()
+
+    for call in (queue.groups(), queue.group(fingerprint), queue.update_group(fingerprint, by="ann", note="x")):
+        with pytest.raises(StoreError):
+            await call
+
+
+async def test_a_record_that_cannot_be_read_hides_nothing(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is named, and the group is shown as untouched."""
+    queue = house.queue()
+    fingerprint = await fails(queue)
+    records = queue.store.collection(GROUPS)
+    find = records.find
+
+    class Broken:
+        async def find(self, *arguments: Any) -> Any:
+            page = await find(*arguments)
+            return type(page)((), None, (), (StoreError("record 'x' cannot be read"),))
+
+    monkeypatch.setattr(type(queue), "_group_records", Broken())
+    with caplog.at_level(logging.ERROR):
+        assert (await one(queue)).fingerprint == fingerprint
+    assert "record 'x' cannot be read" in caplog.text
+
+
+# ---------------------------------------------------------------------------------------------------------- regroup
+
+
+class Cards:
+    """Names the cause of what it knows."""
+
+    @hookimpl
+    def fingerprint_failure(self, error: BaseException | str, context: Any) -> str | None:
+        return "cards" if "card" in str(error) else None
+
+
+async def test_regroup_after_a_plugin_came(any_house: House) -> None:
+    """Dry by default; no edit, no other date, and the audit knows."""
+    queue = any_house.queue()
+    await fails(queue, ValueError("card declined"), "a")
+    await fails(queue, TypeError("no card"), "b")
+    await fails(queue, NETWORK, "c")
+    before = await letter_of(queue, "a")
+    plugins = Plugins()
+    plugins.register(Cards(), "cards")
+    queue.chain.use(Chain(plugins))
+
+    dry = await queue.regroup()
+    assert (sorted(dry.done), dry.refused, dry.dry_run) == (["a", "b"], {}, True)
+    assert (await queue.groups()).total == 3
+    done = await queue.regroup(dry_run=False, by="ann")
+    after = await letter_of(queue, "a")
+
+    assert (sorted(done.done), done.refused) == (["a", "b"], {})
+    assert (await queue.groups()).total == 2
+    assert (after.revision, after.due_at, after.status) == (before.revision, before.due_at, before.status)
+    assert (await queue.list_audit(action="regroup")).items[0].actor == "ann"
+    assert (await queue.regroup()).done == []
+    assert (await queue.regroup(status="exhausted")).matched == 0
+
+
+class Coded(Exception):
+    """Says more than its text."""
+
+    code = 7
+
+    def __init__(self, text: str, code: int = 7) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class ByCode:
+    """Names the cause by what only the live exception has."""
+
+    @hookimpl
+    def fingerprint_failure(self, error: BaseException | str, context: Any) -> str | None:
+        return f"code {error.__dict__['code']}" if isinstance(error, Coded) and error.__dict__ else None
+
+
+async def test_what_a_plugin_named_by_more_than_the_text_stays(house: House) -> None:
+    """Its silence about the text alone is no answer."""
+    plugins = Plugins()
+    plugins.register(ByCode(), "codes")
+    queue = house.queue(chain=Chain(plugins))
+    fingerprint = await fails(queue, Coded("no", 9))
+
+    assert (await queue.regroup()).done == []
+    assert (await letter_of(queue, "wf_1")).fingerprint == fingerprint
+    queue.chain.use(Chain())
+    assert (await queue.regroup()).done == []  # plugins that were registered stay
+    assert (await house.queue().regroup()).done == ["wf_1"]
+
+
+async def test_letters_made_by_hand_stay_outside(house: House) -> None:
+    """They keep no failure that could be looked at."""
+    letter = make_letter()
+
+    assert not letter.failures and fingerprint_again(letter, Chain()) is None
+
+
+async def test_a_later_failure_does_not_change_the_group(house: House) -> None:
+    """The letter was written for the first."""
+    queue = house.queue(Runs(ValueError("something else")))
+    await fails(queue, NETWORK, retry_policy="immediate")
+    await queue.run_due()
+
+    assert len((await letter_of(queue, "wf_1")).failures) > 1
+    assert (await queue.regroup()).done == []
+
+
+class Odd(Exception):
+    """A type in this module, whose name says nothing."""
+
+
+def _chained(error: BaseException, cause: BaseException | None, context: BaseException | None) -> BaseException:
+    error.__cause__, error.__context__ = cause, context
+    return error
+
+
+TRICKY = [
+    "order 17 failed",
+    "a\n\nb",
+    "  spaces  ",
+    'Traceback (most recent call last):\n  File "x.py", line 1, in f\nValueError: x',
+    "\nThe above exception was the direct cause of the following exception:\n",
+    "+-+---------------- 1 ----------------",
+    "ä\ud800",
+]
+texts = st.text(max_size=60) | st.sampled_from(TRICKY) | st.integers(30_000, 70_000).map(lambda length: "x" * length)
+kinds = st.sampled_from([ValueError, TimeoutError, Odd, OSError, KeyError, SystemExit, type("Weird", (Exception,), {})])
+plain = st.builds(lambda kind, text: kind(text), kinds, texts) | st.builds(lambda kind: kind(), kinds)
+errors = st.recursive(
+    plain,
+    lambda inner: (
+        st.builds(_chained, plain, st.none() | inner, st.none() | inner)
+        | st.builds(BaseExceptionGroup, texts, st.lists(inner, min_size=1, max_size=3))
+    ),
+    max_leaves=6,
+)
+
+
+def _raised(error: BaseException, depth: int) -> BaseException:
+    try:
+        if depth:
+            _raise(error, depth)
+    except BaseException as caught:
+        return caught
+    return error
+
+
+def _raise(error: BaseException, depth: int) -> None:
+    if depth > 1:
+        _raise(error, depth - 1)
+    raise error
+
+
+@given(errors | texts, st.integers(0, 40))
+def test_while_no_rule_changes_no_group_does(error: BaseException | str, depth: int) -> None:
+    """Whatever the failure was: what is kept of it gives the same fingerprint."""
+    if isinstance(error, BaseException):
+        error = _raised(error, depth)
+    judged = asyncio.run(judge(Chain(), error, START))
+    letter = make_letter(failures=(judged.failure,), fingerprint=judged.fingerprint)
+
+    assert judged.failure == failure_of(error, at=START, category=judged.failure.category)
+    assert fingerprint_again(letter, Chain()) == judged.fingerprint
+
+
+@given(st.integers(0, 3000))
+def test_nor_for_tracebacks_that_were_cut(depth: int) -> None:
+    """Deep recursions are printed in part."""
+
+    def dive(left: int) -> None:
+        if left:
+            dive(left - 1)
+        raise ValueError("too deep")
+
+    try:
+        dive(min(depth, 800))
+    except ValueError as error:
+        failure = failure_of(error, at=START)
+        stored = make_letter(failures=(failure,), fingerprint=Chain().fingerprint(error, None, failure))
+        assert fingerprint_again(stored, Chain()) == stored.fingerprint == Chain().fingerprint(error)
