@@ -64,6 +64,8 @@ class Editing(Auditing):
 
             await dlq.edit("wf_1", patch={"url": "https://new.example"}, redrive=True, by="ann", notes="they moved")
         """
+        if base is not None and not isinstance(base, DeadLetter):
+            raise InvalidInput(f"base is the letter as it was read, not {base!r:.80}")
         edit = Edit.of(changes, patch, redrive=redrive)
         key = document_key(task_id, namespace, queue)
         before: DeadLetter | None = None

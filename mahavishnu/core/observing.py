@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import Event, EventName, Listener
 
 log = logging.getLogger("mahavishnu.dlq")
@@ -20,7 +21,9 @@ class Announcer:
         self._listeners: list[Listener] = [_logged]
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener` told from now on. Returns a function that ends it."""
+        """Have `listener` told from now on. Returns a function that ends it. Raises InvalidInput for no function."""
+        if not callable(listener):
+            raise InvalidInput(f"a listener is a function of an event, not {listener!r:.80}")
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 

@@ -102,8 +102,10 @@ class BackoffRegistry:
 
     def with_custom(self, name: str, function: Backoff) -> BackoffRegistry:
         """This registry with one more function, or another one under an existing name."""
-        if not name or name != name.strip():
+        if not isinstance(name, str) or not name or name != name.strip():
             raise InvalidInput(f"a backoff needs a name without surrounding blanks, not {name!r}")
+        if not callable(function):
+            raise InvalidInput(f"a backoff is a function of a setback, not {function!r:.80}")
         return replace(self, custom=MappingProxyType({**self.custom, name: function}))
 
     def names(self) -> Sequence[str]:

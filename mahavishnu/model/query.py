@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import TypeAlias
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidQuery
+from mahavishnu.model.letter import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
 
 Scalar: TypeAlias = "str | int | float | bool | datetime"
 LONGEST_WORD = 100
@@ -115,6 +117,13 @@ def words(*texts: str | None) -> tuple[str, ...]:
     return tuple(word[:LONGEST_WORD] for word in found)
 
 
+# The fields that have few values, what one is called, and which there are.
+_FEW: Mapping[str, tuple[str, type[StrEnum]]] = {
+    "status": ("status", DeadLetterStatus),
+    "resolution_status": ("resolution", ResolutionStatus),
+    "error_category": ("error category", ErrorCategory),
+    "reason": ("reason", DlqReason),
+}
 Many: TypeAlias = "str | Iterable[str]"
 NEWEST_FIRST = (Sort("created_at", descending=True),)
 SOONEST_FIRST = (Sort("priority", descending=True), Sort("due_at"))
@@ -148,6 +157,9 @@ def letters(
     Times are `(from, before)` pairs, either may be None. `due` means: anyone may pick it up at that instant.
     `text` asks for all of its words in the errors. `metadata` maps dotted paths to values.
 
+    Raises InvalidQuery for a status, resolution, category or reason that there is not: it would mean no letter, and
+    look as if there were none.
+
     >>> letters(status="exhausted", text="connection reset", limit=50).limit
     50
     """
@@ -167,7 +179,8 @@ def letters(
     }
     for field, wanted in named.items():
         if wanted is not None:
-            where.append(Is(field, (wanted,) if isinstance(wanted, str) else tuple(wanted)))
+            values = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+            where.append(Is(field, _known(field, values)))
     if text is not None and not words(text):  # it would mean every letter, which nobody asked for
         raise InvalidQuery(f"there is no word in {text!r} that could be searched for")
     where += [Is("words", (word,)) for word in words(text)]
@@ -180,3 +193,12 @@ def letters(
     if partitions is not None:
         where.append(Between("partition", at_least=partitions.start, below=partitions.stop))
     return Query(tuple(where), sort, limit)
+
+
+def _known(field: str, values: tuple[str, ...]) -> tuple[str, ...]:
+    if field in _FEW:
+        name, known = _FEW[field]
+        for value in values:
+            if value not in list(known):
+                raise InvalidQuery(f"there is no {name} {value!r:.80}; there are {', '.join(known)}")
+    return values

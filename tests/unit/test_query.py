@@ -30,6 +30,13 @@ from mahavishnu.model.query import (
 from .letters import NAIVE, NOON, noon
 from .strategies import texts
 
+FEW = {
+    "status": ("pending", "exhausted"),
+    "resolution": ("pending", "cancelled"),
+    "category": ("network", "permanent"),
+    "reason": ("manual", "expired"),
+}
+
 
 def test_nothing_asked_for_is_everything_newest_first() -> None:
     """R130."""
@@ -54,12 +61,22 @@ def test_nothing_asked_for_is_everything_newest_first() -> None:
 )
 def test_a_field_has_one_of_the_values(argument: str, field: str) -> None:
     """One text is one value, not its letters; several are alternatives; none at all is none of the letters."""
-    asked: dict[str, Any] = {argument: "one"}
-    assert letters(**asked).where == (Is(field, ("one",)),)
-    asked = {argument: ["one", "two"]}
-    assert letters(**asked).where == (Is(field, ("one", "two")),)
+    one, two = FEW.get(argument, ("one", "two"))
+    asked: dict[str, Any] = {argument: one}
+    assert letters(**asked).where == (Is(field, (one,)),)
+    asked = {argument: [one, two]}
+    assert letters(**asked).where == (Is(field, (one, two)),)
     asked = {argument: iter(())}
     assert letters(**asked).where == (Is(field, ()),)
+
+
+@pytest.mark.parametrize("argument", ["status", "resolution", "category", "reason"])
+def test_a_value_that_there_is_not_is_refused(argument: str) -> None:
+    """It would look as if there were no letters. What there is, is named."""
+    for wrong in ("lost", ["lost"], [FEW[argument][0], "lost"], [5], FEW[argument][0].upper()):
+        asked: dict[str, Any] = {argument: wrong}
+        with pytest.raises(InvalidQuery, match=rf"there is no .*{argument} .*; there are .*{FEW[argument][1]}"):
+            letters(**asked)
 
 
 def test_enum_members_are_values_too() -> None:

@@ -327,3 +327,36 @@ async def test_every_refusal_is_one_of_ours(house: House) -> None:
     for verb in ("resolve", "cancel", "fail", "resurrect"):
         with pytest.raises(MahavishnuError):
             await getattr(queue, verb)("nobody")
+
+
+class TestWhatCannotBeMeant:
+    """Refused at the door: later it would stumble where nobody looks."""
+
+    @pytest.mark.parametrize("listener", [None, 5, "print"])
+    async def test_no_listener(self, house: House, listener: Any) -> None:
+        with pytest.raises(InvalidInput, match="a listener is a function of an event, not"):
+            house.queue().listen(listener)
+
+    @pytest.mark.parametrize("function", [None, 5])
+    async def test_no_backoff(self, house: House, function: Any) -> None:
+        with pytest.raises(InvalidInput, match="a backoff is a function of a setback, not"):
+            house.queue().register_backoff("a", function)
+
+    async def test_no_name_of_a_backoff(self, house: House) -> None:
+        name: Any = 5
+        with pytest.raises(InvalidInput, match="a backoff needs a name"):
+            house.queue().register_backoff(name, lambda setback: 1)
+
+    @pytest.mark.parametrize("base", ["x", {}, 5, True])
+    async def test_no_base(self, house: House, base: Any) -> None:
+        queue = house.queue()
+        await fill(queue, 1)
+        with pytest.raises(InvalidInput, match="base is the letter as it was read, not"):
+            await queue.edit("wf_00000", priority=1, base=base)
+
+    @pytest.mark.parametrize("filters", [{"category": "odd"}, {"resolution": "odd"}, {"reason": ["odd"]}], ids=str)
+    async def test_no_filter(self, house: House, filters: dict[str, Any]) -> None:
+        queue = house.queue()
+        for ask in (queue.list_tasks, queue.archive_many, queue.reclassify):
+            with pytest.raises(InvalidInput, match=r"there is no .* 'odd'; there are"):
+                await ask(**filters)
