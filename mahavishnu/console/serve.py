@@ -58,6 +58,7 @@ def listener(settings: MahavishnuSettings, host: str | None, port: int | None) -
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host.strip("[]"), settings.server.port if port is None else port))
+        listening.listen(128)  # who comes before the server is ready waits
     except OSError as problem:
         listening.close()
         raise InvalidInput(
