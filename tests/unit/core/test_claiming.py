@@ -14,7 +14,7 @@ from mahavishnu.core.claiming import Claim
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, LostLease, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import EventName
-from mahavishnu.model.letter import Source
+from mahavishnu.model.letter import Source, SourceKind
 from mahavishnu.testing import FaultyStore
 from tests.unit.queues import House, Runs, fill, heard, letter_of, settle, sound, until
 
@@ -105,6 +105,31 @@ class TestClaiming:
         for claim in probes:
             await queue.settle_claim(claim.letter.task_id, claim.token, "succeeded")
         assert len(await queue.claim_letters("w", limit=9)) == 4
+
+    async def test_work_of_another_kind_has_another_adapter(self, any_house: House) -> None:
+        """Its source's queue is none, whatever its name."""
+        queue = any_house.queue()
+        await due(queue, source=Source(SourceKind.QUEUE_ITEM, "sweep"))
+        for _ in range(5):
+            queue.breakers.failed("sweep", "network", any_house.clock.monotonic())
+        assert await claim_one(queue)
+
+    async def test_what_cannot_be_read_hides_nothing(self, house: House, caplog: pytest.LogCaptureFixture) -> None:
+        queue = house.queue()
+        await due(queue, "odd")
+        await due(queue, "sound")
+        assert isinstance(queue.store, FaultyStore)
+        with queue.store.faults.corrupt("find", keys={"odd"}):
+            assert (await claim_one(queue, limit=9)).letter.task_id == "sound"
+        assert "a due letter cannot be read and is left alone" in caplog.text
+
+    async def test_one_that_is_refused_by_the_store_stops_no_other(self, house: House) -> None:
+        queue = house.queue()
+        await due(queue, "odd")
+        await due(queue, "sound")
+        assert isinstance(queue.store, FaultyStore)
+        with queue.store.faults.item_failed("write", keys={"odd"}):
+            assert (await claim_one(queue, limit=9)).letter.task_id == "sound"
 
     async def test_a_probe_that_fails_opens_it_again(self, house: House) -> None:
         queue = house.queue()
