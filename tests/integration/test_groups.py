@@ -1,0 +1,163 @@
+"""Groups on the real server, on a fallback while it is away, and in several processes at once."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.model.errors import ChangedMeanwhile, NoSuchGroup
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.opensearch import OpenSearchStore
+from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.testing import Faults, FaultyStore, ManualClock
+
+PATIENT = 30.0
+
+
+@pytest.fixture
+async def queues(opensearch_url: str, opensearch_prefix: str) -> AsyncIterator[list[DeadLetterQueue]]:
+    """Two processes, as far as the server can tell."""
+    clock = ManualClock()
+    stores = [OpenSearchStore(opensearch_url, prefix=opensearch_prefix, timeout=PATIENT, kinds=KINDS) for _ in "ab"]
+    both = [DeadLetterQueue(store=store, clock=clock) for store in stores]
+    for queue in both:
+        await queue.open()
+    yield both
+    for queue in both:
+        await queue.shutdown()
+
+
+@pytest.mark.opensearch
+async def test_from_alert_to_cause(queues: list[DeadLetterQueue]) -> None:
+    """Two people, one group, from its first letter to its return."""
+    here, there = queues
+    clock = here.clock
+    assert isinstance(clock, ManualClock)
+    for number in range(12):
+        await here.enqueue(f"net-{number}", {}, ["api"], f"connection refused: attempt {number}", queue="mail")
+    await here.enqueue("bad", {}, ["api"], ValueError("no address"), max_retries=0)
+
+    page = await here.groups(sort="growth")
+    network, bad = page.items
+    assert (network.count, network.title, network.queues) == (12, "connection refused: attempt <n>", {"mail": 12})
+    assert (bad.count, bad.statuses, page.total, page.ungrouped) == (1, {"exhausted": 1}, 2, 0)
+    assert await here.health_warnings() == [f"WARNING: Group {network.fingerprint} grows: 12 letters in the last hour!"]
+    assert (await here.group(network.fingerprint)).hours == (*(0,) * 23, 12)
+    first = await here.groups(limit=1)
+    assert [view.fingerprint for view in (await here.groups(limit=1, after=first.next)).items] == [bad.fingerprint]
+    with pytest.raises(NoSuchGroup):
+        await here.group("v1:nothing")
+
+    seen = await there.group(network.fingerprint)
+    await here.update_group(network.fingerprint, by="ann", state="investigating", owner="ann", note="DNS?")
+    with pytest.raises(ChangedMeanwhile):
+        await there.update_group(network.fingerprint, by="bob", owner="bob", base=seen)
+    view = await there.update_group(network.fingerprint, by="bob", hold_release="2.4", link="https://x/1")
+    assert (view.owner, view.on_hold, len(view.group.notes)) == ("ann", True, 1)
+    assert await here.health_warnings() == []
+    assert await here.release_hold("2.4", by="ci") == [network.fingerprint]
+
+    await asyncio.gather(*(here.resolve(f"net-{number}", queue="mail") for number in range(12)))
+    assert (await here.group(network.fingerprint)).state == "resolved"
+    clock.advance(60)
+    await here.enqueue("net-x", {}, ["api"], "connection refused: attempt 99")
+    await here.groups()  # what this process has written is seen by searches from here on
+    assert [await there.look_at_groups() for _ in "ab"] in ([1, 0], [0, 0])
+    view = await there.group(network.fingerprint)
+    assert (view.state, view.regression, view.group.regressions, view.total) == ("new", True, 1, 13)
+
+
+@pytest.mark.opensearch
+async def test_looks_from_two_processes_mark_a_regression_once(queues: list[DeadLetterQueue]) -> None:
+    """Whichever is quicker."""
+    here, there = queues
+    clock = here.clock
+    assert isinstance(clock, ManualClock)
+    letters = [await here.enqueue(f"{number}", {}, [], f"cause {chr(97 + number)}") for number in range(5)]
+    for letter in letters:
+        await here.update_group(str(letter.fingerprint), by="ann", state="resolved")
+    clock.advance(60)
+    await asyncio.gather(*(there.enqueue(f"n{number}", {}, [], f"cause {chr(97 + number)}") for number in range(5)))
+    await asyncio.gather(here.groups(), there.groups())
+
+    await asyncio.gather(*(queue.look_at_groups() for queue in queues * 3))
+
+    views = [await here.group(str(letter.fingerprint)) for letter in letters]
+    assert [view.group.regressions for view in views] == [1] * 5
+    done = await here.list_audit(actor="rule", outcome="done")
+    assert len(done.items) == 5
+
+
+async def test_what_was_said_in_an_outage_is_not_lost() -> None:
+    """Nor is what had been said before; and no group is resolved because its letters are away."""
+    clock, faults = ManualClock(), Faults()
+    primary = FaultyStore(MemoryStore(), faults)
+    store = FallbackStore(primary, MemoryStore(), kinds=KINDS, clock=clock)
+    async with DeadLetterQueue(store=store, clock=clock) as queue:
+        known = (await queue.enqueue("wf_1", {}, [], "cause a")).fingerprint or ""
+        await queue.update_group(known, by="ann", state="waiting_for_fix", owner="ann", note="before")
+        faults.unavailable()
+        fresh = (await queue.enqueue("wf_2", {}, [], "cause b")).fingerprint or ""
+        page = await queue.groups()
+        assert page.degraded
+        assert await queue.look_at_groups() == 0
+        await queue.enqueue("wf_3", {}, [], "cause a")
+        view = await queue.update_group(fresh, by="bob", note="meanwhile")
+        assert view.degraded and view.version is not None
+        blind = await queue.update_group(known, by="bob", note="here too")
+        assert blind.degraded
+        faults.clear()
+        await store.drain()
+        assert (await store.health()).waiting == 0
+
+        view = await queue.group(known)
+        assert [note.text for note in view.group.notes] == ["before", "here too"]
+        assert (view.state, view.owner, view.count) == ("waiting_for_fix", "ann", 2)
+
+
+LOOK = """
+import asyncio, sys
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.stores.sqlite import SQLiteStore
+
+async def main():
+    async with DeadLetterQueue(store=SQLiteStore(sys.argv[1], kinds=KINDS)) as queue:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        print(await queue.look_at_groups())
+
+asyncio.run(main())
+"""
+
+
+async def test_several_processes_look_at_once(tmp_path: Path) -> None:
+    """Each regression is written down by one of them."""
+    path = tmp_path / "letters.db"
+    async with DeadLetterQueue(store=SQLiteStore(path, kinds=KINDS)) as queue:
+        names = [(await queue.enqueue(f"{n}", {}, [], f"cause {chr(97 + n)}")).fingerprint or "" for n in range(20)]
+        for name in names:
+            await queue.update_group(name, by="ann", state="resolved")
+        await asyncio.gather(*(queue.enqueue(f"n{n}", {}, [], f"cause {chr(97 + n)}") for n in range(20)))
+        looking = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-c", LOOK, str(path), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            for _ in range(3)
+        ]
+        for process in looking:
+            assert process.stdout is not None and await process.stdout.readline() == b"ready\n"
+        said = await asyncio.gather(*(process.communicate(b"\n") for process in looking))
+
+        views = [await queue.group(name) for name in names]
+        done = await queue.list_audit(actor="rule", outcome="done")
+
+    assert [process.returncode for process in looking] == [0, 0, 0]
+    assert [view.group.regressions for view in views] == [1] * 20
+    assert len(done.items) == 20 and sum(int(answer) for answer, _ in said) >= 20
