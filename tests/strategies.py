@@ -96,6 +96,7 @@ def letters(texts: st.SearchStrategy[str] = awkward_texts) -> st.SearchStrategy[
         generation=counts,
         previous_entry_id=some,
         absorbed=several,
+        more_repos=several,
         dlq_retry_count=counts,
         occurrences=counts,
         requeue=st.none()

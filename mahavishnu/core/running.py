@@ -242,7 +242,7 @@ class Running(Auditing):
 
     def _heard(self, event: Event) -> None:
         """Something was written: keep count of the room, wake who waits for it, tell the listeners."""
-        if event.name is EventName.RETRY_SUCCEEDED:
+        if event.name is EventName.RETRY_SUCCEEDED and event.letter is not None and not event.letter.is_open:
             self.room.freed()
             self._admitting.wake()
         elif event.name in _MAKES_ROOM:

@@ -134,7 +134,7 @@ def settled(
 ) -> DeadLetter:
     """The letter after the run. Raises LostLease if the run no longer owns it."""
     if outcome.failure is None:
-        return lifecycle.succeed(letter, token=token, now=now)
+        return lifecycle.succeed(letter, token=token, now=now, backoffs=backoffs)
     if outcome.ruling is not None and outcome.ruling.hopeless:
         return lifecycle.exhaust(letter, token=token, failure=outcome.failure, now=now, left=outcome.left)
     retry_in = outcome.ruling.retry_in if outcome.ruling else None

@@ -222,6 +222,7 @@ class DeadLetter(_Remembering):
     that this one succeeded, or that were written elsewhere at the same time and became part of it. `runs` are the bulk
     runs that have moved it, the last ones; `revision` counts the edits, and what it was before each is kept. `settled`
     is the last outcome that a claim of `claim_letters` was settled with, as `<outcome> <token>`.
+    `more_repos` are those that the task failed for while it was being run for others.
     """
 
     task_id: str
@@ -232,6 +233,7 @@ class DeadLetter(_Remembering):
     updated_at: datetime
     payload: Json = EMPTY
     repos: tuple[str, ...] = ()
+    more_repos: tuple[str, ...] = ()
     labels: Json = EMPTY
     namespace: str = DEFAULT_NAMESPACE
     queue: str = DEFAULT_QUEUE

@@ -82,7 +82,7 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.CLAIM: (RETRYING, PENDING, EXHAUSTED),  # the lease ran out; the third time it counts as a failure
         Move.RENEW: (RETRYING,),
         Move.RELEASE: (PENDING, EXHAUSTED),  # back to where it was, as if it had not been taken
-        Move.SUCCEED: (COMPLETED,),
+        Move.SUCCEED: (COMPLETED, PENDING, EXHAUSTED),  # open again, if it failed for more repos meanwhile
         Move.FAIL: (PENDING, EXHAUSTED),  # by the budget; a manual retry goes back to where it was
         Move.EXHAUST: (EXHAUSTED, PENDING),  # a manual retry goes back to where it was
         Move.MERGE: (RETRYING,),
@@ -129,12 +129,7 @@ def capture(
     letter = evolve(letter, failed_at=instant(letter.failed_at), created_at=created, updated_at=created)
     if letter.max_retries < 0:
         raise InvalidInput(f"max_retries of task {letter.task_id!r} must not be negative, but is {letter.max_retries}")
-    if letter.retry_policy == RetryPolicy.NEVER:
-        letter = evolve(letter, status=PENDING, due_at=None)
-    elif letter.max_retries == 0:
-        letter = _exhausted(letter, letter.created_at)
-    else:
-        letter = evolve(letter, status=PENDING, due_at=_due(letter, created, retry_in, backoffs))
+    letter = _scheduled(letter, created, retry_in, backoffs)
     if broken := violations(letter):
         raise InvalidInput(f"the letter for task {letter.task_id!r} is not sound: {'; '.join(broken)}")
     return letter
@@ -143,14 +138,16 @@ def capture(
 def merge(letter: DeadLetter, failure: Failure, now: datetime, repos: tuple[str, ...] = ()) -> DeadLetter:
     """The same open task failed again: one letter, one more occurrence; its schedule and budget stay.
 
-    `repos` that it failed for now are to be done as well, unless the letter is for all of them, or is being run. Work
-    that was requeued, and taken up elsewhere, has thereby failed.
+    `repos` that it failed for now are to be done as well, unless the letter is for all of them; while it is being run,
+    that is for the next run. Work that was requeued, and taken up elsewhere, has thereby failed.
     """
     _guard(letter, Move.MERGE)
     if letter.requeue is not None and letter.status is not RETRYING and instant(failure.at) >= letter.requeue.at:
         letter = _answered(letter, RequeueOutcome.FAILED)
-    if letter.repos and letter.status is not RETRYING:
-        letter = evolve(letter, repos=tuple(dict.fromkeys((*letter.repos, *repos))))
+    if letter.repos:
+        which = "more_repos" if letter.status is RETRYING else "repos"
+        fresh = [repo for repo in repos if repo not in letter.repos]
+        letter = evolve(letter, **{which: tuple(dict.fromkeys((*getattr(letter, which), *fresh)))})
     failures = _with(letter.failures, failure)
     return _changed(
         letter,
@@ -230,6 +227,7 @@ def renew(letter: DeadLetter, *, token: str, until: datetime, now: datetime) -> 
 def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime | None = None) -> DeadLetter:
     """Give the letter back unrun, to where it was; the attempt is refunded. `due_at` may put the next one off."""
     lease = _owned(letter, Move.RELEASE, token)
+    letter = _with_more(letter)
     tallies = letter.tallies
     if lease.manual:
         tallies = replace(tallies, manually_retried=tallies.manually_retried - 1)
@@ -240,11 +238,21 @@ def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime |
     return _changed(letter, now, status=lease.prior, lease=None, due_at=due, total_attempts=total, tallies=tallies)
 
 
-def succeed(letter: DeadLetter, *, token: str, now: datetime) -> DeadLetter:
-    """The run succeeded: the letter is kept as completed until retention takes it."""
+def succeed(
+    letter: DeadLetter, *, token: str, now: datetime, backoffs: BackoffRegistry = backoff.DEFAULT
+) -> DeadLetter:
+    """The run succeeded: the letter is kept as completed until retention takes it.
+
+    If the task has failed for more repos meanwhile, that case is closed and the next one opened in the same move.
+    """
     lease = _owned(letter, Move.SUCCEED, token)
     letter = _answered(letter, RequeueOutcome.SUCCEEDED)
-    return _closed(letter, COMPLETED, ResolutionStatus.REQUEUED, "retry_success", now, by=lease.owner)
+    more = letter.more_repos
+    done = _closed(letter, COMPLETED, ResolutionStatus.REQUEUED, "retry_success", now, by=lease.owner)
+    if not more:
+        return done
+    again = evolve(_reopened(done, now), repos=more, more_repos=(), completed_at=None)
+    return _scheduled(again, instant(now), None, backoffs)
 
 
 def fail(
@@ -424,6 +432,7 @@ def violations(letter: DeadLetter) -> list[str]:
         "occurrences and generation count from 1": letter.occurrences >= 1 and letter.generation >= 1,
         "a letter is closed once for each time it was opened": letter.generation + letter.tallies.reopened
         == letter.is_open + letter.tallies.closings,
+        "only a retrying letter has repos for its next run": not letter.more_repos or letter.status is RETRYING,
         "instants are aware": all(moment.tzinfo is not None for moment in moments),
     }
     return [promise for promise, kept in promises.items() if not kept]
@@ -465,6 +474,22 @@ def _due(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs
     return instant(now + (backoffs.wait(letter.retry_policy, setback).delay or timedelta(0)))
 
 
+def _scheduled(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> DeadLetter:
+    """A case that was just opened, with its first retry date; or exhausted, where no retry is allowed."""
+    if letter.retry_policy == RetryPolicy.NEVER:
+        return evolve(letter, status=PENDING, due_at=None)
+    if letter.max_retries == 0:
+        return _exhausted(letter, now)
+    return evolve(letter, status=PENDING, due_at=_due(letter, now, retry_in, backoffs))
+
+
+def _with_more(letter: DeadLetter) -> DeadLetter:
+    """The next run is for those repos too that the task failed for during this one."""
+    if not letter.more_repos:
+        return letter
+    return evolve(letter, repos=tuple(dict.fromkeys((*letter.repos, *letter.more_repos))), more_repos=())
+
+
 def _with(failures: tuple[Failure, ...], failure: Failure) -> tuple[Failure, ...]:
     """The first failure and the latest ones: how it began and how it stands."""
     return (*failures[:1], *failures[max(1, len(failures) - KEPT_FAILURES + 2) :], failure)
@@ -479,9 +504,9 @@ def _answered(letter: DeadLetter, outcome: RequeueOutcome) -> DeadLetter:
 
 def _with_failure(letter: DeadLetter, failure: Failure, left: tuple[str, ...] | None = None) -> DeadLetter:
     letter = _answered(letter, RequeueOutcome.FAILED)
+    letter = _with_more(letter if left is None else evolve(letter, repos=left))
     return evolve(
         letter,
-        repos=letter.repos if left is None else left,
         last_error=failure.message,
         error_category=failure.category or letter.error_category,
         failures=_with(letter.failures, failure),
@@ -508,6 +533,7 @@ def _recovered(letter: DeadLetter, now: datetime, backoffs: BackoffRegistry) -> 
     """The owner of the lease is gone: pending again, or, the third time in a row, a failed run."""
     lease = letter.lease
     assert lease is not None  # a retrying letter always has one
+    letter = _with_more(letter)
     letter = evolve(letter, tallies=letter.tallies.plus("claims_recovered"), recoveries=letter.recoveries + 1)
     if letter.recoveries < MAX_RECOVERIES:
         return _returned(letter, lease, now)

@@ -49,11 +49,13 @@ def _absorbing(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLe
     )
 
 
-def _repos(theirs: DeadLetter, ours: DeadLetter) -> tuple[str, ...]:
-    """What is to be done for both; a letter without repos is for all, and one that is being run stays as it is."""
-    if not theirs.repos or not ours.repos or theirs.status is DeadLetterStatus.RETRYING:
-        return theirs.repos
-    return tuple(dict.fromkeys((*theirs.repos, *ours.repos)))
+def _repos(theirs: DeadLetter, ours: DeadLetter) -> dict[str, tuple[str, ...]]:
+    """What is to be done for both, in the next run if theirs is being run; a letter without repos is for all."""
+    if not theirs.repos or not ours.repos:
+        return {}
+    which = "more_repos" if theirs.status is DeadLetterStatus.RETRYING else "repos"
+    fresh = [repo for repo in ours.repos if repo not in theirs.repos]
+    return {which: tuple(dict.fromkeys((*getattr(theirs, which), *fresh)))}
 
 
 def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
@@ -66,7 +68,7 @@ def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
         error=first.error,
         failed_at=first.failed_at,
         fingerprint=first.fingerprint,
-        repos=_repos(theirs, ours),
+        **_repos(theirs, ours),
         last_error=failures[-1].message if failures else last.last_error,
         occurrences=theirs.occurrences + ours.occurrences,
         total_attempts=theirs.total_attempts + ours.total_attempts,

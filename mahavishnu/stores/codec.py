@@ -56,6 +56,7 @@ def decoder(letter: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
                 made.payload = Json.parsed(document["task"])
             made.labels = _object(read("metadata"))
             made.repos = _texts(read("repos"))
+            made.more_repos = _texts(read("more_repos"))
             made.error = _text(document["error"])
             made.last_error = _text(document["last_error"])
             made.failed_at = _instant(document["failed_at"])
@@ -277,6 +278,7 @@ FIELDS: tuple[Field[Any], ...] = (
     _field("task", FieldType.JSON),
     _field("failures", FieldType.BLOB),
     _field("absorbed", FieldType.BLOB),
+    _field("more_repos", FieldType.BLOB),
     _field("lease", FieldType.BLOB),
     _field("requeue", FieldType.BLOB),
     _field("settled", FieldType.BLOB),

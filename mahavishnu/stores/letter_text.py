@@ -161,7 +161,7 @@ _maybe_lasting = _Optional(
     *_each(quoted, "error_category", "fingerprint", "verdict_reason", "verdict_author", "previous_entry_id"),
     *_each(quoted, "source_queue", "source_id", "original_state"),
     *_each(int.__repr__, "dlq_retry_count", "revision", empty=0),
-    *_each(_list, "depends_on", "absorbed", empty=()),
+    *_each(_list, "depends_on", "absorbed", "more_repos", empty=()),
     *_each(_failures, "failures", empty=()),
 )
 _maybe_passing = _Optional(

@@ -124,6 +124,7 @@ letters = st.builds(
     depends_on=st.lists(texts, max_size=3).map(tuple),
     generation=counts,
     previous_entry_id=maybe(texts),
+    more_repos=st.lists(texts, max_size=3).map(tuple),
     absorbed=st.lists(texts, max_size=3).map(tuple),
     dlq_retry_count=counts,
     occurrences=counts,

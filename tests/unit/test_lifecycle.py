@@ -124,7 +124,8 @@ def test_the_table_says_what_the_moves_do() -> None:
     ]
     thrice = [replace(claimed(letter), due_at=NOON, recoveries=2) for letter in (captured(), last)]
     too_often = [replace(letter, dlq_retry_count=3) for letter in (captured(), exhausted)]
-    more = [claimed(last), *by_hand, *thrice, *too_often]
+    wanted = [replace(claimed(letter), more_repos=("web",)) for letter in (captured(), replace(last, max_retries=0))]
+    more = [claimed(last), *by_hand, *thrice, *too_often, *wanted]
     seen: dict[DeadLetterStatus, dict[str, set[DeadLetterStatus]]] = {status: {} for status in DeadLetterStatus}
     for letter in [*STANDINGS.values(), *more]:
         for name, move in MOVES.items():

@@ -380,3 +380,60 @@ def test_a_bulk_run_moves_a_letter_once() -> None:
     assert letter.runs == tuple(f"run-{number}" for number in range(2, 12))
     with pytest.raises(IllegalMove, match="bulk run run-11 has moved it before"):
         in_run(letter, redrive(letter, now=NOON), "run-11")
+
+
+# ------------------------------------------------------------------------------- more repos, while it is run for others
+
+
+def run_for_api() -> DeadLetter:
+    """It is run for `api`, and has failed for `web` meanwhile."""
+    running = claimed(captured(repos=("api",), retry_policy="linear"))
+    return merge(running, failure("web too", noon(2)), noon(2), ("api", "web"))
+
+
+def test_a_run_is_not_for_what_failed_meanwhile() -> None:
+    """But the next one is, whatever becomes of this one."""
+    running = run_for_api()
+    assert (running.repos, running.more_repos) == (("api",), ("web",))
+    ends = {
+        ("api", "web"): [
+            fail(running, failure=failure(), **IN_TIME),
+            exhaust(running, failure=failure(), **IN_TIME),
+            release(running, **IN_TIME),
+            claimed(running, noon(60), token="token-2"),
+        ],
+        ("core", "web"): [fail(running, failure=failure(), left=("core",), **IN_TIME)],
+    }
+
+    for repos, letters in ends.items():
+        assert [(each.repos, each.more_repos) for each in letters] == [(repos, ())] * len(letters)
+
+
+def test_a_success_is_none_for_what_failed_meanwhile() -> None:
+    """That case is closed and the next one opened, in one move: as when it had failed a moment later."""
+    running = run_for_api()
+
+    after = succeed(running, **IN_TIME)
+
+    assert after == made(
+        running,
+        status=PENDING,
+        lease=None,
+        due_at=noon(3 + 5),
+        repos=("web",),
+        more_repos=(),
+        updated_at=running.updated_at + timedelta(milliseconds=2),  # this clock is behind
+        tallies=running.tallies.plus("retry_success", "reopened"),
+    )
+    never = succeed(replace(running, retry_policy="never"), **IN_TIME)
+    assert (never.status, never.due_at) == (PENDING, None)
+    no_budget = succeed(replace(running, max_retries=0), **IN_TIME)
+    assert (no_budget.status, no_budget.tallies.exhausted) == (EXHAUSTED, 1)
+
+
+@pytest.mark.parametrize(("repos", "failed_for"), [((), ("web",)), (("api",), ("api",)), (("api",), ())], ids=str)
+def test_what_a_run_is_for_anyway_is_done_with_it(repos: tuple[str, ...], failed_for: tuple[str, ...]) -> None:
+    """A letter without repos is for all of them."""
+    running = merge(claimed(captured(repos=repos)), failure(at=noon(2)), noon(2), failed_for)
+
+    assert succeed(running, **IN_TIME).status is COMPLETED

@@ -70,16 +70,21 @@ class Office(RuleBasedStateMachine):
         if letter is not None and letter.due_at is not None:
             self.now = max(self.now, letter.due_at)
 
-    @rule(task=TASKS, policy=POLICIES, budget=st.integers(0, 4))
-    def the_apps_run_fails(self, task: str, policy: str, budget: int) -> None:
+    @rule(task=TASKS, policy=POLICIES, budget=st.integers(0, 4), repo=st.sampled_from(["api", "web"]))
+    def the_apps_run_fails(self, task: str, policy: str, budget: int, repo: str) -> None:
         now = self.now
         letter = self.live.get(task)
         if letter is not None and letter.is_open:
-            merged = self.step(task, Move.MERGE, lambda: lifecycle.merge(letter, failure("again", now), now))
+            merged = self.step(task, Move.MERGE, lambda: lifecycle.merge(letter, failure("again", now), now, (repo,)))
             assert merged is not None
             self.done["deduplicated"] += 1
             return
-        fields: dict[str, Any] = {"task_id": task, "entry_id": f"entry-{next(self.number)}", "retry_policy": policy}
+        fields: dict[str, Any] = {
+            "task_id": task,
+            "entry_id": f"entry-{next(self.number)}",
+            "retry_policy": policy,
+            "repos": (repo,),
+        }
         moments = {"created_at": now, "failed_at": now, "updated_at": now}
         fresh = lifecycle.capture(draft(**fields, **moments, max_retries=budget, failures=(failure("first", now),)))
         self.done["letters"] += 1
@@ -128,6 +133,7 @@ class Office(RuleBasedStateMachine):
         self.runs[letter.entry_id] -= move == "release"
         self.done["manually_retried"] -= move == "release" and letter.lease.manual
         self.done["retry_success"] += move == "succeed"
+        self.done["reopened"] += move == "succeed" and after.is_open  # it failed for another repo meanwhile
         self.done["retry_failed"] += move in ("fail", "exhaust")
 
     @rule(task=TASKS, move=st.sampled_from(sorted(BY_PEOPLE)))

@@ -348,3 +348,11 @@ def test_two_open_letters_of_one_task_are_one_for_the_repos_of_both() -> None:
     whole = reunite(evolve(theirs, repos=()), ours).live
     assert whole is not None
     assert whole.repos == (), "without repos it is for all of them"
+
+
+def test_what_is_being_run_there_is_for_our_repos_the_next_time() -> None:
+    theirs = claimed(letter("theirs", repos=("api",)))
+    live = reunite(theirs, letter("ours", 2, repos=("web", "api"))).live
+    assert live is not None
+    assert (live.repos, live.more_repos) == (("api",), ("web",))
+    assert violations(live) == []

@@ -57,6 +57,7 @@ def full_letter(shelf: str) -> DeadLetter:
         task={"type": "code_sweep", "deep": [{"er": None}]},
         metadata={"tenant": "acme", "tags": ["a", "b"], "size": {"kb": 12}},
         repos=("api", "web"),
+        more_repos=("docs",),
         error="Größter Fehler: 😀 \ud800",
         last_error="a later one",
         failed_at=START - timedelta(milliseconds=1),

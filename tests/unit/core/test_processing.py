@@ -11,7 +11,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterStatus
 from mahavishnu.model.attempt import current_attempt
-from mahavishnu.model.errors import InvalidInput, StoreUnavailable
+from mahavishnu.model.errors import InvalidInput, QueueFull, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.workers import WORKERS
@@ -488,3 +488,22 @@ async def test_urgent_letters_run_first_and_the_others_are_not_starved(house: Ho
 def _done(queue: Any) -> int:
     counts = queue._processor.counts
     return int(counts["succeeded"] + counts["failed"])
+
+
+async def test_a_failure_for_more_repos_during_a_run_is_not_lost_with_its_success(any_house: House) -> None:
+    """The letter is open again for those, and takes its place in the queue as before."""
+    queue = any_house.queue(gate := Gate(), max_size=1)
+    await queue.enqueue("wf_1", {"n": 1}, ["api"], "connection refused", "immediate")
+    run = asyncio.create_task(queue.run_due())
+    await gate.reached()
+    await queue.enqueue("wf_1", {"n": 1}, ["web"], "connection refused", "immediate")
+    gate.open()
+    await run
+    letter = await letter_of(queue, "wf_1")
+    assert (letter.status, letter.repos, letter.tallies.retry_success) == ("pending", ("web",), 1)
+    with pytest.raises(QueueFull):
+        await queue.enqueue("wf_2", {}, [], "connection refused")
+    assert await queue.run_due() == 1
+    assert (await letter_of(queue, "wf_1")).status == "completed"
+    await queue.enqueue("wf_2", {}, [], "connection refused")
+    await sound(queue)
