@@ -2,25 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
 
+from mahavishnu.classify.regroup import fingerprint_again
 from mahavishnu.core.auditing import Auditing
 from mahavishnu.core.judging import objection
 from mahavishnu.engine.edits import Edit, edited
 from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Verb
+from mahavishnu.model import lifecycle
 from mahavishnu.model.bulk import BulkRun
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.revisions import REVISIONS, keep_revisions
 
-# A verb that needs nothing but the letter is a line here.
-VERBS: Mapping[str, Verb] = {verb.name: verb for verb in (REDRIVE, ARCHIVE, RESOLVE, CANCEL, FAIL)}
-EDIT = "edit"
 STOP_RULE = "stop_rule"  # who halts a run
+
+
+Change = Callable[[Auditing, BulkRun, DeadLetter], DeadLetter]
+
+
+def _by_hand(verb: Verb) -> Change:
+    return lambda desk, run, letter: verb.change(letter, desk.clock.now(), run.by, run.reason)
+
+
+def _edit(desk: Auditing, run: BulkRun, letter: DeadLetter) -> DeadLetter:
+    edit = Edit({}, run.patch, run.verb == REDRIVE.name)
+    return edited(letter, edit, desk.clock.now(), backoffs=desk.backoffs, check=desk.intake.check_size)
+
+
+def _redrive(desk: Auditing, run: BulkRun, letter: DeadLetter) -> DeadLetter:
+    redriven = REDRIVE.change(letter, desk.clock.now(), run.by, run.reason)  # raises the same with a patch or without
+    return redriven if run.patch is None else _edit(desk, run, letter)
+
+
+def _regroup(desk: Auditing, run: BulkRun, letter: DeadLetter) -> DeadLetter:
+    fingerprint = fingerprint_again(letter, desk.chain)
+    if letter.is_open and fingerprint == letter.fingerprint:
+        raise InvalidInput("it belongs to the group that it is in")
+    return lifecycle.regroup(letter, now=desk.clock.now(), fingerprint=fingerprint)
+
+
+EDIT = "edit"
+# What a run can do: the change of each letter, and what is told of it.
+VERBS: Mapping[str, tuple[Change, EventName]] = {
+    REDRIVE.name: (_redrive, REDRIVE.event),
+    **{verb.name: (_by_hand(verb), verb.event) for verb in (ARCHIVE, RESOLVE, CANCEL, FAIL)},
+    EDIT: (_edit, EventName.EDITED),
+    "regroup": (_regroup, EventName.EDITED),
+}
 
 
 class RunVerbs:
@@ -31,12 +64,8 @@ class RunVerbs:
 
     def change(self, run: BulkRun, letter: DeadLetter) -> DeadLetter:
         """The letter as the run wants it. Raises IllegalMove, and InvalidInput for a task that cannot be patched."""
-        now, desk = self._desk.clock.now(), self._desk
-        if run.patch is None:
-            return VERBS[run.verb].change(letter, now, run.by, run.reason)
-        if run.verb == REDRIVE.name:
-            REDRIVE.change(letter, now, run.by, run.reason)  # raises what it would raise without a patch
-        return edited(letter, edit_of(run), now, backoffs=desk.backoffs, check=desk.intake.check_size)
+        change, _ = VERBS[run.verb]
+        return change(self._desk, run, letter)
 
     async def prepare(
         self, run: BulkRun, before: Sequence[DeadLetter], after: Sequence[DeadLetter]
@@ -59,10 +88,11 @@ class RunVerbs:
     def moved(self, run: BulkRun, letter: DeadLetter) -> None:
         """Tell it as if a person had done it to this letter alone."""
         detail = {"by": run.by, "notes": run.reason, "run_id": run.run_id}
+        _, event = VERBS[run.verb]
         if run.patch is not None:
             self._desk._tell(EventName.EDITED, letter, changed=["task"], **detail)
-        if run.verb in VERBS:
-            self._desk._tell(VERBS[run.verb].event, letter, was_open=True, **detail)
+        if run.verb != EDIT:
+            self._desk._tell(event, letter, was_open=True, **detail)
 
     def changed(self, run: BulkRun, event: EventName = EventName.RUN_CHANGED, **detail: Any) -> None:
         """Tell how far the run is."""
@@ -79,15 +109,10 @@ class RunVerbs:
             yield record
 
 
-def edit_of(run: BulkRun) -> Edit:
-    """What a run with a patch changes."""
-    return Edit({}, run.patch, run.verb == REDRIVE.name)
-
-
 def known(verb: str, patch: Any, *, redrive: bool) -> tuple[str, Edit | None]:
     """The verb and its patch, as they are kept: to edit and redrive is a redrive with a patch. Raises InvalidInput."""
-    if verb not in (*VERBS, EDIT):
-        raise InvalidInput(f"a run cannot {verb!r:.80}; it can {', '.join((*VERBS, EDIT))}")
+    if verb not in VERBS:
+        raise InvalidInput(f"a run cannot {verb!r:.80}; it can {', '.join(VERBS)}")
     if redrive and verb not in (EDIT, REDRIVE.name):
         raise InvalidInput(f"redrive goes with an edit, not with {verb!r}")
     if verb == EDIT and patch is None:

@@ -48,7 +48,7 @@ def reason_of(problem: MahavishnuError, key: str) -> str:
     """Why a letter is refused, in words that are the same for all letters refused for this reason."""
     if isinstance(problem, IllegalMove):
         return f"{problem.state}: cannot {problem.move} it"
-    return str(problem).replace(repr(key), "it")
+    return str(problem).replace(f"letter {key!r}", "it").replace(f"of {key!r}", "of it").replace(repr(key), "it")
 
 
 async def _no_objection(before: Sequence[DeadLetter], after: Sequence[DeadLetter]) -> Sequence[MahavishnuError | None]:

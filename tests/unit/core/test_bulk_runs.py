@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
+import pytest
+
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.bulk import BulkRun, ItemOutcome, ItemState, RunState
+from mahavishnu.model.bulk import PAGE, BulkRun, ItemOutcome, ItemState, RunItem, RunState
+from mahavishnu.model.errors import IllegalRunMove, InvalidInput, InvalidQuery, NoSuchRun
 from mahavishnu.model.events import EventName
-from tests.unit.queues import House, Runs, fill, heard, letter_of, sound
+from mahavishnu.model.letter import DeadLetterStatus
+from mahavishnu.model.query import Is, Query, letters
+from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.runs import RUN_PAGES
+from mahavishnu.testing import turn
+from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, sound
 
 
 async def worked(queue: DeadLetterQueue, run: BulkRun) -> BulkRun:
@@ -13,6 +24,11 @@ async def worked(queue: DeadLetterQueue, run: BulkRun) -> BulkRun:
     while await queue.work_runs():
         pass
     return await queue.get_run(run.run_id)
+
+
+async def items_of(queue: DeadLetterQueue, run: BulkRun, **chosen: Any) -> dict[str, RunItem]:
+    """The members, by key."""
+    return {item.key: item for item in (await queue.run_items(run.run_id, limit=10_000, **chosen)).items}
 
 
 async def test_a_run_moves_all_that_a_query_means_and_tells_of_each(any_house: House) -> None:
@@ -33,7 +49,7 @@ async def test_a_run_moves_all_that_a_query_means_and_tells_of_each(any_house: H
     assert not await queue.work_runs()
     refused = await queue.run_items(run.run_id, state="refused")
     assert [(item.key, item.why) for item in refused.items] == [(names[7], *preview.ineligible)]
-    seen = []
+    seen: list[RunItem] = []
     after = None
     while True:
         page = await queue.run_items(run.run_id, limit=99, after=after and str(after))
@@ -42,16 +58,69 @@ async def test_a_run_moves_all_that_a_query_means_and_tells_of_each(any_house: H
             break
     assert sorted(item.key for item in seen) == names
     letter = await letter_of(queue, names[0])
-    assert (letter.runs, letter.resolution.by, letter.resolution.notes) == (
-        (run.run_id,),
-        "ann",
-        "fixed at the source",
-    )
+    assert letter.runs == (run.run_id,)
+    assert (letter.resolution.by, letter.resolution.notes) == ("ann", "fixed at the source")
     told = [event.name for event in events]
     assert (told.count(EventName.RESOLVED), told.count(EventName.RUN_STARTED)) == (449, 1)
     assert events[-1].name is EventName.RUN_CHANGED
     assert (events[-1].detail["state"], events[-1].detail["moved"]) == ("done", 449)
+    entry = (await queue.list_audit(action="run.start")).items[0]
+    assert (entry.actor, entry.subject, entry.reason) == ("ann", f"run:{run.run_id}", "fixed at the source")
+    assert not (await queue.list_audit(subject=f"letter:{names[0]}")).items
     await sound(queue)
+
+
+@pytest.mark.parametrize(
+    ("verb", "status", "resolution"),
+    [
+        ("redrive", "pending", "pending"),
+        ("archive", "archived", "permanently_failed"),
+        ("resolve", "completed", "manually_resolved"),
+        ("cancel", "archived", "cancelled"),
+        ("fail", "exhausted", "permanently_failed"),
+    ],
+)
+async def test_every_verb_does_what_it_does_by_hand(house: House, verb: str, status: str, resolution: str) -> None:
+    queue = house.queue()
+    await fill(queue, 3, max_retries=0)
+    run = await worked(queue, await queue.start_run(verb, status="exhausted", by="ann", reason="so"))
+    assert (run.counts.moved, run.state is RunState.DONE) == (3, verb != "redrive")
+    letter = await letter_of(queue, "wf_00001")
+    assert (letter.status, letter.resolution.status) == (status, resolution)
+    assert letter.resolution.by == (None if verb == "redrive" else "ann")
+    await sound(queue)
+
+
+@pytest.mark.parametrize("redrives", [True, False])
+@pytest.mark.parametrize("verb", ["edit", "redrive"])
+async def test_tasks_are_patched_and_redriven_in_one_write(any_house: House, verb: str, redrives: bool) -> None:
+    queue = any_house.queue(runs := Runs())
+    await fill(queue, 3, max_retries=0)
+    await queue.enqueue("text", "no object", [], NETWORK, max_retries=0)
+    patch = {"url": "https://new", "name": None}
+    options: dict[str, Any] = {"patch": patch, "redrive": redrives}
+    preview = await queue.preview_run(verb, everything=True, **options)
+    run = await worked(queue, await queue.start_run(verb, everything=True, by="ann", **options))
+    goes = redrives or verb == "redrive"
+    assert (run.verb, run.counts.moved, run.counts.refused) == ("redrive" if goes else "edit", 3, 1)
+    assert (preview.eligible, sum(preview.ineligible.values())) == (3, 1)
+    letter = await letter_of(queue, "wf_00001")
+    assert (letter.task, letter.revision) == ({"url": "https://new"}, 1)
+    assert letter.status is (DeadLetterStatus.PENDING if goes else DeadLetterStatus.EXHAUSTED)
+    assert [revision.task.value for revision in await queue.revisions("wf_00001")] == [{"name": "wf_00001"}]
+    refused = (await items_of(queue, run, state="refused"))["text"]
+    assert refused.why is not None
+    assert "a patch changes names of an object; the task of it is none" in refused.why
+    await queue.run_due()
+    assert len(runs.calls) == (3 if goes else 0)
+
+
+async def test_letters_are_grouped_anew(house: House) -> None:
+    queue = house.queue()
+    await fill(queue, 3)
+    run = await worked(queue, await queue.start_run("regroup", everything=True, by="ann"))
+    assert (run.state, run.counts.moved, run.counts.refused) == (RunState.DONE, 0, 3), "no rule has changed"
+    assert {item.why for item in (await items_of(queue, run)).values()} == {"it belongs to the group that it is in"}
 
 
 async def test_a_ramp_waits_for_what_becomes_of_each_wave(any_house: House) -> None:
@@ -69,6 +138,327 @@ async def test_a_ramp_waits_for_what_becomes_of_each_wave(any_house: House) -> N
     assert released == [1, 6, 31, 60, 60, 60]
     run = await worked(queue, run)
     assert (run.state, run.counts.succeeded, run.step) == (RunState.DONE, 60, 3)
-    items = (await queue.run_items(run.run_id, outcome="succeeded")).items
-    assert {(item.state, item.outcome) for item in items} == {(ItemState.MOVED, ItemOutcome.SUCCEEDED)}
+    items = await items_of(queue, run, outcome="succeeded")
+    assert {(item.state, item.outcome) for item in items.values()} == {(ItemState.MOVED, ItemOutcome.SUCCEEDED)}
     assert len(items) == 60
+
+
+async def test_the_stop_rule_halts_when_more_have_failed_and_nothing_is_touched_any_more(any_house: House) -> None:
+    queue = any_house.queue(Runs(NETWORK, None, None, None, NETWORK, None, None, None))
+    await fill(queue, 40, max_retries=0)
+    run = await queue.start_run("redrive", everything=True, by="ann", ramp=(4, 4), stop_percent=25)
+    run = await worked(queue, run)
+    await queue.run_due()
+    any_house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.failed_again, run.counts.moved) == (RunState.RUNNING, 1, 8), "a quarter is allowed"
+    assert sorted(await items_of(queue, run, outcome="failed_again")) == ["wf_00000"]
+    await queue.edit("wf_00004", task={"fails": True})
+    gate = queue.callback
+    assert isinstance(gate, Runs)
+    gate.answers[:] = [NETWORK, NETWORK, None]
+    await queue.run_due()
+    any_house.clock.advance(1)
+    events = heard(queue)
+    run = await worked(queue, run)
+    why = "3 of 8 letters failed again, which is more than 25 %"
+    assert (run.state, run.halted_because, run.counts.moved) == (RunState.HALTED, why, 8)
+    assert [(event.name, event.detail["state"]) for event in events] == [(EventName.RUN_CHANGED, "halted")]
+    entry = (await queue.list_audit(action="run.halt")).items[0]
+    assert (entry.subject, entry.reason, entry.via) == (f"run:{run.run_id}", why, "rule")
+    any_house.clock.advance(3600)
+    run = await worked(queue, run)
+    assert (run.counts.moved, len(await items_of(queue, run, state="waiting"))) == (8, 32)
+
+    run = await queue.resume_run(run.run_id, by="ben", reason="these three are known", stop_percent=40)
+    assert (run.state, run.halted_because) == (RunState.RUNNING, None)
+    run = await worked(queue, run)
+    assert run.counts.moved == 40
+    await queue.run_due()
+    any_house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.succeeded, run.counts.failed_again) == (RunState.DONE, 37, 3)
+
+
+async def test_the_rule_is_looked_at_before_each_slice(any_house: House) -> None:
+    """Letters fail while the rest is being moved: the next slice is not."""
+    queue = any_house.queue(Runs(NETWORK))
+    await fill(queue, 2 * PAGE, max_retries=0)  # planned in one write
+    run = await queue.start_run("redrive", everything=True, by="ann", stop_percent=10)
+    looking = asyncio.create_task(queue.work_runs())
+    hold = any_house.faults.hold("write", kind=RUN_PAGES)  # the plan
+    await hold.reached()
+    second = any_house.faults.hold("write", kind=RUN_PAGES)  # the first slice's
+    hold.release()
+    await second.reached()
+    await queue.run_due()
+    second.release()
+    await looking
+    run = await queue.get_run(run.run_id)
+    assert (run.state, run.counts.moved) == (RunState.HALTED, PAGE)
+    assert run.counts.failed_again > PAGE / 10
+
+
+async def test_a_run_that_is_resumed_with_the_same_rule_halts_again(house: House) -> None:
+    queue = house.queue(Runs(NETWORK))
+    await fill(queue, 3, max_retries=0)
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=(1,), stop_percent=0))
+    await queue.run_due()
+    house.clock.advance(1)
+    for _ in range(2):
+        run = await worked(queue, run)
+        assert (run.state, run.counts.moved) == (RunState.HALTED, 1)
+        await queue.resume_run(run.run_id, by="ann")
+    run = await worked(queue, await queue.resume_run(run.run_id, by="ann", stop_percent=None))
+    assert (run.state, run.stop_percent, run.counts.moved) == (RunState.RUNNING, None, 3)
+
+
+async def test_a_letter_that_fails_first_and_succeeds_then_has_succeeded(house: House) -> None:
+    queue = house.queue(Runs(NETWORK, NETWORK, None))
+    await fill(queue, 2, max_retries=3)
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", stop_percent=100))
+    await queue.run_due()
+    assert (await queue.get_run(run.run_id)).counts.failed_again == 2, "noticed at the first failed run"
+    await queue.run_due()
+    house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.succeeded, run.counts.failed_again) == (RunState.DONE, 2, 0)
+    assert len(await items_of(queue, run, outcome="succeeded")) == 2
+
+
+async def test_a_case_that_somebody_closes_does_not_hold_up_the_run(any_house: House) -> None:
+    queue = any_house.queue(Runs())
+    await fill(queue, 4, max_retries=0)
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann"))
+    await queue.cancel("wf_00000")
+    await queue.resolve("wf_00001")
+    await queue.archive_task("wf_00002")
+    await queue.run_due()
+    any_house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.closed, run.counts.succeeded) == (RunState.DONE, 3, 1)
+    assert set(await items_of(queue, run, outcome="closed")) == {"wf_00000", "wf_00001", "wf_00002"}
+
+
+async def test_a_letter_that_is_deleted_does_not_hold_up_the_run(any_house: House) -> None:
+    queue = any_house.queue(Runs())
+    await fill(queue, 3, max_retries=0)
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann"))
+    await queue.clear_all()
+    any_house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.closed, run.counts.moved) == (RunState.DONE, 3, 3)
+
+
+async def test_the_members_are_those_that_were_there_at_the_start(any_house: House) -> None:
+    queue = any_house.queue(gate := Gate())
+    names = await fill(queue, 6, retry_policy="never")
+    run = await queue.start_run("resolve", status="pending", by="ann", ramp=(1,), max_per_second=1)
+    any_house.clock.advance(0.5)
+    await queue.enqueue("later", {}, [], NETWORK, "never")
+    run = await worked(queue, run)
+    assert (run.counts.members, run.counts.moved) == (6, 1)
+    done = next(iter(await items_of(queue, run, state="moved")))
+    left = [name for name in names if name != done]
+    archived, again, cleared, running, plain = left
+    await queue.archive_task(archived)
+    await queue.cancel(again)
+    await queue.enqueue(again, {}, [], NETWORK, "never")  # the next generation
+    letter = await letter_of(queue, cleared)
+    await queue.letters.remove([letter])
+    retrying = asyncio.create_task(queue.retry_task(running))
+    await gate.reached()
+    for _ in range(6):
+        any_house.clock.advance(1)
+        run = await worked(queue, run)
+    assert run.state is RunState.DONE
+    items = await items_of(queue, run)
+    assert set(items) == set(names)
+    assert {name: item.state for name, item in items.items()} == {
+        done: ItemState.MOVED,
+        plain: ItemState.MOVED,
+        archived: ItemState.REFUSED,
+        again: ItemState.GONE,
+        cleared: ItemState.GONE,
+        running: ItemState.REFUSED,
+    }
+    assert items[running].why == "retrying: cannot resolve it"
+    assert (run.counts.moved, run.counts.refused, run.counts.gone) == (2, 2, 2)
+    assert (await letter_of(queue, "later")).runs == ()
+    assert (await letter_of(queue, again)).runs == ()
+    gate.open()
+    assert (await retrying)["success"]
+
+
+async def test_a_replaced_letter_is_found_in_the_history(any_house: House) -> None:
+    queue = any_house.queue(Runs())
+    await fill(queue, 2, max_retries=0)
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann"))
+    await queue.run_due()
+    await queue.enqueue("wf_00000", {}, [], NETWORK, max_retries=0)
+    any_house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.succeeded, run.counts.gone) == (RunState.DONE, 2, 0)
+    assert (await letter_of(queue, "wf_00000")).runs == ()
+
+
+async def test_a_pause_holds_it_up_and_a_cancellation_ends_it(any_house: House) -> None:
+    queue = any_house.queue()
+    await fill(queue, 20)
+    run = await queue.start_run("archive", everything=True, by="ann", max_per_second=5)
+    run = await worked(queue, run)
+    events = heard(queue)
+    run = await queue.pause_run(run.run_id, by="ben", reason="lunch")
+    assert (run.state, run.counts.moved) == (RunState.PAUSED, 5)
+    assert await queue.pause_run(run.run_id, by="ben") == run
+    any_house.clock.advance(60)
+    assert not await queue.work_runs()
+    run = await queue.resume_run(run.run_id, by="ben")
+    run = await worked(queue, run)
+    assert (run.state, run.counts.moved) == (RunState.RUNNING, 10)
+    run = await queue.cancel_run(run.run_id, by="cyd", reason="enough")
+    any_house.clock.advance(60)
+    assert not await queue.work_runs()
+    run = await queue.get_run(run.run_id)
+    assert (run.state, run.counts.moved, run.counts.waiting) == (RunState.CANCELLED, 10, 10)
+    assert run.finished_at is not None
+    assert len(await queue.list_tasks()) == 10
+    states = [event.detail["state"] for event in events if event.name is EventName.RUN_CHANGED]
+    assert states == ["paused", "running", "running", "cancelled"]
+    for verb in (queue.pause_run, queue.resume_run):
+        with pytest.raises(IllegalRunMove, match="is cancelled"):
+            await verb(run.run_id, by="ann")
+    acts = [(entry.action, entry.actor, entry.outcome) for entry in (await queue.list_audit()).items]
+    assert acts[::-1] == [
+        ("run.start", "ann", "done"),
+        ("run.pause", "ben", "done"),
+        ("run.pause", "ben", "done"),
+        ("run.resume", "ben", "done"),
+        ("run.cancel", "cyd", "done"),
+        ("run.pause", "ann", "refused"),
+        ("run.resume", "ann", "refused"),
+    ]
+
+
+@pytest.mark.parametrize("verb", ["pause_run", "cancel_run"])
+async def test_a_run_can_be_stopped_in_the_middle_of_a_slice(any_house: House, verb: str) -> None:
+    queue, other = any_house.queue(), any_house.queue()
+    await fill(queue, 3 * PAGE)
+    run = await queue.start_run("archive", everything=True, by="ann")
+    hold = any_house.faults.hold("write", kind=LETTERS)
+    looking = asyncio.create_task(queue.work_runs())
+    await hold.reached()
+    await getattr(other, verb)(run.run_id, by="ben")
+    hold.release()
+    await looking
+    run = await other.get_run(run.run_id)
+    assert (run.lease, run.counts.moved, run.counts.waiting) == (None, PAGE, 2 * PAGE), "what was under way is done"
+    if verb == "pause_run":
+        await other.resume_run(run.run_id, by="ben")
+        assert (await worked(other, run)).counts.moved == 3 * PAGE
+
+
+async def test_a_run_can_be_paused_while_it_is_planned(any_house: House) -> None:
+    queue, other = any_house.queue(), any_house.queue()
+    await fill(queue, 30)
+    run = await queue.start_run("archive", everything=True, by="ann")
+    hold = any_house.faults.hold("write", kind=RUN_PAGES)
+    looking = asyncio.create_task(queue.work_runs())
+    await hold.reached()
+    await other.pause_run(run.run_id, by="ben")
+    hold.release()
+    await looking
+    run = await other.get_run(run.run_id)
+    assert (run.state, run.counts.moved) == (RunState.PAUSED, 0)
+    await other.resume_run(run.run_id, by="ben")
+    run = await worked(other, run)
+    assert (run.state, run.counts.moved, run.counts.members) == (RunState.DONE, 30, 30)
+
+
+async def test_a_run_keeps_its_pace(any_house: House) -> None:
+    queue = any_house.queue()
+    await fill(queue, 50)
+    run = await queue.start_run("archive", everything=True, by="ann", max_per_second=20)
+    moved = []
+    for _ in range(7):
+        run = await worked(queue, run)
+        moved.append(run.counts.moved)
+        any_house.clock.advance(0.5)
+    assert moved == [20, 20, 40, 40, 50, 50, 50]
+    slow = await queue.start_run("redrive", everything=True, by="ann", max_per_second=0.1)
+    assert (await worked(queue, slow)).state is RunState.DONE, "nobody was meant"
+
+
+async def test_runs_take_turns_and_are_listed(any_house: House) -> None:
+    queue = any_house.queue()
+    await fill(queue, 10)
+    first = await queue.start_run("archive", everything=True, by="ann", max_per_second=1)
+    any_house.clock.advance(1)
+    second = await queue.start_run("resolve", letters(status="pending"), by="ann")
+    while await queue.work_runs():
+        pass
+    assert [run.run_id for run in (await queue.list_runs()).items] == [second.run_id, first.run_id]
+    assert [run.run_id for run in (await queue.list_runs("running")).items] == [first.run_id]
+    page = await queue.list_runs(limit=1)
+    assert [run.run_id for run in (await queue.list_runs(after=str(page.next))).items] == [first.run_id]
+    counts = (await queue.get_run(second.run_id)).counts
+    assert (counts.members, counts.moved) == (9, 9), "one of them had been archived by then"
+
+
+async def test_the_processor_carries_runs_on_by_itself(any_house: House) -> None:
+    queue = any_house.queue(Runs())
+    names = await fill(queue, 5, max_retries=0)
+    done = asyncio.Event()
+    queue.listen(lambda event: done.set() if event.detail.get("state") == "done" else None)
+    await queue.start_retry_processor()
+    run = await queue.start_run("redrive", everything=True, by="ann", ramp=(1,))
+    while not done.is_set():
+        await turn()
+        any_house.clock.advance(0.01)
+    await queue.stop_retry_processor()
+    run = await queue.get_run(run.run_id)
+    assert (run.state, run.counts.succeeded) == (RunState.DONE, 5)
+    assert [(await letter_of(queue, name)).status for name in names] == ["completed"] * 5
+
+
+async def test_what_cannot_be_is_refused(house: House) -> None:
+    queue = house.queue()
+    await fill(queue, 1)
+    bad: list[tuple[type[Exception], str, dict[str, Any]]] = [
+        (InvalidInput, "cannot 'delete'", {"verb": "delete", "everything": True}),
+        (InvalidInput, "everything", {"verb": "archive"}),
+        (InvalidInput, "everything", {"verb": "archive", "query": Query()}),
+        (InvalidInput, "not both", {"verb": "archive", "query": letters(status="pending"), "category": "network"}),
+        (InvalidInput, "filtered", {"verb": "archive", "statuss": "pending"}),
+        (InvalidQuery, "cannot be searched", {"verb": "archive", "query": Query((Is("mood", ("bad",)),))}),
+        (InvalidInput, "a query is", {"verb": "archive", "query": "all"}),
+        (InvalidInput, "needs a patch", {"verb": "edit", "everything": True}),
+        (InvalidInput, "patch goes with", {"verb": "archive", "everything": True, "patch": {}}),
+        (InvalidInput, "redrive goes with", {"verb": "archive", "everything": True, "redrive": True}),
+        (InvalidInput, "must be a dict", {"verb": "edit", "everything": True, "patch": [1]}),
+    ]
+    for error, match, options in bad:
+        with pytest.raises(error, match=match):
+            await queue.preview_run(**options)
+        with pytest.raises(error, match=match):
+            await queue.start_run(by="ann", **options)
+    for more in ({"ramp": (0,)}, {"ramp": 5}, {"stop_percent": 5}, {"max_per_second": -1}, {"reason": 5}):
+        with pytest.raises(InvalidInput):
+            await queue.start_run("archive", everything=True, by="ann", **more)
+    for by in ("", None, 5):
+        with pytest.raises(InvalidInput):
+            await queue.start_run("archive", everything=True, by=by)  # type: ignore[arg-type]
+    assert not (await queue.list_runs()).items
+    for method in (queue.get_run, queue.run_items):
+        with pytest.raises(NoSuchRun):
+            await method("nobody")
+    for change in (queue.pause_run, queue.resume_run, queue.cancel_run):
+        with pytest.raises(NoSuchRun):
+            await change("nobody", by="ann")
+    run = await queue.start_run("archive", everything=True, by="ann")
+    for chosen in ({"state": "moving"}, {"outcome": "fine"}, {"limit": 0}, {"limit": "5"}, {"after": "x"}):
+        with pytest.raises(InvalidInput):
+            await queue.run_items(run.run_id, **chosen)
+    with pytest.raises(InvalidInput):
+        await queue.list_runs("moving")
+    assert (await queue.run_items(run.run_id)).items == (), "it is not planned yet"

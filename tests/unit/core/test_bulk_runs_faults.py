@@ -1,0 +1,273 @@
+"""Bulk runs whose runner dies, is overtaken or loses its store: each letter is moved once, and is told of rightly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.bulk import PAGE, BulkRun, ItemState, RunState
+from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import scan
+from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.runs import RUN_PAGES, RUNS
+from mahavishnu.stores.schema import Kind
+from mahavishnu.testing import Call, FaultyStore
+from tests.unit.queues import House, Runs, fill, letter_of, settle, sound
+
+COUNT = PAGE + 40
+LONG = 600.0  # until any lease is over
+
+
+async def worked(queue: DeadLetterQueue, run: BulkRun) -> BulkRun:
+    while await queue.work_runs():
+        pass
+    return await queue.get_run(run.run_id)
+
+
+async def each_was_moved_once(queue: DeadLetterQueue, run: BulkRun, refused: set[str]) -> None:
+    """By what the letters say, and by what the run says of them."""
+    letters = {letter.key: letter async for letter in scan(queue.letters, Query())}
+    assert len(letters) == COUNT
+    for key, letter in letters.items():
+        assert letter.tallies.manually_resolved == 1
+        assert letter.runs == (() if key in refused else (run.run_id,))
+    items = {item.key: item for item in (await queue.run_items(run.run_id, limit=10_000)).items}
+    assert items.keys() == letters.keys()
+    assert {key for key, item in items.items() if item.state is ItemState.REFUSED} == refused
+    assert {key for key, item in items.items() if item.state is ItemState.MOVED} == letters.keys() - refused
+    assert (run.state, run.counts.members, run.counts.waiting) == (RunState.DONE, COUNT, 0)
+    assert (run.counts.moved, run.counts.refused) == (COUNT - len(refused), len(refused))
+    await sound(queue)
+
+
+def dies_at(house: House, queue: DeadLetterQueue, number: int, when: str, kinds: tuple[Any, ...]) -> Callable[[], int]:
+    """Kill it before or after its write with this number. Returns how many there have been."""
+    assert isinstance(queue.store, FaultyStore)
+    writes = 0
+
+    async def count(call: Call) -> None:
+        nonlocal writes
+        if call.kind not in kinds:
+            return
+        writes += 1
+        if writes == number:
+            house.kill(queue)
+            raise StoreUnavailable("its process is dead (a test's fault)")
+
+    plan = queue.store.faults.before if when == "before" else queue.store.faults.after
+    plan("write", count)
+    return lambda: writes
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_runner_may_die_at_any_of_its_writes(tmp_path: Path, when: str) -> None:
+    number, killed = 0, True
+    while killed:
+        number += 1
+        house = House("memory", tmp_path)
+        first, second = house.queue(), house.queue()
+        names = await fill(first, COUNT)
+        await first.resolve(names[3])
+        run = await first.start_run("resolve", everything=True, by="ann", ramp=(1, 20))
+        writes = dies_at(house, first, number, when, (RUNS, RUN_PAGES, LETTERS))
+        try:
+            await first.work_runs()
+            await first.work_runs()
+        except StoreUnavailable:
+            pass
+        killed = writes() >= number
+        assert not await second.work_runs() or not killed or (await second.get_run(run.run_id)).lease is None
+        house.clock.advance(LONG)
+        await each_was_moved_once(second, await worked(second, run), {names[3]})
+        await house.close()
+    assert number > 8
+
+
+async def test_every_runner_dies_after_a_few_writes_until_nothing_is_left(any_house: House) -> None:
+    survivor = any_house.queue()
+    names = await fill(survivor, COUNT)
+    await survivor.resolve(names[3])
+    run = await survivor.start_run("resolve", everything=True, by="ann", max_per_second=50)
+    for number in range(40):
+        runner = any_house.queue()
+        dies_at(any_house, runner, 3 + number % 4, ("before", "after")[number % 2], (RUNS, RUN_PAGES, LETTERS))
+        try:
+            for _ in range(3):
+                await runner.work_runs()
+        except StoreUnavailable:
+            pass
+        any_house.clock.advance(LONG)
+    await each_was_moved_once(survivor, await worked(survivor, run), {names[3]})
+
+
+async def test_two_runners_at_once_move_nothing_twice(any_house: House) -> None:
+    """The first one hangs so long that its lease is over, and then goes on as if nothing had been."""
+    slow, quick = any_house.queue(), any_house.queue()
+    names = await fill(slow, COUNT)
+    await slow.resolve(names[3])
+    run = await slow.start_run("resolve", everything=True, by="ann")
+    assert isinstance(slow.store, FaultyStore)
+    kinds: tuple[Kind[Any], ...] = (LETTERS, RUN_PAGES, RUNS)
+    for place, kind in enumerate(kinds):
+        hold = slow.store.faults.hold("write", kind=kind)
+        if place == 1:  # past the plan
+            hold.release()
+            hold = slow.store.faults.hold("write", kind=kind, after=True)
+        looking = asyncio.create_task(slow.work_runs())
+        if place == 0:
+            await hold.reached()
+            any_house.clock.advance(LONG)
+            if any_house.kind == "memory":
+                racing = asyncio.create_task(quick.work_runs())
+                await settle()
+                hold.release()
+                await asyncio.gather(looking, racing)
+            else:
+                await quick.work_runs()
+                hold.release()
+                await looking
+        else:
+            hold.release()
+            await looking
+    any_house.clock.advance(LONG)
+    await each_was_moved_once(slow, await worked(slow, run), {names[3]})
+
+
+async def test_a_slice_that_is_overtaken_is_looked_at_again(any_house: House) -> None:
+    """The page is written by somebody who does not hold the run any more: the holder asks the letters, and goes on."""
+    slow, quick = any_house.queue(), any_house.queue()
+    names = await fill(slow, COUNT)
+    await slow.resolve(names[3])
+    run = await slow.start_run("resolve", everything=True, by="ann", ramp=(10,))
+    assert isinstance(slow.store, FaultyStore)
+    assert isinstance(quick.store, FaultyStore)
+    plan = slow.store.faults.hold("write", kind=RUN_PAGES)
+    stale = asyncio.create_task(slow.work_runs())
+    await plan.reached()
+    rest = slow.store.faults.hold("write", kind=RUN_PAGES)  # of the plan
+    plan.release()
+    await rest.reached()
+    late = slow.store.faults.hold("write", kind=RUN_PAGES)
+    rest.release()
+    await late.reached()  # its letters are moved, and not on record yet
+    assert (await letter_of(quick, "wf_00000")).runs == (run.run_id,)
+    any_house.clock.advance(LONG)
+    holding = quick.store.faults.hold("write", kind=RUN_PAGES)
+    carrying = asyncio.create_task(quick.work_runs())
+    await holding.reached()
+    late.release()
+    await stale
+    holding.release()
+    await carrying
+    await each_was_moved_once(quick, await worked(quick, run), {names[3]})
+
+
+async def test_the_runner_goes_on_at_once_when_its_store_is_back(any_house: House) -> None:
+    queue = any_house.queue()
+    names = await fill(queue, COUNT)
+    await queue.resolve(names[3])
+    run = await queue.start_run("resolve", everything=True, by="ann")
+    any_house.faults.unavailable("write", kind=RUN_PAGES, times=1)
+    with pytest.raises(StoreUnavailable):
+        await queue.work_runs()
+    any_house.faults.answer_lost("write", kind=LETTERS, times=1)
+    with pytest.raises(StoreUnavailable):
+        await queue.work_runs()
+    await each_was_moved_once(queue, await worked(queue, run), {names[3]})
+
+
+async def test_letters_that_cannot_be_written_now_wait(any_house: House) -> None:
+    queue = any_house.queue()
+    names = await fill(queue, COUNT)
+    await queue.resolve(names[3])
+    run = await queue.start_run("resolve", everything=True, by="ann")
+    any_house.faults.item_unavailable("write", kind=LETTERS, times=5)
+    any_house.faults.item_answer_lost("write", kind=LETTERS, times=5)
+    any_house.faults.conflict("write", kind=LETTERS, times=30)
+    with pytest.raises(StoreUnavailable):
+        await queue.work_runs()
+    await each_was_moved_once(queue, await worked(queue, run), {names[3]})
+
+
+async def test_a_letter_that_the_store_refuses_is_told_of(any_house: House) -> None:
+    queue = any_house.queue()
+    names = await fill(queue, 5)
+    run = await queue.start_run("resolve", everything=True, by="ann")
+    any_house.faults.item_failed("write", kind=LETTERS, keys=[names[2]])
+    any_house.faults.corrupt("get", kind=LETTERS, keys=[names[4]])
+    run = await worked(queue, run)
+    assert (run.state, run.counts.moved, run.counts.refused) == (RunState.DONE, 3, 2)
+    why = {item.key: item.why for item in (await queue.run_items(run.run_id, state="refused")).items}
+    assert why == {
+        names[2]: "record it was refused: a test's fault",
+        names[4]: "record it cannot be read: a test's fault",
+    }
+
+
+async def test_a_letter_that_cannot_be_read_is_a_member_that_is_refused(any_house: House) -> None:
+    queue = any_house.queue()
+    names = await fill(queue, 5)
+    any_house.faults.corrupt("find", kind=LETTERS, keys=[names[2]])
+    preview = await queue.preview_run("resolve", everything=True)
+    assert (preview.matched, preview.eligible) == (5, 4)
+    run = await worked(queue, await queue.start_run("resolve", everything=True, by="ann"))
+    assert (run.counts.members, run.counts.moved, run.counts.refused) == (5, 4, 1)
+
+
+async def test_a_run_that_cannot_be_carried_on_is_halted_and_others_go_on(any_house: House) -> None:
+    queue = any_house.queue()
+    await fill(queue, 5)
+    broken = await queue.start_run("resolve", everything=True, by="ann", max_per_second=1)
+    await queue.work_runs()
+    any_house.clock.advance(1)
+    whole = await queue.start_run("archive", everything=True, by="ann")
+    fault = any_house.faults.corrupt("get", kind=RUN_PAGES, times=1)
+    while await queue.work_runs():
+        pass
+    assert fault.over
+    found = {run.run_id: run for run in (await queue.list_runs()).items}
+    assert found[whole.run_id].state is RunState.DONE
+    assert found[broken.run_id].state is RunState.HALTED
+    assert "cannot be read" in str(found[broken.run_id].halted_because)
+    await queue.resume_run(broken.run_id, by="ann")
+    for _ in range(5):
+        any_house.clock.advance(1)
+        run = await worked(queue, broken)
+    assert (run.state, run.counts.moved, run.counts.waiting) == (RunState.DONE, 1, 0)
+
+
+async def test_a_runner_that_is_stopped_gives_the_run_back(any_house: House) -> None:
+    queue, other = any_house.queue(Runs()), any_house.queue()
+    names = await fill(queue, COUNT, retry_policy="never")
+    await queue.resolve(names[3])
+    run = await queue.start_run("resolve", everything=True, by="ann")
+    hold = any_house.faults.hold("write", kind=LETTERS, after=True)
+    await queue.start_retry_processor()
+    await hold.reached()  # moved, and not on record yet
+    await queue.stop_retry_processor()
+    stored = await other.get_run(run.run_id)
+    assert stored.lease is not None
+    assert stored.lease.left
+    await each_was_moved_once(other, await worked(other, run), {names[3]})  # at once
+
+
+async def test_a_long_slice_keeps_its_lease(any_house: House) -> None:
+    queue, other = any_house.queue(), any_house.queue()
+    await fill(queue, COUNT)
+    run = await queue.start_run("resolve", everything=True, by="ann")
+
+    async def slow(call: Call) -> None:
+        any_house.clock.advance(20)
+        assert not await other.work_runs(), "it is somebody's"
+
+    assert isinstance(queue.store, FaultyStore)
+    queue.store.faults.before("write", slow, kind=LETTERS)
+    queue.store.faults.before("write", slow, kind=RUN_PAGES)
+    assert (await worked(queue, run)).counts.moved == COUNT
+    assert (await letter_of(queue, "wf_00000")).runs == (run.run_id,)

@@ -1,0 +1,311 @@
+"""What a bulk run does next, and how it changes: the rules alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahavishnu.model import bulk
+from mahavishnu.model.bulk import (
+    PAGE,
+    BulkRun,
+    Finish,
+    Halt,
+    ItemOutcome,
+    ItemState,
+    Move,
+    RunCounts,
+    RunItem,
+    RunLease,
+    RunState,
+    Step,
+    Wait,
+)
+from mahavishnu.model.errors import IllegalRunMove, InvalidInput
+from mahavishnu.model.payload import EMPTY
+from mahavishnu.testing import make_letter
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = NOW + timedelta(seconds=5)
+SECOND = timedelta(seconds=1)
+SKEW = timedelta(seconds=30)
+
+
+def run_of(verb: str = "redrive", **changes: Any) -> BulkRun:
+    usual: dict[str, Any] = {"state": RunState.RUNNING, "plan": "p", "due_at": NOW}
+    return BulkRun(run_id="r", verb=verb, query=EMPTY, by="ann", created_at=NOW, updated_at=NOW, **{**usual, **changes})
+
+
+def counts(members: int, moved: int = 0, succeeded: int = 0, failed_again: int = 0, **more: int) -> RunCounts:
+    return RunCounts(members, moved, succeeded=succeeded, failed_again=failed_again, **more)
+
+
+STEPS: list[tuple[str, BulkRun, Step]] = [
+    ("nobody is meant", run_of(counts=counts(0)), Finish()),
+    ("few", run_of(counts=counts(3)), Move(3)),
+    ("many", run_of(counts=counts(5000)), Move(PAGE)),
+    ("the first wave", run_of(counts=counts(50), ramp=(1, 5)), Move(1)),
+    ("the first wave is out", run_of(counts=counts(50, 1), ramp=(1, 5)), Wait(NOW + SECOND)),
+    ("and back", run_of(counts=counts(50, 1, 1), ramp=(1, 5)), Move(5)),
+    ("in the middle of a wave", run_of(counts=counts(50, 3, 1), ramp=(1, 5)), Move(3)),
+    ("refused ones are no part of a wave", run_of(counts=counts(50, 3, 1, refused=40), ramp=(1, 5)), Move(3)),
+    ("nor more than there are", run_of(counts=counts(50, 3, 1, refused=45), ramp=(1, 5)), Move(2)),
+    ("all the rest", run_of(counts=counts(50, 6, 6), ramp=(1, 5)), Move(44)),
+    ("the rest does not wait for itself", run_of(counts=counts(5000, 206, 6), ramp=(1, 5)), Move(PAGE)),
+    ("outcomes are waited for", run_of(counts=counts(50, 50, 49)), Wait(NOW + SECOND)),
+    ("a closed one is one", run_of(counts=counts(50, 50, 30, 19, closed=1)), Finish()),
+    ("other verbs do not wait", run_of("resolve", counts=counts(50, 1), ramp=(1, 5)), Move(5)),
+    ("nor at the end", run_of("archive", counts=counts(50, 49, refused=1)), Finish()),
+    ("exactly so many may fail", run_of(counts=counts(50, 10, 8, 2), stop_percent=20.0), Move(40)),
+    (
+        "one more may not",
+        run_of(counts=counts(50, 10, 7, 3), stop_percent=20.0),
+        Halt("3 of 10 letters failed again, which is more than 20 %"),
+    ),
+    (
+        "not even one",
+        run_of(counts=counts(50, 50, 49, 1), stop_percent=0.0),
+        Halt("1 of 50 letters failed again, which is more than 0 %"),
+    ),
+    ("all of them may", run_of(counts=counts(50, 10, 0, 10), stop_percent=100.0), Move(40)),
+    ("nothing was moved", run_of(counts=counts(50), stop_percent=0.0), Move(50)),
+    ("not so quick", run_of(counts=counts(50), max_per_second=10.0, paced_at=LATER), Wait(LATER)),
+    ("a second's worth", run_of(counts=counts(50), max_per_second=10.5, paced_at=NOW), Move(10)),
+    ("at least one", run_of(counts=counts(50), max_per_second=0.1), Move(1)),
+    ("no more than a page", run_of(counts=counts(5000), max_per_second=1e6), Move(PAGE)),
+    ("the pace does not hold up the end", run_of("fail", counts=counts(5, 5), paced_at=LATER), Finish()),
+]
+
+
+@pytest.mark.parametrize(("run", "step"), [each[1:] for each in STEPS], ids=[each[0] for each in STEPS])
+def test_what_is_to_be_done_now(run: BulkRun, step: Step) -> None:
+    assert bulk.next_step(run, NOW) == step
+
+
+def test_looks_become_rare_where_nothing_is_heard() -> None:
+    run = run_of(counts=counts(5, 5))
+    waits = {0: 1.0, 19: 1.0, 60: 3.0, 600: 30.0, 86_400: 60.0}
+    for quiet, seconds in waits.items():
+        step = bulk.next_step(replace(run, quiet_since=NOW - timedelta(seconds=quiet)), NOW)
+        assert step == Wait(NOW + timedelta(seconds=seconds))
+    assert bulk.heard(run, run.counts, LATER).quiet_since is None
+    assert bulk.heard(run, counts(5, 5, 1), LATER).quiet_since == LATER
+
+
+@given(
+    members=st.integers(0, 700),
+    ramp=st.lists(st.integers(1, 300), max_size=4).map(tuple),
+    rate=st.none() | st.floats(0.5, 500),
+    percent=st.none() | st.floats(0, 100),
+    chance=st.randoms(use_true_random=False),
+)
+def test_any_run_keeps_its_promises(
+    members: int, ramp: tuple[int, ...], rate: float | None, percent: float | None, chance: Any
+) -> None:
+    """Waves, pace and stop rule, whatever becomes of the letters and whenever that is known."""
+    run = run_of(counts=counts(members), ramp=ramp, max_per_second=rate, stop_percent=percent)
+    now, moves = NOW, list[tuple[datetime, int]]()
+    for _ in range(10_000):
+        before = run.counts
+        match bulk.next_step(run, now):
+            case Move(most):
+                assert 0 < most <= min(PAGE, before.waiting)
+                if percent is not None and before.moved:
+                    assert before.failed_again * 100 <= percent * before.moved
+                if before.moved in accumulate(ramp):
+                    assert not before.awaited, "a wave waits for those before it"
+                moved = chance.randint(0, most)
+                gone = chance.randint(0, most - moved)
+                after = before.plus(RunCounts(moved=moved, refused=most - moved - gone, gone=gone))
+                assert all(not before.moved < end < after.moved for end in accumulate(ramp)), "no wave is skipped"
+                run = bulk.moved_on(run, after, 0, moved, now)
+                if rate is not None:
+                    since = sum(count for at, count in moves if now - at < SECOND)
+                    assert not moved or since + moved <= rate + max(1, rate), "no more than two portions in a second"
+                moves.append((now, moved))
+            case Wait(until):
+                assert until > now
+                now = until
+            case Halt(why):
+                assert percent is not None
+                assert before.failed_again * 100 > percent * before.moved
+                assert "failed again" in why
+                return
+            case Finish():
+                assert not run.counts.waiting
+                assert not run.counts.awaited
+                return
+        if run.counts.awaited:
+            known = chance.randint(0, run.counts.awaited)
+            failed = chance.randint(0, known) if chance.random() < 0.3 else 0
+            heard = run.counts.plus(RunCounts(succeeded=known - failed, failed_again=failed))
+            run = bulk.heard(run, heard, now)
+    raise AssertionError("it goes on for ever")
+
+
+@given(rate=st.floats(0.5, 5000), members=st.integers(1, 2000))
+def test_the_pace_is_kept_over_the_whole_run(rate: float, members: int) -> None:
+    run = run_of("resolve", counts=counts(members), max_per_second=rate)
+    now, released, last = NOW, 0, 0
+    while not isinstance(step := bulk.next_step(run, now), Finish):
+        if isinstance(step, Wait):
+            now = step.until
+            continue
+        assert isinstance(step, Move)
+        assert released <= rate * (now - NOW).total_seconds() + 1e-6, "what was moved had its time"
+        released, last = released + step.most, step.most
+        run = bulk.moved_on(run, counts(members, released), 0, step.most, now)
+    assert released == members
+    assert (now - NOW).total_seconds() <= (members - last) / rate + members * 0.001 + 0.001, "and not much more"
+
+
+WHAT_BECAME: list[tuple[dict[str, Any], ItemOutcome | None]] = [
+    ({"status": "pending"}, None),
+    ({"status": "retrying"}, None),
+    ({"status": "pending", "retry_count": 1}, ItemOutcome.FAILED_AGAIN),
+    ({"status": "retrying", "retry_count": 2}, ItemOutcome.FAILED_AGAIN),
+    ({"status": "exhausted"}, ItemOutcome.FAILED_AGAIN),
+    ({"status": "completed", "resolution": "requeued"}, ItemOutcome.SUCCEEDED),
+    ({"status": "completed", "resolution": "requeued", "retry_count": 2}, ItemOutcome.SUCCEEDED),
+    ({"status": "archived", "resolution": "requeued"}, ItemOutcome.SUCCEEDED),
+    ({"status": "completed", "resolution": "manually_resolved"}, ItemOutcome.CLOSED),
+    ({"status": "archived", "resolution": "cancelled"}, ItemOutcome.CLOSED),
+    ({"status": "exhausted", "resolution": "permanently_failed"}, ItemOutcome.CLOSED),
+    ({"status": "exhausted", "resolution": "permanently_failed", "retry_count": 1}, ItemOutcome.FAILED_AGAIN),
+]
+
+
+@pytest.mark.parametrize(("letter", "outcome"), WHAT_BECAME, ids=lambda value: str(value))
+def test_what_became_of_a_letter(letter: dict[str, Any], outcome: ItemOutcome | None) -> None:
+    looks = {"resolution": "pending", "retry_count": 0, **letter}
+    assert bulk.outcome_of(looks["resolution"], looks["status"], looks["retry_count"]) is outcome
+
+
+def test_of_a_whole_letter_it_is_the_same() -> None:
+    assert bulk.outcome_for(make_letter(status="pending")) is None
+    assert bulk.outcome_for(make_letter(status="exhausted", due_at=None)) is ItemOutcome.FAILED_AGAIN
+
+
+LEASE = RunLease("w", "t")
+# What people may do in each state, and what it is then; None: it is refused.
+MOVES: dict[RunState, tuple[RunState | None, RunState | None, RunState | None]] = {
+    #                   pause            resume             cancel
+    RunState.PLANNING: (RunState.PAUSED, RunState.PLANNING, RunState.CANCELLED),
+    RunState.RUNNING: (RunState.PAUSED, RunState.RUNNING, RunState.CANCELLED),
+    RunState.PAUSED: (RunState.PAUSED, RunState.RUNNING, RunState.CANCELLED),
+    RunState.HALTED: (None, RunState.RUNNING, RunState.CANCELLED),
+    RunState.CANCELLED: (None, None, RunState.CANCELLED),
+    RunState.DONE: (None, None, None),
+}
+
+
+@pytest.mark.parametrize("state", RunState)
+def test_what_people_may_do(state: RunState) -> None:
+    verbs: tuple[Callable[[BulkRun, datetime], BulkRun], ...] = (bulk.paused, bulk.resumed, bulk.cancelled)
+    for verb, expected in zip(verbs, MOVES[state], strict=True):
+        if expected is None:
+            with pytest.raises(IllegalRunMove, match=f"is {state}"):
+                verb(run_of(state=state), LATER)
+        else:
+            after = verb(run_of(state=state), LATER)
+            assert after.state is expected
+            assert bulk.is_free(after, LATER, SKEW) is (expected in bulk.ACTIVE)
+
+
+def test_a_run_that_was_never_planned_is_planned_when_it_is_resumed() -> None:
+    assert bulk.resumed(run_of(state=RunState.PAUSED, plan=None), LATER).state is RunState.PLANNING
+
+
+def test_resuming_clears_the_reason_and_may_change_the_rule() -> None:
+    halted = bulk.halted(run_of(stop_percent=10.0, lease=LEASE), "too many", LATER)
+    assert (halted.state, halted.lease, halted.due_at, halted.halted_because) == (
+        RunState.HALTED,
+        None,
+        None,
+        "too many",
+    )
+    assert bulk.resumed(halted, LATER).stop_percent == 10
+    for percent in (None, 50.0, 0):
+        resumed = bulk.resumed(halted, LATER, percent)
+        assert (resumed.stop_percent, resumed.halted_because, resumed.due_at) == (percent, None, LATER)
+    with pytest.raises(InvalidInput, match="from 0 to 100"):
+        bulk.resumed(halted, LATER, 101)
+
+
+def test_whose_turn_it_is() -> None:
+    free = run_of(due_at=NOW)
+    assert bulk.is_free(free, NOW, SKEW)
+    assert not bulk.is_free(free, NOW - SECOND, SKEW)
+    held = bulk.taken(free, LEASE, LATER, NOW)
+    assert not bulk.is_free(held, LATER + SKEW - SECOND, SKEW), "the holder's clock may be behind"
+    assert bulk.is_free(held, LATER + SKEW, SKEW)
+    left = bulk.left(held, NOW)
+    assert bulk.is_free(left, NOW, SKEW), "it has said that it stops"
+    assert left.lease is not None, "and not how far it came"
+    back = bulk.given_back(held, LATER, NOW)
+    assert (back.lease, bulk.is_free(back, LATER, SKEW)) == (None, True)
+    paused = bulk.paused(held, NOW)
+    assert paused.lease == LEASE, "it is still at it"
+    assert bulk.resumed(paused, NOW).due_at == LATER, "and may be so when somebody resumes it"
+    assert not bulk.is_free(run_of(due_at=None), LATER, SKEW)
+
+
+def test_a_plan_does_not_undo_what_a_person_did_meanwhile() -> None:
+    for state, after in ((RunState.PLANNING, RunState.RUNNING), (RunState.PAUSED, RunState.PAUSED)):
+        planned = bulk.planned(run_of(state=state, plan=None), "p", 3, counts(500), LATER)
+        assert (planned.state, planned.plan, planned.pages, planned.counts.waiting) == (after, "p", 3, 500)
+
+
+def test_a_clock_that_is_behind_does_not_move_a_run_back() -> None:
+    run = replace(run_of(), updated_at=LATER)
+    assert bulk.paused(run, NOW).updated_at == LATER + timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"ramp": (0,)}, "waves of a ramp"),
+        ({"ramp": (1, 2.5)}, "waves of a ramp"),
+        ({"ramp": (True,)}, "waves of a ramp"),
+        ({"max_per_second": 0}, "max_per_second"),
+        ({"max_per_second": "5"}, "max_per_second"),
+        ({"max_per_second": float("inf")}, "max_per_second"),
+        ({"stop_percent": -1}, "stop_percent"),
+        ({"stop_percent": 100.5}, "stop_percent"),
+        ({"stop_percent": float("nan")}, "stop_percent"),
+        ({"stop_percent": True}, "stop_percent"),
+        ({"stop_percent": 5, "verb": "archive"}, "for redrives"),
+        ({"by": None}, "by must be text"),
+        ({"reason": 5}, "reason must be text"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_is_refused(changes: dict[str, Any], match: str) -> None:
+    with pytest.raises(InvalidInput, match=match):
+        bulk.checked(replace(run_of(), **changes))
+    assert bulk.checked(run_of(ramp=(1, 5), max_per_second=0.5, stop_percent=0))
+
+
+def test_members_are_counted_and_paged() -> None:
+    items = [
+        RunItem("a", "1"),
+        RunItem("b", "2", ItemState.MOVED),
+        RunItem("c", "3", ItemState.MOVED, outcome=ItemOutcome.SUCCEEDED),
+        RunItem("d", "4", ItemState.REFUSED, "no"),
+        RunItem("e", "5", ItemState.GONE),
+        RunItem("f", "6", ItemState.MOVED, outcome=ItemOutcome.FAILED_AGAIN),
+        RunItem("g", "7", ItemState.MOVED, outcome=ItemOutcome.CLOSED),
+    ]
+    whole = bulk.counted(items)
+    assert whole == RunCounts(7, 4, 1, 1, 1, 1, 1)
+    assert (whole.waiting, whole.awaited) == (1, 1)
+    pages = bulk.paged("r", "p", 4, [RunItem(str(number), "") for number in range(PAGE + 1)])
+    assert [(page.key, len(page.items)) for page in pages] == [("r/p/000004", PAGE), ("r/p/000005", 1)]
+    assert bulk.paged("r", "p", 0, []) == []
