@@ -19,7 +19,8 @@ import typer
 from typer.core import TyperGroup
 
 from mahavishnu import __version__
-from mahavishnu.console import classify, config, demo, dlq, plugins, serve, worker
+from mahavishnu.console import audit, classify, config, demo, dlq, group, plugins, serve, worker
+from mahavishnu.console import run as runs
 from mahavishnu.console.exits import ExitCode, explained
 from mahavishnu.console.output import complain, line
 from mahavishnu.console.session import Session
@@ -90,6 +91,9 @@ app = typer.Typer(
 app.add_typer(config.app, name="config")
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(group.app, name="group")
+app.add_typer(runs.app, name="run")
+app.add_typer(audit.app, name="audit")
 app.command("classify")(classify.classify)
 app.command("worker")(worker.worker)
 app.command("serve")(serve.serve)

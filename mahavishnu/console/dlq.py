@@ -1,22 +1,148 @@
-"""`mahavishnu dlq`: the letters."""
+"""`mahavishnu dlq`: the letters. What moves letters is in `dlq_acts`, what carries them elsewhere in `dlq_transfer`."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, Any
 
 import typer
 
-from mahavishnu.console.exits import ExitCode
-from mahavishnu.console.output import AsJson, as_json, line
-from mahavishnu.console.session import session
+from mahavishnu.console import dlq_acts, dlq_transfer, watch
+from mahavishnu.console.bulk import confirm
+from mahavishnu.console.exits import ExitCode, NotFound
+from mahavishnu.console.filters import Filters
+from mahavishnu.console.letter_view import letter_block, letters_table
+from mahavishnu.console.options import expanded
+from mahavishnu.console.output import AsJson, JsonList, as_json, block, line, moment, notice, table
+from mahavishnu.console.session import reaching, session
+from mahavishnu.model.errors import InvalidInput
 
-app = typer.Typer(help="Look after letters.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Look after letters.", no_args_is_help=True, rich_markup_mode=None, callback=reaching)
+dlq_acts.register(app)
+dlq_transfer.register(app)
+app.command("watch")(watch.watch)
+Task = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
+Namespace = Annotated[str | None, typer.Option("--namespace", help="The task's namespace.")]
+Queue = Annotated[str | None, typer.Option("--queue", help="The task's queue.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+Every = Annotated[bool, typer.Option("--all", help="All of them, however many there are.")]
 
 
-@app.callback()
-def _letters() -> None:
-    """Look after letters."""
+@app.command("list")
+@expanded
+def list_letters(
+    context: typer.Context,
+    chosen: Filters,
+    limit: Limit = 50,
+    everything: Every = False,
+    sort: Annotated[str, typer.Option("--sort", help="newest, oldest, updated, due or priority.")] = "newest",
+    json: AsJson = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one letter in a line.")] = False,
+) -> None:
+    """List letters, newest first."""
+    from mahavishnu.console.client import Connection, talk
+
+    asked = {**chosen.asked(), "sort": sort}
+
+    async def ask(api: Connection) -> None:
+        written, pages = JsonList(), api.pages("/dlq", asked, None if everything else limit)
+        found: list[Any] = []
+        async for page in pages:
+            for letter in page:
+                if jsonl:
+                    as_json(letter, indent=None)
+                elif json:
+                    written.add(letter)
+            if not (json or jsonl):
+                found += page
+        if json and not jsonl:
+            written.end()
+        elif not jsonl:
+            letters_table(found)
+        if api.more:
+            notice(f"there are more than these {limit}: --limit, or --all")
+
+    talk(session(context), ask)
+
+
+@app.command()
+def show(
+    context: typer.Context, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
+) -> None:
+    """Show one letter: what failed and why, its group, and what can be done."""
+    from mahavishnu.console.client import Connection, part, talk, task_path
+
+    async def ask(api: Connection) -> None:
+        letter = await api.get(task_path(task), {"namespace": namespace, "queue": queue})
+        if json:
+            as_json(letter)
+            return
+        group = None
+        if letter["fingerprint"]:
+            with suppress(NotFound):
+                group = await api.get(f"/groups/{part(letter['fingerprint'])}")
+        letter_block(letter, group)
+
+    talk(session(context), ask)
+
+
+@app.command()
+def revisions(
+    context: typer.Context, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
+) -> None:
+    """Show what a letter was before each edit, oldest first."""
+    from mahavishnu.console.client import Connection, talk, task_path
+
+    async def ask(api: Connection) -> None:
+        found = await api.get(task_path(task, "revisions"), {"namespace": namespace, "queue": queue})
+        if json:
+            as_json(found)
+        else:
+            rows = [(each["number"], moment(each["updated_at"]), each["task"], each["metadata"]) for each in found]
+            table(("revision", "of", "task data", "metadata"), rows, empty="it was never edited")
+
+    talk(session(context), ask)
+
+
+@app.command()
+def stats(
+    context: typer.Context,
+    by_reason: Annotated[bool, typer.Option("--by-reason", help="A line for each reason.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Show the queue in numbers."""
+    _stats(context, by_reason, json)
+
+
+@app.command()
+def status(context: typer.Context, json: AsJson = False) -> None:
+    """The same as stats."""
+    _stats(context, False, json)
+
+
+@app.command()
+def clear(
+    context: typer.Context,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    reason: dlq_acts.Reason = None,
+    json: AsJson = False,
+) -> None:
+    """Delete every open letter. Nothing brings them back."""
+    from mahavishnu.console.client import Connection, talk
+
+    async def ask(api: Connection) -> None:
+        if not yes:
+            size = (await api.get("/dlq/statistics"))["queue_size"]
+            confirm(f"Delete every open letter, {size} now?")
+        body = api.signed(confirm="delete every open letter", notes=reason)
+        cleared = await api.post("/dlq/clear", body)
+        if json:
+            as_json(cleared)
+        else:
+            line(f"{cleared['cleared']} letters deleted")
+
+    talk(session(context), ask)
 
 
 @app.command()
@@ -30,9 +156,12 @@ def reclassify(
     from mahavishnu.core.wiring import queue_from
     from mahavishnu.engine.moves import BulkResult
 
+    if session(context).server:
+        raise InvalidInput("reclassify asks the plugins of this machine about the letters of a store: without --server")
+
     async def ask() -> BulkResult:
         async with queue_from(session(context).settings) as dlq:
-            return await dlq.reclassify(dry_run=not apply, by="cli_user", category=category)
+            return await dlq.reclassify(dry_run=not apply, by=session(context).user, category=category)
 
     result = asyncio.run(ask())
     if json:
@@ -53,3 +182,60 @@ def reclassify(
         line(f"{len(result.done)} {'letter' if len(result.done) == 1 else 'letters'} {done}")
     if result.refused:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _stats(context: typer.Context, by_reason: bool, json: bool) -> None:
+    from mahavishnu.console.client import Connection, talk
+
+    async def ask(api: Connection) -> None:
+        numbers = await api.get("/dlq/stats" if by_reason else "/dlq/statistics")
+        if json:
+            as_json(numbers)
+        elif by_reason:
+            _reasons(numbers)
+        else:
+            _numbers(numbers)
+
+    talk(session(context), ask)
+
+
+def _numbers(numbers: dict[str, Any]) -> None:
+    block(
+        {
+            "open letters": f"{numbers['queue_size']} of {numbers['max_size']} ({numbers['utilization_percent']:g} %)",
+            **numbers["status_breakdown"],
+            "store": numbers["storage_mode"],
+            "kept locally": numbers["storage"]["kept_locally"],
+            "wait for room": numbers["waiting"],
+        }
+    )
+    for title, key in (("category", "error_categories"), ("retry policy", "retry_policies")):
+        if numbers[key]:
+            line("")
+            table((title, "open letters"), numbers[key].items(), empty="")
+    happened = {name.replace("_", " "): number for name, number in numbers["lifetime_stats"].items() if number}
+    if happened:
+        line("")
+        table(("since the beginning", "letters"), happened.items(), empty="")
+    for warning in numbers["warnings"]:
+        line("")
+        line(str(warning))
+
+
+def _reasons(lines: list[dict[str, Any]]) -> None:
+    columns = ("reason", "letters", "pending", "requeued", "failed", "resolved", "cancelled", "retries", "oldest")
+    rows = [
+        (
+            each["dlq_reason"],
+            each["total_entries"],
+            each["pending"],
+            each["requeued"],
+            each["permanent_failures"],
+            each["manually_resolved"],
+            each["cancelled"],
+            each["avg_retries"],
+            moment(each["oldest_entry"]),
+        )
+        for each in lines
+    ]
+    table(columns, rows, empty="no letters")

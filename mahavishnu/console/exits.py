@@ -1,7 +1,7 @@
 """How a command ends when it could not do what was asked: one clear line on stderr, and a code that scripts can tell.
 
-0 done · 1 the thing asked for failed · 2 a mistake in what was asked · 3 the store cannot be used · 4 not found ·
-130 interrupted · 141 nobody reads the output any more
+0 done · 1 the thing asked for failed, or the store or server cannot be used · 2 a mistake in what was asked ·
+3 not found · 4 the present state does not allow it · 130 interrupted · 141 nobody reads the output any more
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from mahavishnu.model.errors import (
+    IllegalMove,
+    IllegalRunMove,
     InvalidInput,
     MahavishnuError,
+    NoSuchGroup,
     NoSuchLetter,
-    StoreCorrupt,
-    StoreMisconfigured,
-    StoreUnavailable,
+    NoSuchRun,
+    QueueFull,
 )
 
 
@@ -26,8 +28,8 @@ class ExitCode(IntEnum):
     DONE = 0
     FAILED = 1
     MISTAKE = 2
-    STORE = 3
-    NOT_FOUND = 4
+    NOT_FOUND = 3
+    CONFLICT = 4
     INTERRUPTED = 130
     NO_READER = 141
 
@@ -50,13 +52,20 @@ class Failed(MahavishnuError):
     """What was asked for was tried, and failed."""
 
 
-_CODES: tuple[tuple[type[BaseException], ExitCode], ...] = (
-    (NotFound, ExitCode.NOT_FOUND),
-    (NoSuchLetter, ExitCode.NOT_FOUND),
+class Conflict(MahavishnuError):
+    """The state of the letter, group or run does not allow it, or somebody else was quicker."""
+
+
+class Unreachable(Failed):
+    """The store, or the server, cannot be reached or used."""
+
+
+_NOT_THERE = (NotFound, NoSuchLetter, NoSuchGroup, NoSuchRun)
+_NOT_ALLOWED = (Conflict, IllegalMove, IllegalRunMove, QueueFull)
+_CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode], ...] = (
+    (_NOT_THERE, ExitCode.NOT_FOUND),
     (InvalidInput, ExitCode.MISTAKE),
-    (StoreUnavailable, ExitCode.STORE),
-    (StoreMisconfigured, ExitCode.STORE),
-    (StoreCorrupt, ExitCode.STORE),
+    (_NOT_ALLOWED, ExitCode.CONFLICT),
     (MahavishnuError, ExitCode.FAILED),
     (OSError, ExitCode.FAILED),
 )
@@ -66,7 +75,7 @@ def explained(error: Exception) -> tuple[tuple[str, ...], ExitCode]:
     """The lines that tell of an error, one for each problem, and the exit code.
 
     >>> explained(NotFound("there is no plugin 'x'"))
-    (("there is no plugin 'x'",), <ExitCode.NOT_FOUND: 4>)
+    (("there is no plugin 'x'",), <ExitCode.NOT_FOUND: 3>)
     """
     for kind, code in _CODES:
         if isinstance(error, kind):

@@ -37,10 +37,38 @@ def shown(text: str) -> str:
     return _ACTS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def as_json(value: Mapping[str, Any]) -> None:
-    """One JSON object on stdout."""
+def as_json(value: Any, *, indent: int | None = 2) -> None:
+    """One JSON value on stdout; without an `indent` on one line."""
+    _write(_json(value, indent))
+
+
+class JsonList:
+    """A JSON array on stdout, written as its items come, the same text as `as_json` of the whole list."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, value: Any) -> None:
+        """One more item."""
+        sys.stdout.write("[\n" if not self._count else ",\n")
+        sys.stdout.write("\n".join(f"  {each}" for each in _json(value, 2).split("\n")))
+        self._count += 1
+
+    def end(self) -> None:
+        """There are no more."""
+        sys.stdout.write("\n]\n" if self._count else "[]\n")
+
+
+def _json(value: Any, indent: int | None) -> str:
     ascii_only = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") != "utf8"
-    _write(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=str))
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only, default=str)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, which a payload may contain
+        return json.dumps(value, indent=indent, default=str)
+    return _ACTS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # the same JSON, and nothing a terminal obeys
 
 
 def line(text: str) -> None:
@@ -51,6 +79,32 @@ def line(text: str) -> None:
 def complain(text: str) -> None:
     """One line on stderr."""
     sys.stderr.write(f"mahavishnu: {shown(text)}\n")
+
+
+def notice(text: str) -> None:
+    """One line on stderr that is no complaint."""
+    sys.stderr.write(f"{shown(text)}\n")
+
+
+def moment(text: str | None) -> str:
+    """An instant of the API as people read it.
+
+    >>> moment("2030-01-01T12:00:00.250Z"), moment(None)
+    ('2030-01-01 12:00:00Z', '-')
+    """
+    return f"{text[:10]} {text[11:19]}Z" if text else "-"
+
+
+def short(text: Any, width: int = 80) -> str:
+    """The first line of a text, and not too much of it.
+
+    >>> short("connection reset\\nby peer"), short("x" * 100, 5)
+    ('connection reset …', 'xxxx…')
+    """
+    first, *more = str(text or "").strip().split("\n", 1) if text else [""]
+    if len(first) > width:
+        return first[: width - 1] + "…"
+    return first + (" …" if more and more[0].strip() else "")
 
 
 def block(fields: Mapping[str, Any]) -> None:

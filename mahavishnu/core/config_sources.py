@@ -25,10 +25,11 @@ FILE_VARIABLE = "MAHAVISHNU_SETTINGS"
 ARGUMENT = "argument"
 DEFAULT = "default"
 
-# Variables with our prefix that are no settings: ours, those of this project's tests, and what Kubernetes puts into
-# every container next to a service that happens to be called mahavishnu or mahavishnu-….
+# Variables with our prefix that are no settings: ours, those of the command line and of this project's tests, and what
+# Kubernetes puts into every container next to a service that happens to be called mahavishnu or mahavishnu-….
+SERVER_VARIABLE = "MAHAVISHNU_SERVER"  # an address is the server that commands speak to, a JSON object the section
 _NO_SETTING = re.compile(
-    r"MAHAVISHNU_(SETTINGS|OPENSEARCH_(CACHE|MAVEN_ARGS)|TEST_\w+"
+    r"MAHAVISHNU_(SETTINGS|TOKEN|USER|OPENSEARCH_(CACHE|MAVEN_ARGS)|TEST_\w+"
     r"|(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?))"
 )
 
@@ -113,7 +114,9 @@ def _environment(model: type[BaseModel], environ: Mapping[str, str]) -> tuple[Tr
         upper, text = name.upper(), environ[name]
         if not upper.startswith(PREFIX) or (upper not in known and _NO_SETTING.fullmatch(upper)):
             continue
-        if not text:  # compose files and charts write `X: ${X:-}` for what is not set
+        if not text or (
+            upper == SERVER_VARIABLE and not text.lstrip().startswith("{")
+        ):  # compose files and charts write `X: ${X:-}` for what is not set
             continue
         keys = keys_of(upper)
         try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import Field
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
 from mahavishnu.console.api.problems import documented, problem
@@ -57,6 +58,7 @@ SORTS = {
     "priority": (Sort("priority", descending=True), Sort("due_at")),
 }
 _NO_LETTER = documented(404)
+NDJSON = "application/x-ndjson"
 router = APIRouter(tags=["letters"])
 
 
@@ -125,12 +127,12 @@ async def statistics(request: Request, dlq: Queue, actor: Viewer) -> Response:
 @router.post("/dlq/clear", response_model=Cleared, summary="Delete every open letter")
 async def clear(dlq: Queue, actor: Admin, asked: Clear) -> Response:
     """Nothing brings them back; the statistics remember how many there were."""
-    return answer({"cleared": await dlq.clear_all(by=by(actor, asked.by))})
+    return answer({"cleared": await dlq.clear_all(by=by(actor, asked.by), notes=asked.notes)})
 
 
 @router.post("/dlq/import", response_model=Imported, summary="Take in letters that were exported")
 async def take_in(dlq: Queue, actor: Operator, letters: list[dict[str, Any]]) -> Response:
-    """Letters as a list gives them, with `whole=true`. One that is here already stays as it is."""
+    """Letters as `export` gives them, one JSON document each. One that is here already stays as it is."""
     taken: dict[str, str] = {}
     refused: dict[str, str] = {}
     for place, document in enumerate(letters):
@@ -142,6 +144,26 @@ async def take_in(dlq: Queue, actor: Operator, letters: list[dict[str, Any]]) ->
         except MahavishnuError as problem:
             refused[name] = str(problem)
     return answer({"taken": taken, "refused": refused})
+
+
+@router.get(
+    "/dlq/export",
+    response_class=StreamingResponse,
+    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}, "description": "Lines"}},
+    summary="Letters as lines of JSON, which import takes",
+)
+async def export(dlq: Queue, actor: Viewer, asked: Annotated[Filter, Query()]) -> Response:
+    """Whole, as they are stored. An answer that ends early, without the end that HTTP gives it, is not complete."""
+    lines = dlq.export(as_query(asked))
+    first = await anext(lines, None)  # a store that is away is told by the status
+
+    async def written() -> AsyncIterator[str]:
+        if first is not None:
+            yield f"{first}\n"
+        async for line in lines:
+            yield f"{line}\n"
+
+    return StreamingResponse(written(), media_type=NDJSON)
 
 
 @router.get("/dlq/{task_id}", response_model=WholeLetter, responses=_NO_LETTER, summary="One letter")

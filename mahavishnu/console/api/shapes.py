@@ -220,7 +220,7 @@ class Cleared(Answer):
 
 
 class Imported(Answer):
-    """What became of each letter: `new`, `merged`, `reopened`, or why it was refused."""
+    """What became of each letter: `new`, `same`, `joined`, `succeeded`, or why it was refused."""
 
     taken: dict[str, str]
     refused: dict[str, str]

@@ -70,11 +70,14 @@ def raising(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[BaseException
     ("error", "code", "told"),
     [
         (errors.InvalidInput("no such day"), 2, "no such day"),
-        (errors.StoreUnavailable("search.example does not answer"), 3, "search.example does not answer"),
-        (errors.StoreMisconfigured("wrong password"), 3, "wrong password"),
-        (errors.StoreCorrupt("letters.db is torn"), 3, "letters.db is torn"),
-        (errors.NoSuchLetter("t-1"), 4, "there is no letter 't-1'"),
-        (errors.IllegalMove("t-1", "retry", "archived"), 1, "letter 't-1' is archived: cannot retry it"),
+        (errors.StoreUnavailable("search.example does not answer"), 1, "search.example does not answer"),
+        (errors.StoreMisconfigured("wrong password"), 1, "wrong password"),
+        (errors.StoreCorrupt("letters.db is torn"), 1, "letters.db is torn"),
+        (errors.NoSuchLetter("t-1"), 3, "there is no letter 't-1'"),
+        (errors.NoSuchGroup("v1:1"), 3, "there is no group 'v1:1'"),
+        (errors.NoSuchRun("r-1"), 3, "there is no bulk run 'r-1'"),
+        (errors.IllegalMove("t-1", "retry", "archived"), 4, "letter 't-1' is archived: cannot retry it"),
+        (errors.IllegalRunMove("r-1", "pause", "done"), 4, "bulk run 'r-1' is done: cannot pause it"),
         (errors.MahavishnuError(), 1, "MahavishnuError"),
         (PermissionError(13, "Permission denied", "x.yaml"), 1, "[Errno 13] Permission denied: 'x.yaml'"),
         (KeyboardInterrupt(), 130, None),
@@ -156,11 +159,17 @@ def test_every_verb_and_option_is_in_the_reference() -> None:
         re.sub(r" \[?[A-Z]+\]?(\.\.\.)?", "", head): body
         for head, body in re.findall(r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     }
+    shared = {
+        "#filters": text.partition("\n## Filters\n")[2].partition("\n## ")[0],
+        "#bulk-runs": text.partition("\n## Bulk runs\n")[2].partition("\n## ")[0],
+    }
+    for name, body in sections.items():
+        sections[name] = body + "".join(part for link, part in shared.items() if f"]({link})" in body)
     found = dict(commands(root))
     assert set(sections) == set(found)
     for path, command in found.items():
         for option in command.params:
-            if option.param_type_name == "option" and "--help" not in option.opts:
+            if option.param_type_name == "option" and not {"--help", "--json"} & set(option.opts):
                 assert f"`{option.opts[0]}" in sections[path], f"{path} {option.opts[0]}"
     for option in root.params:
         assert f"`{option.opts[0]}" in text, option.opts[0]

@@ -49,7 +49,7 @@ def test_show_as_json(run: Run, settings_file: Write) -> None:
 
 def test_a_setting_that_there_is_not(run: Run) -> None:
     done = run("config", "show", "dlq_max_sise")
-    assert (done.code, done.out) == (4, "")
+    assert (done.code, done.out) == (3, "")
     assert done.err == "mahavishnu: there is no setting 'dlq_max_sise'; did you mean dlq_max_size?\n"
 
 

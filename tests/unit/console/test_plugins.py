@@ -71,7 +71,7 @@ def test_one_that_there_is_not(run: Run, plugin: Callable[[str, str], Path]) -> 
     plugin("good", PLUGIN)
     for verb in ("check", "disable"):
         done = run("plugins", verb, "god")
-        assert (done.code, done.out) == (4, "")
+        assert (done.code, done.out) == (3, "")
         assert done.err == "mahavishnu: there is no plugin 'god'; did you mean good?\n"
 
 

@@ -1,0 +1,238 @@
+"""Bulk runs as the commands start, show and await them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from mahavishnu.console.client import Connection, part
+from mahavishnu.console.exits import ExitCode
+from mahavishnu.console.output import as_json, block, line, moment, notice, table
+from mahavishnu.model.clock import SystemClock
+from mahavishnu.model.errors import InvalidInput
+
+LOOK_SECONDS = 0.5
+LONELY_SECONDS = 15.0  # after which one is told that nobody may be there to run the letters
+GOES_ON = ("planning", "running")
+Run = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a bulk run goes about it."""
+
+    everything: Annotated[bool, typer.Option("--all", help="Every letter is meant: needed without a filter.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+    ramp: Annotated[
+        str | None,
+        typer.Option("--ramp", metavar="N,N,…", help="Sizes of the first waves; each waits for the last one."),
+    ] = None
+    max_per_second: Annotated[
+        float | None, typer.Option("--max-per-second", metavar="N", help="Move at most so many letters a second.")
+    ] = None
+    stop_percent: Annotated[
+        float | None,
+        typer.Option("--stop-percent", metavar="N", help="Halt when more than so many percent fail again."),
+    ] = None
+    detach: Annotated[bool, typer.Option("--detach", help="Do not wait for its end.")] = False
+
+    @property
+    def waves(self) -> list[int]:
+        """The sizes. Raises InvalidInput."""
+        try:
+            return [int(size) for size in self.ramp.split(",")] if self.ramp else []
+        except ValueError:
+            raise InvalidInput(f"--ramp takes whole numbers such as 1,5,25, not {self.ramp!r:.80}") from None
+
+    @property
+    def of_runs(self) -> list[str]:
+        """The options that only a bulk run has."""
+        named = {
+            "--all": self.everything,
+            "--ramp": self.ramp,
+            "--max-per-second": self.max_per_second is not None,
+            "--stop-percent": self.stop_percent is not None,
+            "--detach": self.detach,
+        }
+        return [name for name, given in named.items() if given]
+
+
+async def start(
+    api: Connection,
+    verb: str,
+    asked: Mapping[str, Any],
+    way: Way,
+    *,
+    reason: str | None,
+    patch: Any = None,
+    redrive: bool = False,
+    json: bool,
+) -> int:
+    """Preview, ask, begin, and wait. Returns the exit code."""
+    body: dict[str, Any] = {"verb": verb, "filter": dict(asked), "everything": way.everything}
+    if patch is not None:
+        body["patch"] = patch
+    waves = way.waves
+    preview = await api.post("/runs/preview", body)
+    if way.dry_run or not preview["eligible"]:
+        as_json(preview) if json else show_preview(preview, verb, line)
+        return ExitCode.DONE
+    if not way.yes:
+        show_preview(preview, verb, notice)
+        confirm(f"{verb} {count(preview['eligible'], 'letter')}?")
+    more = {"ramp": waves, "max_per_second": way.max_per_second, "stop_percent": way.stop_percent, "reason": reason}
+    run = await api.post("/runs", api.signed(**body, **more, **({"redrive": True} if redrive else {})))
+    if way.detach:
+        as_json(run) if json else line(str(run["run_id"]))
+        return ExitCode.DONE
+    return await wait(api, run, json=json)
+
+
+def confirm(question: str) -> None:
+    """Ask on the terminal. Raises InvalidInput where there is none, Abort on no."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidInput("nobody can be asked here: say --yes if you mean it")
+    if not typer.confirm(question, err=True):
+        raise typer.Abort
+
+
+async def wait(api: Connection, run: Run, *, json: bool) -> int:
+    """Look on until it ends, or halts, or is paused; carry it on here where the store is ours. Returns the code."""
+    run_id = str(run["run_id"])
+    ended = False
+    try:
+        with _progress() as told:
+            run = await _ended(api, run, told)
+        ended = True
+    finally:
+        if not ended:
+            notice(f"the run goes on with the workers: mahavishnu run watch {run_id}")
+    as_json(run) if json else show_run(run)
+    return ExitCode.DONE if run["state"] == "done" else ExitCode.FAILED
+
+
+async def _ended(api: Connection, run: Run, told: Callable[[Run], None]) -> Run:
+    clock = SystemClock()
+    began, lonely = clock.monotonic(), False
+    while run["state"] in GOES_ON:
+        if api.dlq is not None:
+            await api.dlq.work_runs()
+        run = await api.get(f"/runs/{part(run['run_id'])}")
+        told(run)
+        if run["state"] not in GOES_ON:
+            break
+        if not lonely and not _outcomes(run) and clock.monotonic() - began > LONELY_SECONDS:
+            lonely = True
+            notice("no letter has been run so far: that takes a worker (mahavishnu worker --app …)")
+        await clock.sleep(LOOK_SECONDS)
+    return run
+
+
+def _outcomes(run: Run) -> int:
+    counts = run["counts"]
+    return int(counts.get("succeeded", 0) + counts.get("failed_again", 0))
+
+
+class _progress:
+    """A bar on a terminal, and nothing elsewhere."""
+
+    def __enter__(self) -> Callable[[Run], None]:
+        self._bar: Any = None
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("planning", total=None)
+        return self._show
+
+    def _show(self, run: Run) -> None:
+        if self._bar is not None:
+            counts = run["counts"]
+            text = (
+                f"{run['verb']}: {counts.get('succeeded', 0)} succeeded, {counts.get('failed_again', 0)} failed again"
+            )
+            done = counts["members"] - waiting(counts)
+            self._bar.update(self._task, description=text, completed=done, total=counts["members"] or None)
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def waiting(counts: Mapping[str, int]) -> int:
+    """Members that nothing was done to yet."""
+    return counts["members"] - counts["moved"] - counts["refused"] - counts.get("gone", 0)
+
+
+def show_preview(preview: Mapping[str, Any], verb: str, out: Callable[[str], None]) -> None:
+    """What a run would do."""
+    out(f"{count(preview['matched'], 'letter')} meant, {preview['eligible']} can be moved ({verb})")
+    for why, number in preview["ineligible"].items():
+        out(f"  {number}: {why}")
+
+
+def show_run(run: Run) -> None:
+    """How a run stands."""
+    counts = run["counts"]
+    fields = {
+        "run": run["run_id"],
+        "verb": run["verb"],
+        "state": run["state"],
+        "halted because": run["halted_because"],
+        "letters": counts["members"],
+        "waiting": waiting(counts),
+        "moved": counts["moved"],
+        **{name.replace("_", " "): counts[name] for name in ("refused", "gone", "closed") if counts.get(name)},
+        **({name.replace("_", " "): counts[name] for name in ("succeeded", "failed_again")} if _awaits(run) else {}),
+        "ramp": ", ".join(map(str, run["ramp"])),
+        "stop percent": run["stop_percent"],
+        "per second": run["max_per_second"],
+        "by": run["by"],
+        "reason": run["reason"],
+        "patch": run.get("patch"),
+        "started": moment(run["created_at"]),
+        "finished": moment(run["finished_at"]) if run["finished_at"] else None,
+    }
+    block({name: value for name, value in fields.items() if value not in (None, "")})
+
+
+def _awaits(run: Run) -> bool:
+    return str(run["verb"]) == "redrive"
+
+
+def show_runs(runs: list[Run]) -> None:
+    """One row for each."""
+    columns = ("run", "verb", "state", "letters", "moved", "succeeded", "failed again", "by", "started", "reason")
+    rows = [
+        (
+            run["run_id"],
+            run["verb"],
+            run["state"],
+            run["counts"]["members"],
+            run["counts"]["moved"],
+            run["counts"].get("succeeded") if _awaits(run) else None,
+            run["counts"].get("failed_again") if _awaits(run) else None,
+            run["by"],
+            moment(run["created_at"]),
+            run["reason"],
+        )
+        for run in runs
+    ]
+    table(columns, rows, empty="no runs")
+
+
+def count(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> count(1, "letter"), count(2, "letter")
+    ('1 letter', '2 letters')
+    """
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,282 @@
+"""The connection of a command: HTTP to a server, or to the same app in this process. Both answer alike."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from mahavishnu import __version__
+from mahavishnu.console.exits import Conflict, Failed, NotFound, Unreachable
+from mahavishnu.console.output import notice
+from mahavishnu.console.session import USER_VARIABLE, Session
+from mahavishnu.model.errors import InvalidInput, MahavishnuError
+
+if TYPE_CHECKING:
+    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+
+API = "/api/v1"
+INSIDE = "http://localhost"
+TIMEOUT_SECONDS = 60.0
+TOKEN_VARIABLE = "MAHAVISHNU_TOKEN"  # never an option: others can read those
+R = TypeVar("R")
+Params = Mapping[str, Any]
+# Refusals that mean something else than their status says to HTTP.
+_BY_TYPE: dict[str, type[MahavishnuError]] = {"requeue-failed": Conflict, "changed-meanwhile": Conflict}
+_BY_STATUS: dict[int, type[MahavishnuError]] = {
+    400: InvalidInput,
+    401: Failed,
+    403: Failed,
+    404: NotFound,
+    409: Conflict,
+    412: Conflict,
+    413: InvalidInput,
+    422: InvalidInput,
+    502: Unreachable,
+    503: Unreachable,
+    504: Unreachable,
+}
+
+
+class Connection:
+    """Requests and their answers, as Python values; refusals are raised, and so become exit codes."""
+
+    def __init__(self, client: httpx.AsyncClient, by: str | None, dlq: DeadLetterQueue | None) -> None:
+        self._client, self._by, self.dlq = client, by, dlq
+        self.more = False  # whether the list that was read last goes on
+        self._noticed = False
+
+    async def get(self, path: str, params: Params | None = None) -> Any:
+        """What is under a path."""
+        return (await self.ask("GET", path, params=params)).json()
+
+    async def post(self, path: str, body: Any = None, params: Params | None = None) -> Any:
+        """The answer to a request that changes something."""
+        return (await self.ask("POST", path, body={} if body is None else body, params=params)).json()
+
+    async def ask(
+        self, method: str, path: str, *, params: Params | None = None, body: Any = None, etag: str | None = None
+    ) -> httpx.Response:
+        """One request. Raises a MahavishnuError that says what the answer says."""
+        content = None if body is None else json.dumps(body).encode()
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        if etag is not None:
+            headers["If-Match"] = etag
+        with _connected(self._client):
+            answer = await self._client.request(
+                method, _url(path), params=_plain(params), content=content, headers=headers
+            )
+        self._look_at(answer)
+        if answer.is_redirect or "json" not in answer.headers.get("Content-Type", "json"):
+            raise Failed(f"{answer.request.url.copy_with(query=None)} is not a server of Mahavishnu")
+        return answer
+
+    def signed(self, **body: Any) -> dict[str, Any]:
+        """A body without what was not said, and with the name of who asks."""
+        said = {name: value for name, value in body.items() if value is not None}
+        return {**said, "by": self._by} if self._by else said
+
+    async def pages(self, path: str, params: Params, limit: int | None) -> AsyncIterator[list[Any]]:
+        """A list page by page, following its links, until there are `limit` items (None: all of them)."""
+        link: str | None = None
+        left = limit
+        while True:
+            size = min(500, left) if left is not None else 500
+            answer = await self.ask("GET", link or path, params=None if link else {**params, "limit": size})
+            page: list[Any] = answer.json()
+            link = _next(answer)
+            if left is not None:
+                page = page[:left]
+                left -= len(page)
+            yield page
+            if not link or left == 0:
+                self.more = bool(link)
+                return
+
+    async def list(self, path: str, params: Params, limit: int | None) -> list[Any]:
+        """The items of a list; `more` says whether there are others."""
+        return [item async for page in self.pages(path, params, limit) for item in page]
+
+    @asynccontextmanager
+    async def stream(self, path: str, params: Params | None = None) -> AsyncIterator[AsyncIterator[str]]:
+        """The lines of an answer, as they come."""
+        with _connected(self._client):
+            timeout = httpx.Timeout(TIMEOUT_SECONDS, read=None)
+            async with self._client.stream("GET", _url(path), params=_plain(params), timeout=timeout) as answer:
+                if answer.is_error:
+                    await answer.aread()
+                self._look_at(answer)
+                yield _lines(answer)
+
+    async def healthy(self) -> None:
+        """Say if it is degraded. Raises Unreachable if nothing can be done with it."""
+        health = await self.get("/healthz")
+        if health.get("status") == "down":
+            raise Unreachable(str(health.get("detail") or "the store cannot be used"))
+        if health.get("status") == "degraded":
+            self._notice(str(health.get("detail") or "letters are kept locally"))
+
+    def _look_at(self, answer: httpx.Response) -> None:
+        if why := answer.headers.get("X-Degraded"):
+            self._notice(why)
+        if answer.is_error:
+            raise refusal(answer)
+
+    def _notice(self, why: str) -> None:
+        if not self._noticed:
+            self._noticed = True
+            notice(f"degraded: {why}")
+
+
+@asynccontextmanager
+async def connected(to: Session, dlq: DeadLetterQueue | None = None) -> AsyncIterator[Connection]:
+    """The connection that the options ask for; or, to `dlq`, in this process."""
+    headers = {"User-Agent": f"mahavishnu/{__version__}"}
+    if dlq is None and to.server:
+        url = _address(to.server)
+        token = _token(to, url)
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        by = to.user if token is None or USER_VARIABLE in os.environ else None  # a token says whose it is
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS) as client:
+            connection = Connection(client, by, None)
+            await connection.healthy()
+            yield connection
+        return
+    from mahavishnu.console.api import create_app
+    from mahavishnu.console.inprocess import InProcess
+    from mahavishnu.core.wiring import queue_from
+
+    queue = dlq or queue_from(to.settings)
+    try:
+        api = create_app(queue, via="cli", max_body_bytes=to.settings.server.max_body_bytes)
+        async with httpx.AsyncClient(
+            transport=InProcess(api), base_url=INSIDE, headers=headers, timeout=None
+        ) as client:
+            connection = Connection(client, to.user, queue)
+            await connection.healthy()
+            yield connection
+        await api.state.live.close()
+    finally:
+        if dlq is None:
+            await queue.shutdown()
+
+
+def talk(to: Session, asked: Callable[[Connection], Coroutine[Any, Any, R]]) -> R:
+    """Run one conversation to its end."""
+
+    async def conversation() -> R:
+        async with connected(to) as connection:
+            return await asked(connection)
+
+    return asyncio.run(conversation())
+
+
+def refusal(answer: httpx.Response) -> MahavishnuError:
+    """What the answer says went wrong."""
+    try:
+        said = answer.json()
+        detail, name = str(said["detail"]), str(said.get("type", "")).rpartition(":")[2]
+    except (ValueError, TypeError, KeyError):
+        detail, name = f"the server answered {answer.status_code} {answer.reason_phrase}", ""
+    if name == "requeue-failed" and "not found" in detail.lower():
+        return NotFound(detail)
+    return (_BY_TYPE.get(name) or _BY_STATUS.get(answer.status_code, Failed))(detail)
+
+
+class _connected:
+    """What httpx raises, in our words."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._where = str(client.base_url).rstrip("/")
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        match error:
+            case httpx.ConnectError() | httpx.ConnectTimeout():
+                why = str(error.__cause__ or error) or type(error).__name__
+                raise Unreachable(f"there is no server at {self._where}: {why}") from None
+            case httpx.TimeoutException():
+                raise Unreachable(f"{self._where} does not answer: look whether this had its effect") from None
+            case httpx.TransportError():
+                raise Unreachable(f"the answer of {self._where} was lost: look whether this had its effect") from None
+            case httpx.InvalidURL() | httpx.UnsupportedProtocol():
+                raise InvalidInput(f"{self._where!r} is no address of a server: write http://host:port") from None
+
+
+async def _lines(answer: httpx.Response) -> AsyncIterator[str]:
+    """Lines end with a line feed and nothing else: other ends may be inside of a text."""
+    rest = ""
+    async for part in answer.aiter_text():
+        *whole, rest = (rest + part).split("\n")
+        for each in whole:
+            yield each
+    if rest:
+        yield rest
+
+
+def task_path(task_id: str, *more: str) -> str:
+    """The path of a letter, or of something of it.
+
+    >>> task_path("a/b", "retry")
+    '/dlq/a%2Fb/retry'
+    """
+    return "/dlq/" + "/".join((quote(task_id, safe=""), *more))
+
+
+def part(name: str) -> str:
+    """A name as one part of a path."""
+    return quote(name, safe="")
+
+
+def _next(answer: httpx.Response) -> str | None:
+    """Where a list goes on; a server leads nowhere else than to itself."""
+    link = answer.links.get("next", {}).get("url")
+    if link is None:
+        return None
+    url = answer.url.join(link)
+    if (url.scheme, url.netloc) != (answer.url.scheme, answer.url.netloc):
+        raise Failed(f"{answer.url.host} leads to another server, {url.host}")
+    return str(url)
+
+
+def _url(path: str) -> str:
+    return path if "://" in path or path == "/healthz" else API + path
+
+
+def _plain(params: Params | None) -> dict[str, Any] | None:
+    return None if params is None else {name: value for name, value in params.items() if value not in (None, [])}
+
+
+def _token(to: Session, url: str) -> str | None:
+    """The token of the environment; on the server's own machine, the one that the settings know for this user."""
+    if token := os.environ.get(TOKEN_VARIABLE):
+        return token
+    host, server = httpx.URL(url).host, to.settings.server
+    if host not in ("localhost", "127.0.0.1", "::1", server.host):
+        return None  # it is nobody else's business
+    for people in (server.admins, server.operators, server.viewers):
+        if to.user in people:
+            return people[to.user].get_secret_value()
+    return None
+
+
+def _address(server: str) -> str:
+    url = server if "://" in server else f"http://{server}"
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as problem:
+        raise InvalidInput(f"{server!r} is no address of a server: {problem}") from None
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise InvalidInput(f"{server!r} is no address of a server: write http://host:port")
+    if parsed.userinfo:
+        raise InvalidInput("a server is told who asks by a token (MAHAVISHNU_TOKEN), not in its address")
+    return url.rstrip("/").removesuffix(API)

@@ -1,0 +1,167 @@
+"""Letters out of one store and into another: `mahavishnu dlq export` and `import`, one JSON document in a line."""
+
+from __future__ import annotations
+
+import json as codec
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from mahavishnu.console.exits import ExitCode, Failed
+from mahavishnu.console.filters import Filters
+from mahavishnu.console.options import expanded
+from mahavishnu.console.output import AsJson, as_json, complain, line, notice
+from mahavishnu.console.session import session
+from mahavishnu.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mahavishnu.console.client import Connection
+
+PORTION_LETTERS = 200
+PORTION_BYTES = 1024 * 1024
+_TOLD_EVERY = 1000
+_WORDS = {
+    "new": "new",
+    "joined": "joined the open letter of their task",
+    "succeeded": "followed a closed letter",
+    "same": "here already",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Make the commands."""
+    app.command("export")(export)
+    app.command("import")(take_in)
+
+
+@expanded
+def export(
+    context: typer.Context,
+    chosen: Filters,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, instead of to stdout.")
+    ] = None,
+) -> None:
+    """Write letters as lines of JSON, which import reads. Without a filter, all of them."""
+    from mahavishnu.console.client import talk
+
+    asked = chosen.asked()
+
+    async def ask(api: Connection) -> None:
+        count = 0
+        with _written(output) as file:
+            async with api.stream("/dlq/export", asked) as lines:
+                async for text in lines:
+                    file.write(f"{text}\n")
+                    count += 1
+                    if count % _TOLD_EVERY == 0:
+                        _told(count)
+        _told(count, last=True)
+
+    talk(session(context), ask)
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a file that is there when it is complete."""
+    if path is None:
+        yield sys.stdout
+        return
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            yield file
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def take_in(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What export wrote; - reads standard input.")],
+    json: AsJson = False,
+) -> None:
+    """Take in letters that were exported. Doing it twice changes nothing."""
+    from mahavishnu.console.client import talk
+
+    counts: dict[str, int] = {}
+    refused: dict[str, str] = {}
+
+    async def ask(api: Connection) -> None:
+        done = 0
+        for portion in _portions(file, refused):
+            answer = await api.post("/dlq/import", portion)
+            for became in answer["taken"].values():
+                counts[became] = counts.get(became, 0) + 1
+            refused.update(answer["refused"])
+            done += len(portion)
+            _told(done)
+        _told(done, last=True)
+
+    talk(session(context), ask)
+    if json:
+        as_json({"taken": counts, "refused": refused})
+    else:
+        for became, number in counts.items():
+            line(f"{number} {_WORDS.get(became, became)}")
+        if not counts and not refused:
+            line("no letters")
+    if refused:
+        for name, why in refused.items():
+            complain(f"{name}: {why}")
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _portions(file: str, refused: dict[str, str]) -> Iterator[list[Any]]:
+    """The letters of a file, some at a time; lines that are none are noted."""
+    portion: list[Any] = []
+    size = 0
+    for number, text in enumerate(_lines(file), 1):
+        if not text.strip():
+            continue
+        try:
+            letter = codec.loads(text)
+        except (ValueError, RecursionError) as problem:
+            refused[f"line {number}"] = f"this is not JSON: {problem}"
+            continue
+        if not isinstance(letter, dict):
+            refused[f"line {number}"] = "this is no letter"
+            continue
+        if portion and (len(portion) == PORTION_LETTERS or size + len(text) > PORTION_BYTES):
+            yield portion
+            portion, size = [], 0
+        portion.append(letter)
+        size += len(text)
+    if portion:
+        yield portion
+
+
+def _lines(file: str) -> Iterator[str]:
+    if file == "-":
+        yield from _decoded(sys.stdin)
+        return
+    try:
+        with Path(file).open(encoding="utf-8") as opened:
+            yield from _decoded(opened)
+    except OSError as problem:
+        raise InvalidInput(f"{file} cannot be read: {problem.strerror}") from None
+
+
+def _decoded(opened: TextIO) -> Iterator[str]:
+    try:
+        yield from opened
+    except UnicodeDecodeError as problem:
+        raise Failed(f"this is not UTF-8, what came before it was taken in: {problem}") from None
+
+
+def _told(count: int, *, last: bool = False) -> None:
+    """How far it is, on a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{count} letters")
+        if last:
+            notice("")
