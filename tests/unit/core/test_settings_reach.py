@@ -91,6 +91,14 @@ REACHES: dict[str, Reach] = {
     "dlq_category_max_retries": Reach({"network": 9}, lambda app: dict(queue_of(app).intake.category_max_retries)),
     "retry_jitter": Reach(True, jittered),
     "retry_only_failed_repos": Reach(False, lambda app: queue_of(app).limits.only_failed_repos),
+    "max_dlq_retries": Reach(4, lambda app: queue_of(app).requeues.max_dlq_retries),
+    "dlq_priority_boost": Reach(17, lambda app: queue_of(app).requeues.priority_boost),
+    "auto_requeue.enabled": Reach(True, lambda app: queue_of(app).requeues.automatic),
+    "auto_requeue.requeue_interval_minutes": Reach(
+        18, lambda app: queue_of(app).requeues.interval / timedelta(minutes=1)
+    ),
+    "auto_requeue.max_auto_requeue_attempts": Reach(5, lambda app: queue_of(app).requeues.attempts),
+    "auto_requeue.requeue_backoff_multiplier": Reach(1.5, lambda app: queue_of(app).requeues.multiplier),
     "dlq_retry_processor_enabled": Reach(False, lambda app: app.config.dlq_retry_processor_enabled),  # see below
     "dlq_retry_interval_seconds": Reach(11, lambda app: queue_of(app).limits.interval_seconds),
     "dlq_retry_concurrency": Reach(3, lambda app: queue_of(app).limits.concurrency),
@@ -101,14 +109,6 @@ REACHES: dict[str, Reach] = {
     "deployment_mode": Reach(
         "polling_only", lambda app: (queue_of(app).limits.polls, queue_of(app).limits.wakes), (True, False)
     ),
-    "max_dlq_retries": Reach(4, lambda app: queue_of(app).requeues.max_dlq_retries),
-    "dlq_priority_boost": Reach(17, lambda app: queue_of(app).requeues.priority_boost),
-    "auto_requeue.enabled": Reach(True, lambda app: queue_of(app).requeues.automatic),
-    "auto_requeue.requeue_interval_minutes": Reach(
-        18, lambda app: queue_of(app).requeues.interval / timedelta(minutes=1)
-    ),
-    "auto_requeue.max_auto_requeue_attempts": Reach(5, lambda app: queue_of(app).requeues.attempts),
-    "auto_requeue.requeue_backoff_multiplier": Reach(1.5, lambda app: queue_of(app).requeues.multiplier),
     "circuit.failure_threshold": Reach(6, lambda app: queue_of(app).breakers.threshold),
     "circuit.cooloff_seconds": Reach(16, lambda app: queue_of(app).breakers.cooloff_seconds),
     "classifier_plugins": Reach(("no.such.plugin",), lambda app: plugin_states(app).get("no.such.plugin"), "broken"),
