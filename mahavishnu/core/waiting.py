@@ -20,7 +20,7 @@ from mahavishnu.stores.codec import HISTORY
 from mahavishnu.stores.schema import Kind
 
 log = logging.getLogger(__name__)
-WAITING: Kind[FormerLetter] = replace(HISTORY, name="waiting", index="dlq_waiting")
+WAITING: Kind[FormerLetter] = replace(HISTORY, name="waiting", index="dlq_waiting", lazy=True)
 MOST_IN_MEMORY = 1000
 _OLDEST_FIRST = (Sort("created_at"),)
 

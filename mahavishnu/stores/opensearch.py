@@ -97,7 +97,7 @@ class OpenSearchStore(OpenClose):
             self.collection(kind)
 
     async def open(self) -> None:
-        """Make sure that the indices are there and fit.
+        """Make sure that the indices are there and fit; those of lazy kinds are made when they are first used.
 
         Raises StoreMisconfigured for wrong credentials, missing permissions, an untrusted certificate, or a mapping
         that contradicts; StoreUnavailable where OpenSearch cannot be reached.
@@ -109,7 +109,8 @@ class OpenSearchStore(OpenClose):
             # All of them first, so that trouble changes nothing.
             plans = await _all(index.look() for index in indices)
             rest = start + PATIENCE * self._client.timeout - time.monotonic()
-            await _all(index.settle(plan, within=rest) for index, plan in zip(indices, plans, strict=True))
+            wanted = [(index, plan) for index, plan in zip(indices, plans, strict=True) if plan or not index.kind.lazy]
+            await _all(index.settle(plan, within=rest) for index, plan in wanted)
         except BaseException:
             await self._client.close()
             raise

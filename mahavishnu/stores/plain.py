@@ -78,6 +78,7 @@ def plain_kind(
         indexes=tuple(indexes),
         reunite=reunite,
         due=due,
+        lazy=True,  # letters are what an app cannot do without
     )
 
 
