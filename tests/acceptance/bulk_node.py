@@ -1,0 +1,26 @@
+"""A process that carries bulk runs on until it is killed: `python -m tests.acceptance.bulk_node <url>`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.processor import Limits
+from mahavishnu.model.clock import SystemClock
+from mahavishnu.stores.urls import open_store
+from tests.acceptance.node import say
+
+LIMITS = Limits(lease_seconds=2.0, skew_seconds=0.5)
+
+
+async def main(url: str) -> None:
+    async with DeadLetterQueue(100_000, store=open_store(url, kinds=KINDS), limits=LIMITS) as dlq:
+        say("ready")
+        while True:
+            await dlq.work_runs()
+            await SystemClock().sleep(0.1)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
