@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mahavishnu.console.client import Connection, part
 from mahavishnu.console.exits import ExitCode
 from mahavishnu.console.output import as_json, block, line, moment, notice, table
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mahavishnu.console.client import Connection
 
 LOOK_SECONDS = 0.5
 LONELY_SECONDS = 15.0  # after which one is told that nobody may be there to run the letters
@@ -117,6 +119,8 @@ async def wait(api: Connection, run: Run, *, json: bool) -> int:
 
 
 async def _ended(api: Connection, run: Run, told: Callable[[Run], None]) -> Run:
+    from mahavishnu.console.client import part
+
     clock = SystemClock()
     began, lonely = clock.monotonic(), False
     while run["state"] in GOES_ON:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -13,6 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mahavishnu.console.cli import app
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.stores.urls import open_store
+from mahavishnu.testing import ManualClock
+from tests.unit.letters import NOON
 
 
 @dataclass(frozen=True)
@@ -69,3 +74,30 @@ def settings_file(home: Path) -> Callable[[str], Path]:
         return path
 
     return write
+
+
+def kept(url: str, *letters: dict[str, Any]) -> None:
+    """Keep these failures in a store, as they happened at noon."""
+
+    async def keep() -> None:
+        async with DeadLetterQueue(store=open_store(url), clock=ManualClock(NOON)) as dlq:
+            for letter in letters:
+                await dlq.enqueue(**{"task": {"n": 1}, "repos": ["api"], "error": "connection refused", **letter})
+
+    asyncio.run(keep())
+
+
+@pytest.fixture
+def letters(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Five letters in the store of the settings, and ann, who asks."""
+    monkeypatch.setenv("MAHAVISHNU_DLQ_STORE_URL", "sqlite:///letters.db")
+    monkeypatch.setenv("MAHAVISHNU_USER", "ann")
+    given: list[dict[str, Any]] = [
+        {"task_id": "wf_1", "metadata": {"team": "web"}},
+        {"task_id": "wf_2", "max_retries": 0},
+        {"task_id": "wf_3", "max_retries": 0, "priority": 7},
+        {"task_id": "a/b c", "queue": "mail", "error": "\x1b[2Jbad [red]x[/red] value\nline two"},
+        {"task_id": "wf_5", "error": "disk full", "task": {"user": {"age": "old", "name": "Jo"}}},
+    ]
+    kept("sqlite:///letters.db", *given)
+    return home / "letters.db"
