@@ -18,6 +18,7 @@ from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     import uvicorn
+    from fastapi import FastAPI
 
     from mahavishnu.console.api import Access
     from mahavishnu.core.config import MahavishnuSettings
@@ -99,12 +100,15 @@ def url_of(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _server(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> uvicorn.Server:
-    import uvicorn
-
+def api_of(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> FastAPI:
+    """The API of this queue as the settings say. Raises InvalidInput for tokens that are wrong."""
     from mahavishnu.console.api import create_app
 
-    api = create_app(dlq, access=access_of(settings), max_body_bytes=settings.server.max_body_bytes)
+    return create_app(dlq, access=access_of(settings), max_body_bytes=settings.server.max_body_bytes)
+
+
+def _server(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> uvicorn.Server:
+    import uvicorn
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
@@ -112,7 +116,12 @@ def _server(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> uvicorn.Serve
             yield
 
     config = uvicorn.Config(
-        api, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=5, lifespan="on"
+        api_of(dlq, settings),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        lifespan="on",
     )
     return Server(config)
 

@@ -44,7 +44,7 @@ class Desk:
 async def desk_with(dlq: DeadLetterQueue, clock: ManualClock, access: Access | None = None) -> AsyncIterator[Desk]:
     """A desk for the length of a test."""
     api = create_app(dlq, access=access, max_body_bytes=20_000)
-    transport = httpx.ASGITransport(api)  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(api)
     async with dlq, httpx.AsyncClient(transport=transport, base_url=URL) as client:
         yield Desk(dlq, client, clock)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -14,44 +14,44 @@ from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from tests.unit.api.conftest import TOKENS, Desk, bearer
 
 NEW = {"task_id": "wf", "error": "connection reset"}
-V, O, A = Role.VIEWER, Role.OPERATOR, Role.ADMIN
+VIEW, ACT, OWN = Role.VIEWER, Role.OPERATOR, Role.ADMIN
 # The least role for each route; a route that is missing here fails the test.
 ROUTES = {
-    ("GET", "/api/v1/dlq"): V,
-    ("POST", "/api/v1/dlq"): O,
-    ("GET", "/api/v1/dlq/stats"): V,
-    ("GET", "/api/v1/dlq/statistics"): V,
-    ("GET", "/api/v1/dlq/export"): V,
-    ("POST", "/api/v1/dlq/clear"): A,
-    ("POST", "/api/v1/dlq/import"): O,
-    ("GET", "/api/v1/dlq/{task_id}"): V,
-    ("PATCH", "/api/v1/dlq/{task_id}"): O,
-    ("POST", "/api/v1/dlq/{task_id}/preview"): V,
-    ("GET", "/api/v1/dlq/{task_id}/revisions"): V,
-    ("POST", "/api/v1/dlq/{task_id}/requeue"): O,
-    ("POST", "/api/v1/dlq/{task_id}/retry"): O,
-    ("POST", "/api/v1/dlq/{task_id}/redrive"): O,
-    ("POST", "/api/v1/dlq/{task_id}/resolve"): O,
-    ("POST", "/api/v1/dlq/{task_id}/fail"): O,
-    ("POST", "/api/v1/dlq/{task_id}/cancel"): O,
-    ("POST", "/api/v1/dlq/{task_id}/archive"): O,
-    ("POST", "/api/v1/runs/preview"): V,
-    ("POST", "/api/v1/runs"): O,
-    ("GET", "/api/v1/runs"): V,
-    ("GET", "/api/v1/runs/{run_id}"): V,
-    ("GET", "/api/v1/runs/{run_id}/items"): V,
-    ("POST", "/api/v1/runs/{run_id}/pause"): O,
-    ("POST", "/api/v1/runs/{run_id}/resume"): O,
-    ("POST", "/api/v1/runs/{run_id}/cancel"): O,
-    ("GET", "/api/v1/groups"): V,
-    ("GET", "/api/v1/groups/{fingerprint}"): V,
-    ("PATCH", "/api/v1/groups/{fingerprint}"): O,
-    ("POST", "/api/v1/groups/releases/{release}"): O,
-    ("POST", "/api/v1/claims"): O,
-    ("POST", "/api/v1/claims/renew"): O,
-    ("POST", "/api/v1/claims/settle"): O,
-    ("GET", "/api/v1/audit"): V,
-    ("GET", "/metrics"): V,
+    ("GET", "/api/v1/dlq"): VIEW,
+    ("POST", "/api/v1/dlq"): ACT,
+    ("GET", "/api/v1/dlq/stats"): VIEW,
+    ("GET", "/api/v1/dlq/statistics"): VIEW,
+    ("GET", "/api/v1/dlq/export"): VIEW,
+    ("POST", "/api/v1/dlq/clear"): OWN,
+    ("POST", "/api/v1/dlq/import"): ACT,
+    ("GET", "/api/v1/dlq/{task_id}"): VIEW,
+    ("PATCH", "/api/v1/dlq/{task_id}"): ACT,
+    ("POST", "/api/v1/dlq/{task_id}/preview"): VIEW,
+    ("GET", "/api/v1/dlq/{task_id}/revisions"): VIEW,
+    ("POST", "/api/v1/dlq/{task_id}/requeue"): ACT,
+    ("POST", "/api/v1/dlq/{task_id}/retry"): ACT,
+    ("POST", "/api/v1/dlq/{task_id}/redrive"): ACT,
+    ("POST", "/api/v1/dlq/{task_id}/resolve"): ACT,
+    ("POST", "/api/v1/dlq/{task_id}/fail"): ACT,
+    ("POST", "/api/v1/dlq/{task_id}/cancel"): ACT,
+    ("POST", "/api/v1/dlq/{task_id}/archive"): ACT,
+    ("POST", "/api/v1/runs/preview"): VIEW,
+    ("POST", "/api/v1/runs"): ACT,
+    ("GET", "/api/v1/runs"): VIEW,
+    ("GET", "/api/v1/runs/{run_id}"): VIEW,
+    ("GET", "/api/v1/runs/{run_id}/items"): VIEW,
+    ("POST", "/api/v1/runs/{run_id}/pause"): ACT,
+    ("POST", "/api/v1/runs/{run_id}/resume"): ACT,
+    ("POST", "/api/v1/runs/{run_id}/cancel"): ACT,
+    ("GET", "/api/v1/groups"): VIEW,
+    ("GET", "/api/v1/groups/{fingerprint}"): VIEW,
+    ("PATCH", "/api/v1/groups/{fingerprint}"): ACT,
+    ("POST", "/api/v1/groups/releases/{release}"): ACT,
+    ("POST", "/api/v1/claims"): ACT,
+    ("POST", "/api/v1/claims/renew"): ACT,
+    ("POST", "/api/v1/claims/settle"): ACT,
+    ("GET", "/api/v1/audit"): VIEW,
+    ("GET", "/metrics"): VIEW,
 }
 BODIES = {
     "/api/v1/dlq": NEW,
@@ -78,9 +78,9 @@ def test_every_route_has_its_role() -> None:
     assert set(routes()) == ROUTES.keys() | UNGUARDED
 
 
-@pytest.mark.parametrize("role", [V, O, A], ids=lambda role: role.name)
+@pytest.mark.parametrize("role", [VIEW, ACT, OWN], ids=lambda role: role.name)
 @pytest.mark.parametrize(("method", "path"), ROUTES, ids=" ".join)
-async def test_a_role_may_what_it_may_and_denials_are_audited(guarded: Desk, method: str, path: str, role: Role) -> None:
+async def test_a_role_may_what_it_may_and_denials_are_noted(guarded: Desk, method: str, path: str, role: Role) -> None:
     name = role.name.lower()
     real = path.format(task_id="x", run_id="x", fingerprint="x", release="x") if "{" in path else path
     answer = await guarded.client.request(method, real, json=BODIES.get(path), headers=bearer(name))
@@ -93,7 +93,7 @@ async def test_a_role_may_what_it_may_and_denials_are_audited(guarded: Desk, met
         assert answer.status_code == 403
         assert name in answer.json()["detail"]
         assert [(each.actor, each.role, each.subject) for each in denials] == [
-            ({V: "vic", O: "olga", A: "ada"}[role], name, real)
+            ({VIEW: "vic", ACT: "olga", OWN: "ada"}[role], name, real)
         ]
         assert (await guarded.client.request(method, real, json=BODIES.get(path))).status_code == 401
 
@@ -150,7 +150,7 @@ def test_tokens_are_one_persons() -> None:
 async def test_large_bodies_are_refused_with_and_without_their_length(desk: Desk) -> None:
     large = b'{"error": "' + b"x" * 30_000 + b'"}'
 
-    async def parts():  # type: ignore[no-untyped-def]
+    async def parts() -> AsyncIterator[bytes]:
         for start in range(0, len(large), 1000):
             yield large[start : start + 1000]
 

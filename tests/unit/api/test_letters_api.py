@@ -74,7 +74,9 @@ async def test_what_cannot_be_asked_is_refused_with_a_reason(desk: Desk, paramet
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
     told = answer.json()
-    assert told["status"] == 422 and (next(iter(parameters)) in told["detail"] or str(parameters.popitem()[1]) in told["detail"])
+    assert told["status"] == 422 and (
+        next(iter(parameters)) in told["detail"] or str(parameters.popitem()[1]) in told["detail"]
+    )
 
 
 async def test_filters(desk: Desk) -> None:
@@ -97,7 +99,9 @@ async def test_filters(desk: Desk) -> None:
     assert await found(created_before="2001-01-01T00:00:00") == set()
 
 
-@pytest.mark.parametrize("task_id", ["a/b", "what?", "100%", "ümläut", "a b", "a%2Fb", "#1", "x/requeue", "..", "stats/"])
+@pytest.mark.parametrize(
+    "task_id", ["a/b", "what?", "100%", "ümläut", "a b", "a%2Fb", "#1", "x/requeue", "..", "stats/"]
+)
 async def test_task_ids_that_need_escaping(desk: Desk, task_id: str) -> None:
     made = await desk.post("/dlq", {"task_id": task_id, "error": "connection reset"})
     assert made.status_code == 201
@@ -161,7 +165,15 @@ async def test_the_limit_of_requeues_gives_the_letter_up(desk: Desk) -> None:
 
 async def test_bodies_that_are_no_json_or_not_utf_8_are_refused(desk: Desk) -> None:
     await desk.keep("wf")
-    for body in (b"{", b'{"priority_boost": 1', b"\xff\xfe{}", b"[1]", b'"x"', b'{"priority_boost": "ten"}', b"[" * 9000):
+    for body in (
+        b"{",
+        b'{"priority_boost": 1',
+        b"\xff\xfe{}",
+        b"[1]",
+        b'"x"',
+        b'{"priority_boost": "ten"}',
+        b"[" * 9000,
+    ):
         answer = await desk.client.post(
             "/api/v1/dlq/wf/requeue", content=body, headers={"Content-Type": "application/json"}
         )
@@ -202,7 +214,12 @@ async def test_locked_and_unknown_fields_cannot_be_edited(desk: Desk) -> None:
 
 
 async def test_acts_of_a_person(desk: Desk) -> None:
-    for act, status in {"resolve": "completed", "fail": "exhausted", "cancel": "archived", "archive": "archived"}.items():
+    for act, status in {
+        "resolve": "completed",
+        "fail": "exhausted",
+        "cancel": "archived",
+        "archive": "archived",
+    }.items():
         await desk.keep(act)
         answer = await desk.post(f"/dlq/{act}/{act}", {"by": "ann", "notes": "because"})
         assert (answer.status_code, answer.json()["status"], answer.json()["resolved_by"]) == (200, status, "ann"), act

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from mahavishnu.classify.plugins import PluginState
+from mahavishnu.console.api.access import Actor, Role
+from mahavishnu.console.serve import access_of, api_of, listener
 from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings, field_paths, value_at
 from mahavishnu.model.backoff import Setback
-from mahavishnu.model.errors import InvalidPayload
+from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.sqlite import SQLiteStore
@@ -70,6 +75,26 @@ def local_path(app: MahavishnuApp) -> str:
     return repr(store.local)
 
 
+def listening(app: MahavishnuApp) -> str:
+    """Where the server listens, or tries to: somebody else may have the port."""
+    try:
+        with closing(listener(app.config, None, None)) as made:
+            return ":".join(map(str, made.getsockname()))
+    except InvalidInput as refused:
+        return str(refused).partition(": ")[0]
+
+
+async def sent(app: MahavishnuApp, body: bytes) -> int:
+    """What the served API answers to so much."""
+    transport = httpx.ASGITransport(api_of(queue_of(app), app.config))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        return (await client.post("/api/v1/dlq", content=body)).status_code
+
+
+def who_sends_it(app: MahavishnuApp) -> Actor | None:
+    return access_of(app.config).actor("Bearer t-1")
+
+
 REACHES: dict[str, Reach] = {
     "dlq_enabled": Reach(False, lambda app: app.dlq is not None),
     "dlq_max_size": Reach(123, lambda app: queue_of(app).max_size),
@@ -111,6 +136,12 @@ REACHES: dict[str, Reach] = {
     ),
     "circuit.failure_threshold": Reach(6, lambda app: queue_of(app).breakers.threshold),
     "circuit.cooloff_seconds": Reach(16, lambda app: queue_of(app).breakers.cooloff_seconds),
+    "server.host": Reach("0.0.0.0", lambda app: "'0.0.0.0'" in listening(app), True),  # refused, as there is no token
+    "server.port": Reach(47813, lambda app: listening(app).endswith(":47813"), True),
+    "server.max_body_bytes": Reach(1024, lambda app: asyncio.run(sent(app, b"x" * 2000)), 413),
+    "server.viewers": Reach({"ann": "t-1"}, who_sends_it, Actor("ann", Role.VIEWER)),
+    "server.operators": Reach({"ann": "t-1"}, who_sends_it, Actor("ann", Role.OPERATOR)),
+    "server.admins": Reach({"ann": "t-1"}, who_sends_it, Actor("ann", Role.ADMIN)),
     "classifier_plugins": Reach(("no.such.plugin",), lambda app: plugin_states(app).get("no.such.plugin"), "broken"),
     "plugin_directory": Reach("{folder}", lambda app: verdict(app, "from the file"), "resource"),
     "disabled_plugins": Reach(
