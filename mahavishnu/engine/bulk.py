@@ -45,6 +45,7 @@ LEASE_SECONDS = 30.0
 _AT_ONCE = 100  # runs that one look takes up
 _TURN = 50  # slices before other runs have their turn
 READ = 20  # pages read at once
+_REST = 3.0  # how much longer than counting letters takes, nothing is counted while others are moved
 _TRIES = 20
 
 
@@ -237,6 +238,7 @@ class _Turn:
         self._lease_seconds = lease_seconds
         self._recovering = recovering
         self._did = False
+        self._look_after = 0.0
         self._page: RunPage | None = None
         self._movers = Movers(
             shelves.letters,
@@ -274,8 +276,12 @@ class _Turn:
     async def _step(self) -> bool:
         """Do the next thing. Returns whether the run is given back."""
         await self._go_on()
-        if bulk.must_look(self.run):
+        # Counting may take as long as a slice where there are many letters: then not before each of them.
+        if bulk.must_look(self.run) and (bulk.must_wait(self.run) or self._clock.monotonic() >= self._look_after):
+            began = self._clock.monotonic()
             await self._look_at_outcomes()
+            ended = self._clock.monotonic()
+            self._look_after = ended + _REST * (ended - began)
         match bulk.next_step(self.run, self._clock.now()):
             case Move(most):
                 self._did = True
