@@ -101,14 +101,19 @@ class Shelves:
         keys = [bulk.page_key(run.run_id, run.plan or "", number) for number in numbers]
         return [_stored(page) for page in await self.pages.get(keys)]
 
-    async def outcomes(self, run_id: str) -> dict[ItemOutcome | None, int]:
-        """How many of the letters that the run has moved have come to what; None for those that it is open for."""
+    async def outcomes(self, run_id: str, *, whole: bool = False) -> dict[ItemOutcome | None, int]:
+        """How many of the letters that the run has moved have come to what; None for those that it is open for.
+
+        Raises StoreUnavailable where it has to be the `whole` truth, and is not.
+        """
         known: dict[ItemOutcome | None, int] = dict.fromkeys((None, *ItemOutcome), 0)
         both: tuple[Collection[Any], ...] = (self.letters, self.history)
         for collection in both:
             tally = await collection.tally(
                 Query((Is("runs", (run_id,)),)), ["resolution_status", "status", "retry_count"]
             )
+            if whole and tally.degraded:
+                raise StoreUnavailable(tally.degraded)
             for values, cell in tally.cells.items():
                 known[bulk.outcome_of(*values)] += cell.count
         return known
@@ -159,6 +164,8 @@ class Runner:
         page = await self._shelves.runs.find(Query((Is("state", ACTIVE),), (Sort("due_at"),), _AT_ONCE))
         did = False
         problem: StoreError | None = None
+        if page.degraded:
+            problem = StoreUnavailable(f"not every bulk run can be seen now: {page.degraded}")
         due: list[datetime] = []
         for found in page.items:
             turn = None
@@ -334,7 +341,8 @@ class _Turn:
             lambda run: bulk.planned(run, plan, pages, counts, self._clock.now()), (RunState.PLANNING, RunState.PAUSED)
         )
         others = Query((Is("run_id", (self.run.run_id,)), Not(Is("plan", (plan,)))))
-        await self._shelves.pages.remove([page async for page in scan(self._shelves.pages, others)])
+        with suppress(StoreError):  # pages of plans that came to nothing: nobody looks at them
+            await self._shelves.pages.remove([page async for page in scan(self._shelves.pages, others)])
         self._verbs.changed(self.run)
 
     async def _written(
@@ -384,7 +392,7 @@ class _Turn:
 
     async def _look_at_outcomes(self) -> None:
         """What became of the moved letters: by counting them; by looking at each where nothing more is to come."""
-        known = await self._shelves.outcomes(self.run.run_id)
+        known = await self._shelves.outcomes(self.run.run_id, whole=True)
         counts = replace(self.run.counts, **{str(how): known[how] for how in ItemOutcome})
         self.run = bulk.heard(self.run, counts, self._clock.now())
         if not known[None] and bulk.must_wait(self.run):

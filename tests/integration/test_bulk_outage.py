@@ -1,0 +1,50 @@
+"""Bulk runs while the primary store is away: they wait, and are right afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.model.bulk import RunState
+from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.testing import FaultyStore, ManualClock
+from tests.unit.queues import Runs, fill
+
+
+async def test_a_run_waits_for_the_primary_store_and_misses_nothing() -> None:
+    primary, clock = FaultyStore(MemoryStore()), ManualClock()
+    store = FallbackStore(primary, MemoryStore(), kinds=KINDS, clock=clock)
+    async with DeadLetterQueue(store=store, clock=clock, callback=Runs()) as queue:
+        await fill(queue, 30, max_retries=0)
+        primary.faults.unavailable()
+        await queue.enqueue("kept here", {}, [], "connection refused", max_retries=0)
+        run = await queue.start_run("redrive", everything=True, by="ann", ramp=(5,))
+        with pytest.raises(StoreUnavailable):
+            await queue.preview_run("redrive", everything=True)
+        with pytest.raises(StoreUnavailable):
+            await queue.work_runs()
+        primary.faults.clear()
+        await store.drain()
+        while await queue.work_runs():
+            pass
+        run = await queue.get_run(run.run_id)
+        assert (run.state, run.counts.members, run.counts.moved) == (RunState.RUNNING, 31, 5)
+        await queue.run_due()
+        primary.faults.unavailable()
+        clock.advance(1)
+        with pytest.raises(StoreUnavailable):
+            await queue.work_runs()
+        primary.faults.clear()
+        await store.drain()
+        for _ in range(2):
+            clock.advance(120)
+            while await queue.work_runs():
+                pass
+            await queue.run_due()
+        clock.advance(120)
+        while await queue.work_runs():
+            pass
+        run = await queue.get_run(run.run_id)
+        assert (run.state, run.counts.moved, run.counts.succeeded) == (RunState.DONE, 31, 31)
