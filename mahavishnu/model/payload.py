@@ -95,6 +95,8 @@ EMPTY = Json("{}")
 
 def texts(values: Iterable[str], what: str) -> tuple[str, ...]:
     """Some texts or paths. Raises InvalidInput for anything else."""
+    if type(values) in (list, tuple) and set(map(type, values)) <= {str}:  # as nearly all are
+        return tuple(values)
     found = None
     if isinstance(values, Iterable) and not isinstance(values, str | bytes):
         found = tuple(map(_as_text, values))
