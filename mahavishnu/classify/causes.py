@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from subprocess import CalledProcessError
+from typing import NamedTuple
 
 MOST = 64  # errors looked at in one failure; a group may hold a million
 LONGEST_TEXT = 8000  # characters that the text rules look at: the beginning and the end
 _WRAPPED = ("orig", "reason", "original_error", "original_exception", "os_error", "inner", "inner_exception")
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """One error in a chain. `implicit`: it, or what led here, was only being handled when another one was raised."""
 
     error: BaseException
@@ -68,6 +67,11 @@ def _behind(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
         yield failed, False
     if error.__context__ is not None and error.__cause__ is None and not error.__suppress_context__:
         yield error.__context__, True
+
+
+def is_bare(error: BaseException) -> bool:
+    """Whether it is a built-in error that nobody has put anything on: most are, and need no look at attributes."""
+    return type(error).__module__ == "builtins" and not error.__dict__
 
 
 def attribute(thing: object, name: str) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -55,7 +55,6 @@ class _Heard(NamedTuple):
 
 _Error: TypeAlias = "BaseException | str"
 _Group: TypeAlias = "tuple[Step, ...]"
-_Hearing: TypeAlias = "Generator[_Group, list[Answer], list[_Heard]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +135,11 @@ class Chain:
         ]
         return Explanation(_verdict(heard), tuple(trail))
 
+    @property
+    def names_causes(self) -> bool:
+        """Whether a plugin is asked for fingerprints."""
+        return bool(self._asked(_FINGERPRINT.name))
+
     def fingerprint(
         self, error: BaseException | str, context: Context | None = None, failure: Failure | None = None
     ) -> str:
@@ -153,55 +157,50 @@ class Chain:
 
     def _hear(self, hook: _Hook, error: _Error, context: Context, *, everyone: bool = False) -> list[_Heard]:
         arguments = (error, context)
-        hearing = self._hearing(hook, context, everyone=everyone)
-        answers: list[Answer] | None = None
-        try:
-            while True:
-                group = hearing.send(answers)  # type: ignore[arg-type]  # the first one has to be None
-                if group[0].trusted:
-                    answers = _answers(group, arguments)
-                else:
-                    is_enough = _never if everyone else hook.is_enough
-                    answers = ask(_calls(hook, group), arguments, is_enough, self._timeout)
-        except StopIteration as end:
-            heard: list[_Heard] = end.value
-            return heard
+        trail: list[_Heard] = []
+        for group in self._asked(hook.name):
+            if group[0].trusted:
+                answers = _answers(group, arguments)
+            else:
+                is_enough = _never if everyone else hook.is_enough
+                answers = ask(_calls(hook, group), arguments, is_enough, self._timeout)
+            trail += self._heard(hook, group, answers, is_trial=everyone or context.recalled, everyone=everyone)
+            if trail and trail[-1].opinion is not None and not everyone:
+                break
+        return trail
 
     async def _hear_async(self, hook: _Hook, subject: Any, context: Context) -> list[_Heard]:
         arguments = (subject, context)
-        hearing = self._hearing(hook, context)
-        answers: list[Answer] | None = None
-        try:
-            while True:
-                group = hearing.send(answers)  # type: ignore[arg-type]  # the first one has to be None
-                if group[0].trusted:
-                    answers = _answers(group, arguments)
-                else:
-                    answers = await ask_async(_calls(hook, group), arguments, hook.is_enough, self._timeout)
-        except StopIteration as end:
-            heard: list[_Heard] = end.value
-            return heard
-
-    def _hearing(self, hook: _Hook, context: Context, *, everyone: bool = False) -> _Hearing:
-        """Yields whom to ask, until there is an opinion, and returns what they said; how to ask is up to the caller."""
-        is_trial = everyone or context.recalled  # an error that lost its attributes is not the plugin's fault
         trail: list[_Heard] = []
         for group in self._asked(hook.name):
-            for answer in (yield group):
-                if not everyone and answer.value is None and answer.raised is None and not answer.hung:
-                    self.plugins.answered(group[answer.place].name)
-                    continue  # no opinion, as usual: nothing is made of it, because this is done for every plugin
-                heard = self._read(hook, group[answer.place].name, answer)
-                trail.append(heard)
-                if is_trial or group[answer.place].trusted:
-                    continue
-                if heard.fault:
-                    log.warning("plugin %s was passed over at %s: it %s", heard.name, hook.name, heard.fault)
-                    self.plugins.faulted(heard.name, heard.fault, self.max_faults)
-                else:
-                    self.plugins.answered(heard.name)
-            if trail and trail[-1].opinion is not None and not everyone:
+            if group[0].trusted:
+                answers = _answers(group, arguments)
+            else:
+                answers = await ask_async(_calls(hook, group), arguments, hook.is_enough, self._timeout)
+            trail += self._heard(hook, group, answers, is_trial=context.recalled)
+            if trail and trail[-1].opinion is not None:
                 break
+        return trail
+
+    def _heard(
+        self, hook: _Hook, group: _Group, answers: list[Answer], *, is_trial: bool, everyone: bool = False
+    ) -> list[_Heard]:
+        """What the answers of a group come to. In a trial, as of an error that lost its attributes, faults are none."""
+        trail: list[_Heard] = []
+        for answer in answers:
+            step = group[answer.place]
+            if not everyone and answer.value is None and answer.raised is None and not answer.hung:
+                self.plugins.answered(step.name)
+                continue  # no opinion, as usual: nothing is made of it, because this is done for every plugin
+            heard = self._read(hook, step.name, answer)
+            trail.append(heard)
+            if is_trial or step.trusted:
+                continue
+            if heard.fault:
+                log.warning("plugin %s was passed over at %s: it %s", heard.name, hook.name, heard.fault)
+                self.plugins.faulted(heard.name, heard.fault, self.max_faults)
+            else:
+                self.plugins.answered(heard.name)
         return trail
 
     def _read(self, hook: _Hook, name: str, answer: Answer) -> _Heard:

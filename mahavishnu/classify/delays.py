@@ -73,7 +73,7 @@ def in_text(text: str) -> timedelta | None:
     >>> in_text("Rate limit reached. Please try again in 20s.")
     datetime.timedelta(seconds=20)
     """
-    if (found := _IN_TEXT.search(text)) is None:
+    if "try" not in text.lower() or (found := _IN_TEXT.search(text)) is None:  # a search for a word is far cheaper
         return None
     unit = (found["unit"] or "s").lower()
     return read(float(found["amount"]), unit=_SECONDS["ms" if unit.startswith(("ms", "milli")) else unit[0]])

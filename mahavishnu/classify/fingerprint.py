@@ -11,7 +11,6 @@ import hashlib
 import re
 import sysconfig
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import PurePath, PureWindowsPath
@@ -159,7 +158,7 @@ def _spoken(failure: Failure) -> list[Spoken]:
         start = _ENDS.search(text)
         return [Spoken(name, message, frames=_frames(text[: start.start() if start else len(text)]))]
     told = printed(text)
-    return [replace(told[0], name=name, message=message), *told[1:]] if told else [Spoken(name, message)]
+    return [told[0]._replace(name=name, message=message), *told[1:]] if told else [Spoken(name, message)]
 
 
 @lru_cache(512)

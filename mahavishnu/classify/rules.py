@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from mahavishnu.classify import delays, known
-from mahavishnu.classify.causes import Link, attribute, walk, words_of
+from mahavishnu.classify.causes import Link, attribute, is_bare, walk, words_of
 from mahavishnu.classify.names import of_name
 from mahavishnu.classify.signs import Finding, of_signs, retriable
 from mahavishnu.classify.spoken import Spoken, heard, of_spoken_type
@@ -43,13 +43,18 @@ def classify(error: BaseException | str, now: datetime | None = None) -> Verdict
             if link.depth:
                 relation = "behind" if not link.implicit else "being handled at"
                 reason = f"{reason}, {relation} {type(error).__name__}"
-            return Verdict(finding.category, reason, BUILT_IN, retry_in=_delay(finding.category, links, now))
+            return _verdict(finding.category, reason, _delay(finding.category, links, now))
     return None
 
 
+@lru_cache(maxsize=1024)  # the same few are given again and again
+def _verdict(category: ErrorCategory, reason: str, retry_in: timedelta | None) -> Verdict:
+    return Verdict(category, reason, BUILT_IN, retry_in=retry_in)
+
+
 def _findings(links: list[Link]) -> Iterable[tuple[Link, Finding | None]]:
-    explicit = [link for link in links if not link.implicit]
-    for part in (explicit, [link for link in links if link.implicit]):
+    for implicit in (False, True):
+        part = [link for link in links if link.implicit is implicit]
         for link in part:
             finding = of_structure(link.error)
             if finding is not None and may_be_excused(finding):
@@ -57,9 +62,10 @@ def _findings(links: list[Link]) -> Iterable[tuple[Link, Finding | None]]:
             yield link, finding
         for link in part:
             yield link, _of_words(link.error)
-    for link in explicit:
-        kind: Any = type(link.error)
-        yield link, retriable(link.error) or _weak(kind)
+    for link in links:
+        if not link.implicit:
+            kind: Any = type(link.error)
+            yield link, retriable(link.error) or _weak(kind)
 
 
 def _of_words(error: BaseException) -> Finding | None:
@@ -76,6 +82,8 @@ def _with_name(name: str | None, message: str) -> str:
 
 def of_structure(error: BaseException) -> Finding | None:
     """What the error's type and attributes say, without a look at its causes or its words."""
+    if is_bare(error):
+        return _of_itself(error)
     original = attribute(error, "orig")  # SQLAlchemy's wrapper only says which family the driver's own error is of
     inner = _of_itself(original) if isinstance(original, BaseException) else None
     return inner or _of_itself(error)
@@ -123,8 +131,7 @@ def _delay(category: ErrorCategory, links: list[Link], now: datetime | None) -> 
     if category not in RETRYABLE:
         return None
     for link in links:
-        has_attributes = type(link.error).__module__ != "builtins" or link.error.__dict__
-        if has_attributes and (asked := delays.asked_by(link.error, now)) is not None:
+        if not is_bare(link.error) and (asked := delays.asked_by(link.error, now)) is not None:
             return asked
     return delays.in_text(words_of(links[0].error))
 
@@ -133,7 +140,7 @@ def _of_text(text: str) -> Verdict | None:
     for spoken, finding in _text_findings(heard(text)):
         if finding is not None:
             asked = delays.in_text(spoken.message) if finding.category in RETRYABLE else None
-            return Verdict(finding.category, finding.reason, BUILT_IN, retry_in=asked)
+            return _verdict(finding.category, finding.reason, asked)
     return None
 
 

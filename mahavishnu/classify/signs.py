@@ -7,7 +7,7 @@ from email.message import Message
 from typing import NamedTuple
 
 from mahavishnu.classify import known
-from mahavishnu.classify.causes import attribute, middle_cut, said
+from mahavishnu.classify.causes import attribute, is_bare, middle_cut, said
 from mahavishnu.classify.names import of_name
 from mahavishnu.model.letter import ErrorCategory
 
@@ -21,8 +21,7 @@ class Finding(NamedTuple):
 
 def of_signs(error: BaseException) -> Finding | None:
     """What the error's attributes say, the most particular first."""
-    # Most errors of most libraries carry nothing, and a built-in one only ever an errno.
-    if type(error).__module__ == "builtins" and not error.__dict__:
+    if is_bare(error):  # it has an errno at most
         return _of_errno(error) if isinstance(error, OSError) else None
     for look in _LOOKS:
         if (finding := look(error)) is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mahavishnu.classify import known
 from mahavishnu.classify.causes import MOST, middle_cut
@@ -36,8 +37,7 @@ _DRIVER = re.compile(r"^\((?P<name>(?:[A-Za-z_]\w*\.)+[A-Z]\w*)\)\s")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+, in (?P<function>.+)$')
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
+class Spoken(NamedTuple):
     """One error as a text tells of it: the name of its type, if it has one, its message, and its frames."""
 
     name: str | None
@@ -109,7 +109,7 @@ class _Reader:
         elif bare in (_CAUSE, _CONTEXT):
             self.finish()
             earlier = self.found + self.behind
-            self.behind = [replace(each, implicit=True) for each in earlier] if bare == _CONTEXT else earlier
+            self.behind = [each._replace(implicit=True) for each in earlier] if bare == _CONTEXT else earlier
             self.found, self.expects = [], self.whole
         elif not bare and self.whole and self.message is None:
             pass  # the line after "… the following exception:"
@@ -125,7 +125,7 @@ class _Reader:
 
     def finish(self) -> None:
         if self.message is not None:
-            self.found.append(replace(named("\n".join(self.message)), frames=tuple(self.frames)))
+            self.found.append(named("\n".join(self.message))._replace(frames=tuple(self.frames)))
         self.message, self.frames, self.expects = None, [], False
 
 
@@ -155,7 +155,7 @@ def of_spoken_type(spoken: Spoken) -> Finding | None:
 
 def _of_driver(spoken: Spoken) -> Spoken:
     inner = _DRIVER.match(spoken.message)
-    return replace(spoken, name=inner["name"]) if inner and spoken.name else spoken
+    return spoken._replace(name=inner["name"]) if inner and spoken.name else spoken
 
 
 def _by_last_name() -> dict[str, known.ErrorCategory]:

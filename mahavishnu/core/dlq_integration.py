@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Protocol
 
 from mahavishnu.classify.verdict import POLICY_OF
@@ -110,7 +111,8 @@ class DLQIntegration:
 
         Inside of a retry nothing is captured unless it is `requested`: the retry's own letter takes the failure in.
         """
-        self._counts.update(("workflows_executed", "workflows_failed"))
+        self._counts["workflows_executed"] += 1
+        self._counts["workflows_failed"] += 1
         attempt = current_attempt.get()
         if attempt is not None and not attempt.is_over and not requested:
             self._counts["folded"] += 1
@@ -134,7 +136,7 @@ class DLQIntegration:
             now = self.dlq.clock.now()
             context = context_for(now, wanted.task_id, wanted.task, adapter, tuple(wanted.repos))
             judged = await judge(self.dlq.chain, error, now, context)
-            return await self._captured(strategy, wanted, error, judged, requested)
+            return await self._captured(strategy, wanted, error, judged, now, requested)
         except Exception as problem:
             self.dlq.counts["capture_failed"] += 1
             self._counts["capture_failed"] += 1
@@ -147,7 +149,13 @@ class DLQIntegration:
             return Decided(wanted.task_id, problem=f"{type(problem).__name__}: {problem}")
 
     async def _captured(
-        self, strategy: Strategy, wanted: Wanted, error: BaseException | str, judged: Judged, requested: bool
+        self,
+        strategy: Strategy,
+        wanted: Wanted,
+        error: BaseException | str,
+        judged: Judged,
+        now: datetime,
+        requested: bool,
     ) -> Decided:
         category = judged.verdict.category
         decision = decide(
@@ -161,7 +169,7 @@ class DLQIntegration:
         fresh = self.dlq.intake.letter(
             _advised(wanted, decision.retry_policy, decision.max_retries),
             judged,
-            self.dlq.clock.now(),
+            now,
             by_category=self.by_category,
             backoffs=self.dlq.backoffs,
         )
@@ -252,6 +260,8 @@ def create_dlq_integration(app: Any) -> DLQIntegration:
 
 def _advised(wanted: Wanted, policy: str | None, budget: int | None) -> Wanted:
     """`wanted` with the strategy's advice where the caller said nothing."""
+    if policy is None and budget is None:
+        return wanted
     return replace(
         wanted,
         retry_policy=wanted.retry_policy if wanted.retry_policy is not None else policy,

@@ -12,13 +12,16 @@ from mahavishnu.classify.verdict import POLICY_OF, policy
 from mahavishnu.core.judging import Judged
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
+from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, new_entry_id
 from mahavishnu.model.letter import DeadLetter, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
-from mahavishnu.model.payload import Json, texts
+from mahavishnu.model.payload import EMPTY, Json, texts
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 MASK = "***"
+_new_letter = maker(DeadLetter)
+_WORKFLOW = Source()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ class Wanted:
     namespace: str = DEFAULT_NAMESPACE
     queue: str = DEFAULT_QUEUE
     reason: str = DlqReason.WORKFLOW_FAILED
-    source: Source = field(default_factory=Source)
+    source: Source = _WORKFLOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +73,13 @@ class Intake:
         name = f"task {wanted.task_id!r:.80}"
         if not isinstance(wanted.task_id, str):
             raise InvalidInput(f"task_id must be text, not {wanted.task_id!r:.80}")
-        if not isinstance(wanted.metadata, Mapping | None):
+        if wanted.metadata is not None and not isinstance(wanted.metadata, Mapping):
             raise InvalidInput(f"metadata of {name} must be a dict, not {wanted.metadata!r:.80}")
-        if wanted.reason not in list(DlqReason):
-            raise InvalidInput(f"there is no reason {wanted.reason!r:.80}; there are {', '.join(DlqReason)}")
-        labels = Json.of(redacted(dict(wanted.metadata or {}), self.redact_keys), "metadata")
+        labels = EMPTY
+        if wanted.metadata:
+            labels = Json.of(redacted(dict(wanted.metadata), self.redact_keys), "metadata")
         return lifecycle.capture(
-            DeadLetter(
+            _new_letter(
                 task_id=wanted.task_id,
                 entry_id=new_entry_id(now),
                 payload=Json.of(redacted(wanted.task, self.redact_keys)),
@@ -95,7 +98,7 @@ class Intake:
                 depends_on=texts(wanted.depends_on, f"depends_on of {name}"),
                 namespace=wanted.namespace,
                 queue=wanted.queue,
-                reason=DlqReason(wanted.reason),
+                reason=_reason(wanted),
                 source=wanted.source,
                 verdict=Verdict(verdict.reason or None, verdict.author or None),
                 fingerprint=judged.fingerprint,
@@ -146,6 +149,13 @@ def redacted(value: Any, patterns: Sequence[str]) -> Any:
     if isinstance(value, list | tuple):
         return [redacted(item, patterns) for item in value]
     return value
+
+
+def _reason(wanted: Wanted) -> DlqReason:
+    try:
+        return DlqReason(wanted.reason)
+    except ValueError:
+        raise InvalidInput(f"there is no reason {wanted.reason!r:.80}; there are {', '.join(DlqReason)}") from None
 
 
 def _priority(wanted: Wanted, name: str) -> int:

@@ -45,7 +45,7 @@ async def judge(
         if named is not verdict.category:
             verdict = Verdict(named, "the caller says so", BY_CALLER)
     failure = failure_of(error, at=at, category=verdict.category)
-    if chain.plugins.steps("fingerprint_failure"):  # it may hang for a moment, the loop must not
+    if chain.names_causes:  # it may hang for a moment, the loop must not
         mark = await asyncio.to_thread(chain.fingerprint, error, context, failure)
     else:
         mark = chain.fingerprint(error, context, failure)

@@ -71,20 +71,23 @@ def name_of(strategy: Strategy) -> str:
     return getattr(strategy, "__name__", type(strategy).__name__)
 
 
+_KEPT = Decision(True, "the strategy is automatic: everything is kept")
+
+
 def decide(strategy: Strategy, occurrence: Occurrence) -> Decision:
     """What the strategy says. A user's own one that raises, or answers nonsense, keeps the failure: nothing is lost."""
     verdict = occurrence.verdict
-    policy = verdict.policy or POLICY_OF[verdict.category]
     match strategy:
         case DLQIntegrationStrategy.DISABLED:
             return Decision(False, "the strategy is disabled: nothing is kept")
         case _ if occurrence.requested:
             return Decision(True, "the caller asked for it")
         case DLQIntegrationStrategy.AUTOMATIC:
-            return Decision(True, "the strategy is automatic: everything is kept")
+            return _KEPT
         case DLQIntegrationStrategy.MANUAL:
             return Decision(False, "the strategy is manual, and the caller did not ask for it")
         case DLQIntegrationStrategy.SELECTIVE:
+            policy = verdict.policy or POLICY_OF[verdict.category]
             if verdict.category in RETRYABLE and policy != RetryPolicy.NEVER:
                 return Decision(True, f"the strategy is selective: a {verdict.category} error may pass", policy)
             return Decision(False, f"the strategy is selective: no retry helps against a {verdict.category} error")

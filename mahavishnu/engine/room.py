@@ -32,7 +32,8 @@ class Room:
 
     async def reserve(self, task_id: str) -> None:
         """Take a place. Raises QueueFull if there is none."""
-        await self._recount(self._fresh_seconds)
+        if not self._is_fresh(self._fresh_seconds):
+            await self._recount(self._fresh_seconds)
         if self._taken >= self.max_size:
             await self._recount(_AT_THE_LIMIT_SECONDS)  # others may have closed some
         if self._taken >= self.max_size:
@@ -65,11 +66,14 @@ class Room:
     def _taken(self) -> int:
         return self._known + self._under_way
 
+    def _is_fresh(self, seconds: float) -> bool:
+        return self._counted_at is not None and self._clock.monotonic() - self._counted_at <= seconds
+
     async def _recount(self, older_than_seconds: float) -> None:
         async with self._lock:
-            now = self._clock.monotonic()
-            if self._counted_at is not None and now - self._counted_at <= older_than_seconds:
+            if self._is_fresh(older_than_seconds):  # somebody else counted while we waited
                 return
+            now = self._clock.monotonic()
             self._used_meanwhile = 0
             counted = await self._count()
             # A letter stored during the count may be in it or not: never let in one too many.

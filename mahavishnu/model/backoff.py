@@ -41,9 +41,12 @@ def linear(setback: Setback) -> timedelta:
     return timedelta(minutes=5 * (min(setback.retry_count, _COUNTED) + 1))
 
 
+_DOUBLED = tuple(timedelta(minutes=min(2**count, 60)) for count in range(7))
+
+
 def exponential(setback: Setback) -> timedelta:
     """1, 2, 4, … up to 60 minutes."""
-    return timedelta(minutes=min(2 ** min(setback.retry_count, 6), 60))
+    return _DOUBLED[min(setback.retry_count, 6)]
 
 
 def immediate(setback: Setback) -> timedelta:

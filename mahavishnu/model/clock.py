@@ -30,7 +30,8 @@ class SystemClock:
     """The machine's own clocks."""
 
     def now(self) -> datetime:
-        return instant(datetime.now(UTC))
+        now = datetime.now(UTC)
+        return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
     def monotonic(self) -> float:
         return time.monotonic()

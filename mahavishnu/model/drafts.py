@@ -7,17 +7,35 @@ with the same slots that is not frozen: it is filled by plain assignments, and t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
-from typing import Any
+from dataclasses import MISSING, fields
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
 
 
 def drafts(kind: type[Any]) -> Callable[[Any], Any]:
     """A function that copies a `kind` into a draft; assigning the draft's `__class__` finishes it."""
-    names = [each.name for each in fields(kind)]
-    draft = type(f"{kind.__name__}Draft", kind.__bases__, {"__slots__": names})
-    lines = [f"    draft.{name} = record.{name}" for name in names]
-    scope: dict[str, Any] = {"Draft": draft}
-    # Written out, as dataclasses writes its own methods: going through the names takes six times as long.
-    exec("\n".join(["def copied(record):", "    draft = Draft()", *lines, "    return draft"]), scope)
-    copied: Callable[[Any], Any] = scope["copied"]
+    lines = [f"draft.{each.name} = record.{each.name}" for each in fields(kind)]
+    copied: Callable[[Any], Any] = _written("record", lines, {"Draft": _draft_of(kind)})
     return copied
+
+
+def maker(kind: type[T]) -> type[T]:
+    """A function to be called by keywords as `kind` is. Not for one with `__post_init__` or default factories."""
+    known = fields(cast("Any", kind))
+    given = [each.name if each.default is MISSING else f"{each.name}=_{each.name}" for each in known]
+    defaults = {f"_{each.name}": each.default for each in known}
+    lines = [*(f"draft.{each.name} = {each.name}" for each in known), "draft.__class__ = Kind"]
+    made = _written(f"*, {', '.join(given)}", lines, {"Draft": _draft_of(kind), "Kind": kind, **defaults})
+    return cast("type[T]", made)
+
+
+def _draft_of(kind: type[Any]) -> type[Any]:
+    return type(f"{kind.__name__}Draft", kind.__bases__, {"__slots__": [each.name for each in fields(kind)]})
+
+
+def _written(parameters: str, lines: list[str], scope: dict[str, Any]) -> Any:
+    """A function that makes a draft; written out, because going through the names takes six times as long."""
+    body = ["draft = Draft()", *lines, "return draft"]
+    exec("\n    ".join([f"def written({parameters}):", *body]), scope)
+    return scope["written"]

@@ -21,6 +21,7 @@ PARTITIONS = 256
 _HASHED = "sha256:"
 _PLAIN = re.compile(r"[\w.-]{1,200}", re.ASCII)  # what nearly every task id is like: it is the key itself
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class _Pool(NamedTuple):
@@ -64,10 +65,10 @@ class EntryIds:
 
     def __call__(self, now: datetime) -> str:
         # 48 bits of milliseconds, then 74 random ones; within a millisecond (or while the clock is behind) count on.
-        fresh = (now - _EPOCH) // timedelta(milliseconds=1) << 74 | self._random_bits(74)
+        begin = (now - _EPOCH) // _MILLISECOND << 74
         with self._lock:
-            self._last = fresh if fresh > self._last else self._last + 1 + self._random_bits(32)
-            value = self._last
+            last = self._last
+            value = self._last = begin | self._random_bits(74) if begin > last else last + 1 + self._random_bits(32)
         high, low = value >> 62, value & (1 << 62) - 1
         text = f"{high >> 12:012x}7{high & 0xFFF:03x}{0b10 << 62 | low:016x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

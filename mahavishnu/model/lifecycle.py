@@ -11,9 +11,10 @@ that end or prolong a run demand the lease's token too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 from mahavishnu.model import backoff
@@ -34,7 +35,6 @@ from mahavishnu.model.letter import (
     RetryPolicy,
     Verdict,
     evolve,
-    field_values,
 )
 from mahavishnu.model.payload import Json
 
@@ -126,10 +126,10 @@ def capture(
     """
     created = instant(letter.created_at)
     assert letter.key  # raises where the name of the letter cannot be
-    letter = evolve(letter, failed_at=instant(letter.failed_at), created_at=created, updated_at=created)
+    dates = {"failed_at": instant(letter.failed_at), "created_at": created, "updated_at": created}
     if letter.max_retries < 0:
         raise InvalidInput(f"max_retries of task {letter.task_id!r} must not be negative, but is {letter.max_retries}")
-    letter = _scheduled(letter, created, retry_in, backoffs)
+    letter = _scheduled(evolve(letter, **dates), created, retry_in, backoffs)
     if broken := violations(letter):
         raise InvalidInput(f"the letter for task {letter.task_id!r} is not sound: {'; '.join(broken)}")
     return letter
@@ -418,24 +418,26 @@ def archive(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = N
 
 def violations(letter: DeadLetter) -> list[str]:
     """Which of the promises that hold for every letter this one breaks, in words; empty for a sound letter."""
-    moments = [value for value in field_values(letter) if isinstance(value, datetime)]
+    is_open, is_awake = letter.is_open, letter.status in (PENDING, RETRYING)
+    moments = [moment for moment in _moments(letter) if moment is not None]
     promises = {
-        "a completed or archived letter must be resolved": letter.status not in (COMPLETED, ARCHIVED)
-        or not letter.is_open,
-        "a resolved letter neither waits nor runs": letter.is_open or letter.status not in (PENDING, RETRYING),
-        "only a pending or retrying letter has a due date": letter.due_at is None
-        or letter.status in (PENDING, RETRYING),
+        "a completed or archived letter must be resolved": letter.status not in (COMPLETED, ARCHIVED) or not is_open,
+        "a resolved letter neither waits nor runs": is_open or not is_awake,
+        "only a pending or retrying letter has a due date": letter.due_at is None or is_awake,
         "a letter has a lease exactly while retrying": (letter.lease is not None) == (letter.status is RETRYING),
         "a retrying letter's lease must end": letter.status is not RETRYING or letter.due_at is not None,
         "retry_count lies from 0 to max_retries": 0 <= letter.retry_count <= letter.max_retries,
         "total_attempts is at least retry_count": letter.total_attempts >= letter.retry_count,
         "occurrences and generation count from 1": letter.occurrences >= 1 and letter.generation >= 1,
         "a letter is closed once for each time it was opened": letter.generation + letter.tallies.reopened
-        == letter.is_open + letter.tallies.closings,
+        == is_open + letter.tallies.closings,
         "only a retrying letter has repos for its next run": not letter.more_repos or letter.status is RETRYING,
         "instants are aware": all(moment.tzinfo is not None for moment in moments),
     }
     return [promise for promise, kept in promises.items() if not kept]
+
+
+_moments = attrgetter(*(each.name for each in fields(DeadLetter) if each.name.endswith("_at")))
 
 
 def _are_texts(value: Any) -> bool:

@@ -19,6 +19,7 @@ from mahavishnu.model.errors import InvalidInput, InvalidPayload
 MAX_DEPTH = 200  # far below every parser's own limit, so that what is accepted here is accepted everywhere
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=lambda value: _coerce(value)).encode
+_decode = json.JSONDecoder().raw_decode  # without a look for white space around the value: here is none
 _encode_parsed = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
 
 
@@ -53,7 +54,7 @@ class Json:
             raise InvalidPayload(name, f"cannot be written as JSON: {problem}") from problem
         if depth(text) > MAX_DEPTH:
             raise InvalidPayload(name, f"is nested deeper than {MAX_DEPTH}")
-        if json.loads(text) != value:  # something was coerced: two keys may have become one
+        if _decode(text)[0] != value:  # something was coerced: two keys may have become one
             _refuse(value, name)
         return cls(text)
 
@@ -94,6 +95,8 @@ EMPTY = Json("{}")
 
 def texts(values: Iterable[str], what: str) -> tuple[str, ...]:
     """Some texts or paths. Raises InvalidInput for anything else."""
+    if type(values) in (list, tuple) and set(map(type, values)) <= {str}:  # as nearly all are
+        return tuple(values)
     found = None
     if isinstance(values, Iterable) and not isinstance(values, str | bytes):
         found = tuple(map(_as_text, values))
