@@ -85,12 +85,14 @@ async def serving(
     dlq: DeadLetterQueue, listening: socket.socket, settings: MahavishnuSettings
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Answer requests while the block runs. The task ends when the server does."""
-    server = _server(dlq, settings)
+    api = api_of(dlq, settings)
+    server = _server(api)
     task = asyncio.create_task(server.serve(sockets=[listening]), name="mahavishnu server")
     try:
         yield task
     finally:
         server.should_exit = True
+        await api.state.live.close()  # who listens to events would be waited for
         await task
 
 
@@ -107,7 +109,7 @@ def api_of(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> FastAPI:
     return create_app(dlq, access=access_of(settings), max_body_bytes=settings.server.max_body_bytes)
 
 
-def _server(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> uvicorn.Server:
+def _server(api: FastAPI) -> uvicorn.Server:
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -116,12 +118,7 @@ def _server(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> uvicorn.Serve
             yield
 
     config = uvicorn.Config(
-        api_of(dlq, settings),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=5,
-        lifespan="on",
+        api, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=5, lifespan="on"
     )
     return Server(config)
 

@@ -20,10 +20,11 @@ from starlette.responses import StreamingResponse
 from mahavishnu.console.api.access import Queue, Viewer
 from mahavishnu.console.api.reading import plain
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.clock import SystemClock, instant_text
+from mahavishnu.model.clock import Clock, SystemClock, instant_text
 from mahavishnu.model.errors import StoreError
+from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.query import Between, Query, Sort
-from mahavishnu.stores.base import Collection
+from mahavishnu.stores.base import Page
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.groups import GROUPS
 from mahavishnu.stores.runs import RUNS
@@ -41,56 +42,77 @@ _RUN = ("run_id", "verb", "state", "counts", "halted_because", "updated_at")
 _GROUP = ("fingerprint", "state", "owner", "updated_at")
 router = APIRouter(tags=["live"])
 
-Told = tuple[str, str, dict[str, Any]]  # the event's id, its name, its data
+Told = tuple[str, str, dict[str, Any]]  # the event's id (empty: the last one counts on), its name, its data
+Seen = OrderedDict[tuple[str, str, Any], None]
+ANEW: Told = ("", "many", {"of": "everything"})
 
 
 class Live:
     """Looks at the store while somebody listens, and tells every listener."""
 
-    def __init__(self, dlq: DeadLetterQueue) -> None:
+    def __init__(self, dlq: DeadLetterQueue, pace: Clock | None = None) -> None:
+        """`pace` says how often it looks; it is not the clock of the letters, whose time may be another one."""
         self._dlq = dlq
+        self._pace = pace or SystemClock()
         self._listeners: set[asyncio.Queue[Told | None]] = set()
         self._looking: asyncio.Task[None] | None = None
         self._happened = asyncio.Event()
-        self._seen: OrderedDict[tuple[str, str, Any], None] = OrderedDict()
+        self._seen: Seen = OrderedDict()
+        self._degraded: str | None = None
+        self._cleared = False
 
-    async def listen(self, since: datetime | None) -> AsyncIterator[Told | None]:
-        """Everything from now on, or from `since`; None now and then while nothing happens."""
+    async def listen(self, since: datetime | None = None) -> AsyncIterator[Told | None]:
+        """Everything from now on, or from shortly before `since`; None now and then while nothing happens.
+
+        It ends when this is closed. Raises StoreError if it cannot be said what has changed since.
+        """
         queue: asyncio.Queue[Told | None] = asyncio.Queue(_WAITING)
-        if since is not None:
-            for told in await self._changed(since, remember=False):
-                queue.put_nowait(told)
-        self._listeners.add(queue)
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look(self._dlq.clock.now()))
+        self._listeners.add(queue)  # before the look back: what is told meanwhile comes after it
         try:
+            if self._looking is None:
+                self._looking = asyncio.create_task(self._look(self._dlq.clock.now()))
+            elif self._degraded is not None:
+                yield _degraded(self._degraded)
+            if since is not None:
+                for told in (await self._changed(since - _BEHIND))[0]:
+                    yield told
             while True:
-                yield await queue.get()
+                each = await queue.get()
+                if each is _END:
+                    return
+                yield each
         finally:
             self._listeners.discard(queue)
-            if not self._listeners and self._looking is not None:
-                self._looking.cancel()
-                self._looking = None
+            if not self._listeners:
+                self._stop_looking()
 
     async def close(self) -> None:
-        """Tell nobody anything any more."""
+        """Tell nobody anything any more: who listens is at the end."""
+        for queue in list(self._listeners):
+            _put(queue, _END)
+        self._stop_looking()
+
+    def _stop_looking(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
+        self._degraded = None
 
     async def _look(self, since: datetime) -> None:
-        stop = self._dlq.listen(lambda event: self._happened.set())
+        stop = self._dlq.listen(self._heard)
         quiet = 0.0
         try:
             while True:
                 self._happened.clear()
                 began = self._dlq.clock.now()
                 try:
-                    changes = await self._changed(since - _BEHIND, remember=True)
+                    changes, degraded = await self._changed(since - _BEHIND, self._seen)
                     since = began
                 except StoreError as problem:
-                    changes = [(instant_text(began), "degraded", {"detail": "the store cannot be reached"})]
-                    log.warning("live views cannot look at the store: %s", problem)
+                    changes, degraded = [], "the store cannot be reached"
+                    if self._degraded is None:
+                        log.warning("live views cannot look at the store: %s", problem)
+                changes += self._besides(degraded)
                 for told in changes:
                     self._tell(told)
                 quiet = 0.0 if changes else quiet + LOOK_SECONDS
@@ -101,56 +123,74 @@ class Live:
         finally:
             stop()
 
+    def _heard(self, event: Event) -> None:
+        self._cleared |= event.name is EventName.CLEARED  # what is deleted is found by no look
+        self._happened.set()
+
+    def _besides(self, degraded: str | None) -> list[Told]:
+        """What is to be told that no record says."""
+        told: list[Told] = []
+        if degraded is not None and self._degraded is None:
+            told.append(_degraded(degraded))
+        if self._cleared or (degraded is None and self._degraded is not None):  # others may have written meanwhile
+            told.append(ANEW)
+        self._degraded, self._cleared = degraded, False
+        return told
+
     async def _rest(self) -> None:
         """A moment, so that a busy queue is not looked at all the time; then until something happens, or a while."""
-        clock = SystemClock()  # for people who look on, whatever time letters live in
-        await clock.sleep(LOOK_SECONDS / 5)
-        waits = {asyncio.ensure_future(self._happened.wait()), asyncio.ensure_future(clock.sleep(LOOK_SECONDS))}
+        await self._pace.sleep(LOOK_SECONDS / 5)
+        waits = {asyncio.ensure_future(self._happened.wait()), asyncio.ensure_future(self._pace.sleep(LOOK_SECONDS))}
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
 
-    async def _changed(self, since: datetime, *, remember: bool) -> list[Told]:
-        changes: list[Told] = []
-        store = self._dlq.store
-        for name, collection, shown in (
-            ("letter", store.collection(LETTERS), _LETTER),
-            ("run", store.collection(RUNS), _RUN),
-            ("group", store.collection(GROUPS), _GROUP),
-        ):
-            changes += await self._of(name, collection, shown, since, remember)
-        return sorted(changes, key=lambda told: told[0])
-
-    async def _of(
-        self, name: str, collection: Collection[Any], shown: tuple[str, ...], since: datetime, remember: bool
-    ) -> list[Told]:
-        query = Query((Between("updated_at", at_least=since),), (Sort("updated_at"),), _MOST)
-        page = await collection.find(query)
-        told: list[Told] = []
-        for record in page.items:
-            mark = (name, record.key, record.updated_at)
-            if remember and mark in self._seen:
-                continue
-            self._remember(mark)
-            told.append((instant_text(record.updated_at), name, {each: plain(getattr(record, each)) for each in shown}))
-        if page.next is not None:
-            told.append((told[-1][0] if told else instant_text(since), "many", {"of": name}))
-        return told
-
-    def _remember(self, mark: tuple[str, str, Any]) -> None:
-        self._seen[mark] = None
-        while len(self._seen) > _REMEMBERED:
-            self._seen.popitem(last=False)
+    async def _changed(self, since: datetime, seen: Seen | None = None) -> tuple[list[Told], str | None]:
+        """What has changed, except for what is `seen`, and why some may be missing."""
+        store, query = self._dlq.store, Query((Between("updated_at", at_least=since),), (Sort("updated_at"),), _MOST)
+        letters = await store.collection(LETTERS).find(query)
+        runs = await store.collection(RUNS).find(query)
+        groups = await store.collection(GROUPS).find(query)  # all of them, before one counts as seen
+        changes = _of("letter", letters, _LETTER, seen) + _of("run", runs, _RUN, seen)
+        changes += _of("group", groups, _GROUP, seen)
+        return sorted(changes, key=lambda told: told[0]), letters.degraded or runs.degraded or groups.degraded
 
     def _tell(self, told: Told | None) -> None:
         for queue in list(self._listeners):
-            if queue.full():  # too slow: it reads anew
-                while not queue.empty():
-                    queue.get_nowait()
-                queue.put_nowait((told[0] if told else "", "many", {"of": "everything"}))
-            queue.put_nowait(told)
+            _put(queue, told)
+
+
+_END: Told = ("", "end", {})
+
+
+def _put(queue: asyncio.Queue[Told | None], told: Told | None) -> None:
+    if queue.full():  # too slow: it reads anew
+        while not queue.empty():
+            queue.get_nowait()
+        queue.put_nowait(ANEW)
+    queue.put_nowait(told)
+
+
+def _degraded(why: str) -> Told:
+    return "", "degraded", {"detail": why}
+
+
+def _of(name: str, page: Page[Any], shown: tuple[str, ...], seen: Seen | None) -> list[Told]:
+    told: list[Told] = []
+    for record in page.items:
+        mark = (name, record.key, record.version)  # two changes may have the same instant
+        if seen is not None:
+            if mark in seen:
+                continue
+            seen[mark] = None
+            while len(seen) > _REMEMBERED:
+                seen.popitem(last=False)
+        told.append((instant_text(record.updated_at), name, {each: plain(getattr(record, each)) for each in shown}))
+    if page.next is not None:
+        told.append((told[-1][0] if told else "", "many", {"of": name}))
+    return told
 
 
 @router.get(
@@ -162,9 +202,10 @@ class Live:
 async def events(
     request: Request, dlq: Queue, actor: Viewer, last_event_id: Annotated[str | None, Header(max_length=100)] = None
 ) -> StreamingResponse:
-    """Events `letter`, `run` and `group` with the record in short; `many`: too much has changed, read the list again.
+    """Events `letter`, `run` and `group` with the record in short; `many`: more has changed, read the list again.
 
-    `degraded`: the store cannot be reached. With Last-Event-ID it goes on from there.
+    `degraded`: changes may be missing, until `many` tells that it is over. With Last-Event-ID it goes on shortly
+    before that: a change may be told twice, and none is left out.
     """
     live: Live = request.app.state.live
     since = None
@@ -189,4 +230,5 @@ async def _written(told: AsyncIterator[Told | None]) -> AsyncIterator[str]:
             yield ": still here\n\n"
         else:
             identity, name, data = each
-            yield f"id: {identity}\nevent: {name}\ndata: {json.dumps(data)}\n\n"
+            head = f"id: {identity}\n" if identity else ""
+            yield f"{head}event: {name}\ndata: {json.dumps(data)}\n\n"
