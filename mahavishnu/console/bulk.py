@@ -122,16 +122,18 @@ async def _ended(api: Connection, run: Run, told: Callable[[Run], None]) -> Run:
     from mahavishnu.console.client import part
 
     clock = SystemClock()
-    began, lonely = clock.monotonic(), False
+    began, told_so = clock.monotonic(), False
     while run["state"] in GOES_ON:
-        if api.dlq is not None:
+        workers = api.dlq is None or await api.dlq.roster.others()
+        if api.dlq is not None and not workers:  # those that are there notice at once what they have moved themselves
             await api.dlq.work_runs()
         run = await api.get(f"/runs/{part(run['run_id'])}")
         told(run)
         if run["state"] not in GOES_ON:
             break
-        if not lonely and not _outcomes(run) and clock.monotonic() - began > LONELY_SECONDS:
-            lonely = True
+        alone = not workers or clock.monotonic() - began > LONELY_SECONDS
+        if alone and not told_so and _awaits(run) and run["counts"]["moved"] and not _outcomes(run):
+            told_so = True
             notice("no letter has been run so far: that takes a worker (mahavishnu worker --app …)")
         await clock.sleep(LOOK_SECONDS)
     return run

@@ -39,9 +39,7 @@ class Roster:
             current = await get_one(self._workers, self._me.name)
             seen = Worker(self._me.name, self._me.started_at, now, current.version if current else None)
             await write_one(self._workers, seen)
-            since = now - timedelta(seconds=LIVES_SECONDS)
-            page = await self._workers.find(Query((Between("seen_at", at_least=since),)))
-            live = sorted({self._me.name, *(worker.name for worker in page.items)})
+            live = sorted({self._me.name, *await self._seen_lately()})
             if tuple(live) != self.live:
                 log.info("%d workers share the letters: %s", len(live), ", ".join(live))
             self.live = tuple(live)
@@ -49,6 +47,15 @@ class Roster:
             await self._workers.remove(gone.items)
         except StoreError as problem:
             log.debug("the list of workers is out of reach: %s", problem)
+
+    async def others(self) -> list[str]:
+        """The other workers that live now. Raises StoreError."""
+        return [name for name in await self._seen_lately() if name != self._me.name]
+
+    async def _seen_lately(self) -> list[str]:
+        since = self._clock.now() - timedelta(seconds=LIVES_SECONDS)
+        page = await self._workers.find(Query((Between("seen_at", at_least=since),)))
+        return [worker.name for worker in page.items]
 
     async def leave(self) -> None:
         """Say that this worker takes no more letters; the others take over at their next beat."""

@@ -1,0 +1,185 @@
+"""The command line as a shell starts it: on a store, and through a real server, with the same answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mahavishnu.console.cli import app
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.stores.urls import open_store
+from tests.acceptance.server import environment_for, served
+
+TOKENS = {
+    "SERVER__VIEWERS": '{"vic": "look-only"}',
+    "SERVER__OPERATORS": '{"olga": "hands-on"}',
+    "SERVER__ADMINS": '{"ada": "all-of-it"}',
+}
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Runs commands in a folder, against a store or a server."""
+
+    folder: Path
+
+    @property
+    def store(self) -> str:
+        return f"sqlite:///{self.folder}/letters.db"
+
+    def __call__(self, *arguments: str, code: int = 0, **settings: str) -> Any:
+        environment = {
+            **environment_for(self.store, self.folder),
+            **{f"MAHAVISHNU_{n}": v for n, v in settings.items()},
+        }
+        done = CliRunner().invoke(app, list(arguments), env=environment, prog_name="mahavishnu")
+        assert done.exit_code == code, f"{arguments}: {done.exit_code}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def json(self, *arguments: str, **settings: str) -> Any:
+        return json.loads(self(*arguments, "--json", code=0, **settings).stdout)
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        """As a process of its own."""
+        command = [sys.executable, "-m", "mahavishnu", *arguments]
+        given: dict[str, Any] = {"stdout": PIPE, "stderr": PIPE, "text": True, "cwd": self.folder, **options}
+        return subprocess.Popen(command, env=environment_for(self.store, self.folder), **given)
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    folder = tmp_path_factory.mktemp("cli")
+    shell = Shell(folder)
+
+    async def keep() -> None:
+        async with DeadLetterQueue(store=open_store(shell.store)) as dlq:
+            for number in range(120):
+                await dlq.enqueue(f"wf_{number}", {"n": number}, ["api"], f"timeout after {number} s", max_retries=0)
+            await dlq.enqueue("a/b c?d#e%2F", {"n": 1}, [], "bad", queue="mail")
+            await dlq.start_run("archive", text="bad", by="ann")
+
+    asyncio.run(keep())
+    return shell
+
+
+@pytest.fixture(scope="module")
+def server(shell: Shell) -> Iterator[str]:
+    with served(shell.store, shell.folder) as server:
+        yield server.url
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("dlq", "list"),
+        ("dlq", "list", "--all", "--sort", "oldest", "--status", "exhausted"),
+        ("dlq", "list", "--limit", "101", "--text", "timeout"),
+        ("dlq", "show", "wf_7"),
+        ("dlq", "show", "a/b c?d#e%2F", "--queue", "mail"),
+        ("dlq", "revisions", "wf_7"),
+        ("dlq", "stats", "--by-reason"),
+        ("dlq", "redrive", "--status", "exhausted", "--dry-run"),
+        ("group", "list"),
+        ("run", "list"),
+        ("audit", "list"),
+    ],
+)
+def test_both_ways_give_the_same(shell: Shell, server: str, arguments: tuple[str, ...]) -> None:
+    assert shell.json(*arguments) == shell.json(*arguments, SERVER=server)
+    here, there = shell(*arguments), shell(*arguments, SERVER=server)
+    assert (here.stdout, here.stderr) == (there.stdout, there.stderr)
+
+
+def test_both_ways_refuse_the_same(shell: Shell, server: str) -> None:
+    for code, arguments in (
+        (3, ("dlq", "show", "nope")),
+        (2, ("dlq", "list", "--status", "bogus")),
+        (2, ("dlq", "clear")),
+        (3, ("dlq", "requeue", "nope")),
+    ):
+        here, there = shell(*arguments, code=code), shell(*arguments, code=code, SERVER=server)
+        assert (here.stdout, here.stderr) == (there.stdout, there.stderr)
+
+
+def test_letters_go_through_a_server(shell: Shell, server: str) -> None:
+    out = shell("dlq", "export", SERVER=server).stdout
+    assert out == shell("dlq", "export").stdout and out.count("\n") == 121
+    exported = shell.folder / "all.jsonl"
+    exported.write_text(out)
+    assert shell.json("dlq", "import", str(exported), SERVER=server) == {"taken": {"same": 121}, "refused": {}}
+    assert shell("dlq", "resolve", "wf_119", USER="bob", SERVER=server).stdout.startswith("wf_119: completed")
+    seen = shell("dlq", "watch", "--lines", "1", "--seconds", "30", SERVER=server)
+    assert "letter  wf_119  completed" in seen.stdout
+    assert shell.json("audit", "list", "--subject", "letter:wf_119")[0]["actor"] == "bob"
+
+
+def test_a_server_that_knows_tokens(shell: Shell) -> None:
+    with served(shell.store, shell.folder, **TOKENS) as server:
+        refused = shell("dlq", "list", SERVER=server.url, code=1, USER="nobody")
+        assert refused.stderr == "mahavishnu: send a token that the server knows as Authorization: Bearer …\n"
+        assert len(shell.json("dlq", "list", SERVER=server.url, TOKEN="look-only")) == 50
+        refused = shell("dlq", "resolve", "wf_118", SERVER=server.url, TOKEN="look-only", code=1)
+        assert "needs the role operator" in refused.stderr
+        assert shell.json("dlq", "resolve", "wf_118", SERVER=server.url, TOKEN="hands-on")[0]["resolved_by"] == "olga"
+        shell("dlq", "clear", "--yes", SERVER=server.url, TOKEN="hands-on", code=1)
+        # on the server's own machine, with its settings, one's name is enough
+        found = shell.json("dlq", "resolve", "wf_117", SERVER=server.url, USER="olga", **TOKENS)
+        assert found[0]["resolved_by"] == "olga"
+
+
+def test_something_else_that_speaks_http(shell: Shell, server: str) -> None:
+    done = shell("dlq", "--server", f"{server}/elsewhere", "list", code=3)
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_reader_that_stops_is_no_reason_to_complain(shell: Shell) -> None:
+    for arguments in (("dlq", "list", "--all", "--json"), ("dlq", "export"), ("dlq", "list", "--all")):
+        read, write = os.pipe()
+        os.close(read)
+        try:
+            writing = shell.start(*arguments, stdout=write)
+        finally:
+            os.close(write)
+        _, said = writing.communicate(timeout=60)
+        assert (writing.returncode, said) == (141, "")
+
+
+def test_ctrl_c_ends_a_watch_cleanly(shell: Shell) -> None:
+    watching = shell.start("dlq", "watch")
+    assert watching.stdout is not None
+    ended = threading.Event()
+
+    def keep_changing() -> None:
+        number = 0
+        while not ended.is_set():
+            number += 1
+            shell("dlq", "edit", "wf_116", "--set", f"n={number}")
+
+    changing = threading.Thread(target=keep_changing)
+    changing.start()
+    try:
+        assert "wf_116" in watching.stdout.readline()
+    finally:
+        ended.set()
+        changing.join()
+    watching.send_signal(2)
+    _, said = watching.communicate(timeout=60)
+    assert (watching.returncode, said) == (130, "")
+
+
+def test_completion_is_there(shell: Shell) -> None:
+    asking = shell.start("--show-completion", "bash")
+    shown, _ = asking.communicate(timeout=60)
+    assert asking.returncode == 0 and "_MAHAVISHNU_COMPLETE" in shown
