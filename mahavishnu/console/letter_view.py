@@ -115,6 +115,8 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None) -> None:
 def _next(letter: Letter) -> str:
     if letter["status"] == DeadLetterStatus.EXHAUSTED and letter["resolution_status"] != ResolutionStatus.PENDING:
         return "nothing; redrive opens the case again"
+    if letter["status"] == DeadLetterStatus.PENDING and letter["next_retry_at"] is None:
+        return f"no retry can help, so none is planned: {_OPEN}"
     return _NEXT[DeadLetterStatus(letter["status"])]
 
 
