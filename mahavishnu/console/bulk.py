@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mahavishnu.console.exits import ExitCode
+from mahavishnu.console.exits import ExitCode, Failed
 from mahavishnu.console.output import as_json, block, line, moment, notice, table
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
@@ -96,11 +96,11 @@ async def start(
 
 
 def confirm(question: str) -> None:
-    """Ask on the terminal. Raises InvalidInput where there is none, Abort on no."""
+    """Ask on the terminal. Raises InvalidInput where there is none, Failed on no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidInput("nobody can be asked here: say --yes if you mean it")
     if not typer.confirm(question, err=True):
-        raise typer.Abort
+        raise Failed("nothing was done")
 
 
 async def wait(api: Connection, run: Run, *, json: bool) -> int:
@@ -162,9 +162,8 @@ class _progress:
     def _show(self, run: Run) -> None:
         if self._bar is not None:
             counts = run["counts"]
-            text = (
-                f"{run['verb']}: {counts.get('succeeded', 0)} succeeded, {counts.get('failed_again', 0)} failed again"
-            )
+            ran = f": {_outcomes(run)} run, {counts.get('failed_again', 0)} failed again" if _awaits(run) else ""
+            text = f"{run['verb']}{ran}"
             done = counts["members"] - waiting(counts)
             self._bar.update(self._task, description=text, completed=done, total=counts["members"] or None)
 

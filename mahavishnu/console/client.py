@@ -27,6 +27,12 @@ TIMEOUT_SECONDS = 60.0
 TOKEN_VARIABLE = "MAHAVISHNU_TOKEN"  # never an option: others can read those
 R = TypeVar("R")
 Params = Mapping[str, Any]
+
+
+class TooLarge(InvalidInput):
+    """The server takes smaller requests only."""
+
+
 # Refusals that mean something else than their status says to HTTP.
 _BY_TYPE: dict[str, type[MahavishnuError]] = {"requeue-failed": Conflict, "changed-meanwhile": Conflict}
 _BY_STATUS: dict[int, type[MahavishnuError]] = {
@@ -36,7 +42,7 @@ _BY_STATUS: dict[int, type[MahavishnuError]] = {
     404: NotFound,
     409: Conflict,
     412: Conflict,
-    413: InvalidInput,
+    413: TooLarge,
     422: InvalidInput,
     502: Unreachable,
     503: Unreachable,

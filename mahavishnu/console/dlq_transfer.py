@@ -95,10 +95,10 @@ def take_in(
     async def ask(api: Connection) -> None:
         done = 0
         for portion in _portions(file, refused):
-            answer = await api.post("/dlq/import", portion)
-            for became in answer["taken"].values():
-                counts[became] = counts.get(became, 0) + 1
-            refused.update(answer["refused"])
+            for answer in await _sent(api, portion):
+                for became in answer["taken"].values():
+                    counts[became] = counts.get(became, 0) + 1
+                refused.update(answer["refused"])
             done += len(portion)
             _told(done)
         _told(done, last=True)
@@ -115,6 +115,19 @@ def take_in(
         for name, why in refused.items():
             complain(f"{name}: {why}")
         raise typer.Exit(ExitCode.FAILED)
+
+
+async def _sent(api: Connection, portion: list[Any]) -> list[Any]:
+    """The answers for a portion, which is halved where it is too large for the server. Raises what refuses it."""
+    from mahavishnu.console.client import TooLarge
+
+    try:
+        return [await api.post("/dlq/import", portion)]
+    except TooLarge:
+        if len(portion) == 1:
+            raise
+        half = len(portion) // 2
+        return [*await _sent(api, portion[:half]), *await _sent(api, portion[half:])]
 
 
 def _portions(file: str, refused: dict[str, str]) -> Iterator[list[Any]]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mahavishnu.console.letter_view import state_of
 from mahavishnu.console.output import AsJson, as_json, line, moment, short, shown
 from mahavishnu.console.session import session
 from mahavishnu.model.clock import SystemClock
@@ -104,20 +103,22 @@ def _view(letters: list[Any], numbers: Mapping[str, Any]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("task", "status", "category", "retries", "next retry", "error"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), expand=True)
+    table.add_column("task", no_wrap=True, max_width=40)
+    for name in ("status", "category", "retries", "next retry"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("error", no_wrap=True, overflow="ellipsis", ratio=1)  # it gets what is left
     for each in letters:
         table.add_row(
             Text(shown(each["task_id"])),
-            Text(state_of(each), style=_STYLES.get(each["status"], "")),
+            Text(each["status"], style=_STYLES.get(each["status"], "")),
             str(each["error_category"] or "-"),
             f"{each['retry_count']}/{each['max_retries']}",
-            moment(each["next_retry_at"]),
+            moment(each["next_retry_at"])[11:] or "-",
             Text(shown(short(each["last_error"]))),
         )
     states = ", ".join(f"{count} {status}" for status, count in numbers["status_breakdown"].items())
-    warnings = "".join(f"\nwarning: {warning}" for warning in numbers["warnings"])
+    warnings = "".join(f"\n{warning}" for warning in numbers["warnings"])
     head = f"{numbers['queue_size']} open letters: {states}; store {numbers['storage_mode']}{warnings}\n"
     return Group(Text(shown(head)), table)
 

@@ -412,6 +412,14 @@ def test_what_cannot_be_taken_in_is_named(run: Run) -> None:
     assert run("dlq", "import", "-", stdin="").out == "no letters\n"
 
 
+def test_letters_are_sent_in_portions_that_are_taken(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = run("dlq", "export").out
+    monkeypatch.setenv("MAHAVISHNU_SERVER__MAX_BODY_BYTES", str(max(map(len, text.splitlines())) + 100))
+    assert run("dlq", "--store", "sqlite:///other.db", "import", "-", stdin=text).out == "5 new\n"
+    monkeypatch.setenv("MAHAVISHNU_SERVER__MAX_BODY_BYTES", "1024")
+    assert run("dlq", "import", "-", stdin=json.dumps({"task_id": "x" * 2000})).code == 2
+
+
 def test_watching_ends_by_itself(run: Run) -> None:
     assert run("dlq", "redrive", "wf_2").code == 0  # what has just changed is told
     done = run("dlq", "watch", "--lines", "1", "--seconds", "30", "--json")
