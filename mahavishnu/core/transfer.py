@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.payload import Json
 from mahavishnu.model.query import Query
 from mahavishnu.model.reunion import reunite
 from mahavishnu.stores.base import Collection, get_one, scan, write_one
@@ -32,7 +32,7 @@ class Transfer(Auditing):
 
         Raises InvalidInput, and StoreError rather than leave some out.
 
-        >>> import asyncio
+        >>> import asyncio, json
         >>> from mahavishnu.core.dead_letter_queue import DeadLetterQueue
         >>> async def main():
         ...     async with DeadLetterQueue() as here, DeadLetterQueue() as there:
@@ -79,9 +79,12 @@ def imported(document: Mapping[str, Any]) -> DeadLetter:
     """The letter of a document. Raises InvalidInput for what is none, or is not sound."""
     if not isinstance(document, Mapping):
         raise InvalidInput(f"a letter is a JSON object, not {document!r:.80}")
+    for name, value in document.items():
+        Json.of(value, name)  # not too deep, and no number that JSON does not have
     try:
         letter = evolve(LETTERS.decode(document, ()), version=None)
-        json.dumps(letter.key)
+        if not letter.entry_id:
+            raise InvalidInput(f"letter {letter.key!r} has no entry_id")
     except CorruptRecord as problem:
         raise InvalidInput(f"this is no exported letter: {problem.reason}") from None
     if broken := lifecycle.violations(letter):

@@ -1,0 +1,251 @@
+"""Letters go out of one queue and into another as they are, once, and nothing that is no letter gets in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue, DLQFullError
+from mahavishnu.core.transfer import exported, imported
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidPayload, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import get_one
+from mahavishnu.stores.codec import HISTORY
+from mahavishnu.testing.letters import make_letter
+from tests.strategies import letters
+from tests.unit.queues import House, Runs, heard, letter_of, sound
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> House:
+    """Another store, with a clock of its own."""
+    (tmp_path / "there").mkdir()
+    return House("sqlite", tmp_path / "there")
+
+
+async def lines(dlq: DeadLetterQueue, **filters: Any) -> list[Any]:
+    return [json.loads(line) async for line in dlq.export(**filters)]
+
+
+def bare(letter: DeadLetter) -> DeadLetter:
+    """Without the store's mark."""
+    return evolve(letter, version=None)
+
+
+@given(letters())
+@example(make_letter())
+def test_a_line_is_the_letter_or_it_is_refused_because_it_is_not_sound(letter: DeadLetter) -> None:
+    document = json.loads(exported(letter))
+    if broken := lifecycle.violations(letter):
+        with pytest.raises(InvalidInput) as refused:
+            imported(document)
+        assert all(promise in str(refused.value) for promise in broken)
+    else:
+        assert imported(document) == bare(letter)
+
+
+# What may be done to a letter before it is exported, and with which settings it was made.
+ACTS = st.sampled_from(["retry", "resolve", "fail", "cancel", "archive", "redrive", "requeue", "edit", "again"])
+MADE = st.fixed_dictionaries(
+    {
+        "max_retries": st.integers(0, 3),
+        "retry_policy": st.sampled_from(["immediate", "never", "linear"]),
+        "priority": st.integers(-5, 5),
+        "repos": st.lists(st.sampled_from(["api", "straße"]), max_size=2, unique=True),
+        "metadata": st.dictionaries(st.sampled_from(["team", "a.b"]), st.text(max_size=5), max_size=2),
+        "task": st.recursive(
+            st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)
+        ),
+        "error": st.sampled_from(["connection refused", "disk full", "\ud800 who knows"]),
+    }
+)
+
+
+async def done(dlq: DeadLetterQueue, act: str, made: dict[str, Any]) -> None:
+    verbs: dict[str, Any] = {"retry": lambda task_id: dlq.retry_task(task_id, force=True)}
+    verbs |= {"edit": lambda task_id: dlq.edit(task_id, priority=7), "requeue": dlq.requeue_from_dlq}
+    verbs |= {"again": lambda task_id: dlq.enqueue(**{**made, "task_id": task_id, "error": "reset"})}
+    with contextlib.suppress(IllegalMove):
+        await (verbs.get(act) or getattr(dlq, act))("wf")
+
+
+@given(MADE, st.lists(ACTS, max_size=6), st.booleans())
+@settings(max_examples=50)
+def test_a_letter_with_a_past_arrives_as_it_is(made: dict[str, Any], acts: list[str], succeeds: bool) -> None:
+    async def moved() -> None:
+        callback = Runs(None if succeeds else ConnectionError("refused"))
+        async with DeadLetterQueue(callback=callback) as here, DeadLetterQueue() as there:
+            await here.enqueue("wf", **made)
+            for act in acts:
+                await done(here, act, made)
+            (document,) = [json.loads(line) async for line in here.export(Query())]
+            assert await there.take_in(document) == "new"
+            assert await there.take_in(document) == "same"
+            assert bare(await letter_of(there, "wf")) == bare(await letter_of(here, "wf"))
+            await sound(there)
+
+    asyncio.run(moved())
+
+
+async def test_only_what_is_asked_for_goes_out(house: House) -> None:
+    here = house.queue()
+    await here.enqueue("a", {}, [], "connection refused", queue="mail")
+    await here.enqueue("b", {}, [], "connection refused")
+    await here.enqueue("c", {}, [], "connection refused")
+    await here.resolve("c")
+    assert {line["task_id"] for line in await lines(here)} == {"a", "b"}
+    assert {line["task_id"] for line in await lines(here, queue="mail")} == {"a"}
+    assert {line["task_id"] for line in await lines(here, status="completed")} == {"c"}
+
+
+async def test_more_than_a_page_goes_out_once(house: House) -> None:
+    here = house.queue()
+    for number in range(1100):
+        await here.letters.write([make_letter(task_id=f"wf_{number}", entry_id=f"e{number}")])
+    assert len({line["task_id"] for line in await lines(here)}) == 1100
+
+
+async def test_a_store_that_is_away_is_no_short_export(house: House) -> None:
+    here = house.queue()
+    await here.enqueue("wf", {}, [], "connection refused")
+    with house.faults.unavailable("find"), pytest.raises(StoreUnavailable):
+        await lines(here)
+
+
+async def test_an_open_letter_of_the_same_task_becomes_one_with_it(house: House, there: House) -> None:
+    here, other = house.queue(), there.queue()
+    await here.enqueue("wf", {}, ["api"], "connection refused")
+    await other.enqueue("wf", {}, ["web"], "disk full")
+    (document,) = await lines(here)
+    assert await other.take_in(document) == "joined"
+    assert await other.take_in(document) == "same"
+    letter = await letter_of(other, "wf")
+    assert (letter.occurrences, letter.repos) == (2, ("web", "api"))
+    stats = await sound(other)
+    assert stats["queue_size"] == 1
+    await there.close()
+
+
+async def test_a_closed_letter_is_succeeded(house: House, there: House) -> None:
+    here, other = house.queue(), there.queue()
+    await here.enqueue("wf", {"n": 2}, [], "connection refused")
+    old = await other.enqueue("wf", {"n": 1}, [], "connection refused")
+    await other.resolve("wf")
+    (document,) = await lines(here)
+    assert await other.take_in(document) == "succeeded"
+    assert await other.take_in(document) == "same"
+    letter = await letter_of(other, "wf")
+    assert (letter.task, letter.generation, letter.is_open) == ({"n": 2}, 2, True)
+    former = await get_one(other.store.collection(HISTORY), old.entry_id)
+    assert former is not None and former.task == {"n": 1}
+    await sound(other)
+    await there.close()
+
+
+async def test_what_was_here_in_a_former_life_is_the_same(house: House) -> None:
+    dlq = house.queue()
+    await dlq.enqueue("wf", {}, [], "connection refused")
+    (document,) = await lines(dlq)
+    await dlq.resolve("wf")
+    await dlq.enqueue("wf", {}, [], "disk full")
+    await dlq.resolve("wf")
+    assert await dlq.take_in(document) == "same"
+    assert not (await letter_of(dlq, "wf")).is_open
+    await sound(dlq)
+
+
+async def test_a_letter_that_was_being_run_comes_as_it_was_before(house: House, there: House) -> None:
+    here, other = house.queue(), there.queue()
+    await here.enqueue("wf", {}, [], "connection refused", "immediate")
+    before = await letter_of(here, "wf")
+    assert await here.claim_letters("w")
+    (document,) = await lines(here)
+    assert document["status"] == "retrying"
+    await other.take_in(document)
+    letter = await letter_of(other, "wf")
+    assert (letter.status, letter.lease, letter.total_attempts) == ("pending", None, before.total_attempts)
+    assert await other.claim_letters("w"), "it can be run there"
+    await sound(other)
+    await there.close()
+
+
+async def test_a_full_queue_takes_no_open_letter_but_every_closed_one(house: House, there: House) -> None:
+    here, other = house.queue(), there.queue(max_size=1)
+    await here.enqueue("open", {}, [], "connection refused")
+    await here.enqueue("closed", {}, [], "connection refused")
+    await here.resolve("closed")
+    await other.enqueue("there", {}, [], "connection refused")
+    documents = {line["task_id"]: line for line in await lines(here) + await lines(here, status="completed")}
+    with pytest.raises(DLQFullError):
+        await other.take_in(documents["open"])
+    assert await other.take_in(documents["closed"]) == "new"
+    await other.resolve("there")
+    assert await other.take_in(documents["open"]) == "new"
+    assert (await sound(other))["queue_size"] == 1
+    await there.close()
+
+
+async def test_a_refusal_leaves_the_room_as_it_was(house: House) -> None:
+    dlq = house.queue(max_size=1)
+    document = json.loads(exported(make_letter()))
+    with house.faults.unavailable("write"), pytest.raises(StoreUnavailable):
+        await dlq.take_in(document)
+    assert await dlq.take_in(document) == "new"
+
+
+JUNK = [
+    ("text", "a letter is a JSON object"),
+    ({}, "no 'task_id'"),
+    ({"schema": 99}, "newer version"),
+    ({"task_id": ""}, "must not be empty"),
+    ({"entry_id": ""}, "no entry_id"),
+    ({"namespace": "a/b"}, "namespace"),
+    ({"status": "lost"}, "lost"),
+    ({"status": "completed"}, "must be resolved"),
+    ({"created_at": "yesterday"}, "yesterday"),
+    ({"priority": "high"}, "high"),
+    ({"failures": [5]}, "no exported letter"),
+    ({"repos": "api"}, "list of texts"),
+    ({"occurrences": 0}, "count from 1"),
+    ({"lease": {"owner": "w"}}, "no exported letter"),
+]
+
+
+@pytest.mark.parametrize(("junk", "said"), JUNK, ids=str)
+async def test_junk_is_refused_with_a_reason(house: House, junk: Any, said: str) -> None:
+    dlq = house.queue()
+    document = {**json.loads(exported(make_letter())), **junk} if junk and isinstance(junk, dict) else junk
+    with pytest.raises(InvalidInput, match=said):
+        await dlq.take_in(document)
+    assert (await sound(dlq))["queue_size"] == 0
+
+
+async def test_what_a_store_could_not_keep_is_refused(house: House) -> None:
+    dlq = house.queue()
+    whole = json.loads(exported(make_letter()))
+    deep: Any = []
+    for _ in range(500):
+        deep = [deep]
+    for bad in ({"task": deep}, {"task": float("nan")}, {"metadata": {"n": float("inf")}}, {"task": "x" * 2_000_000}):
+        with pytest.raises(InvalidPayload):
+            await dlq.take_in({**whole, **bad})
+
+
+async def test_it_is_told(house: House) -> None:
+    dlq = house.queue()
+    events = heard(dlq)
+    document = json.loads(exported(make_letter(task_id="wf")))
+    await dlq.take_in(document, by="ann")
+    await dlq.take_in(document, by="ann")
+    assert [(event.name, event.letter and event.letter.task_id, event.detail) for event in events] == [
+        ("dlq.captured", "wf", {"by": "ann", "imported": True})
+    ]
