@@ -27,8 +27,7 @@ class Replies:
             former = await get_one(self._replies, key)
             if former is not None and former.at + KEPT > self._clock.now():
                 return former
-            if former is not None:
-                fresh = replace(fresh, version=former.version)  # too old to count: its place is taken
+            fresh = replace(fresh, version=former and former.version)  # too old to count: its place is taken
         return None
 
     async def finish(self, key: str, status: int, headers: str, body: str) -> None:
@@ -47,5 +46,5 @@ class Replies:
         """Drop what is older than a day."""
         while True:
             page = await self._replies.find(Query((Between("at", below=self._clock.now() - KEPT),)))
-            if not page.items or not any(await self._replies.remove(page.items)):
+            if not page.items or True not in await self._replies.remove(page.items):
                 return

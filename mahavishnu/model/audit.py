@@ -10,10 +10,11 @@ from typing import Any
 
 from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.patch import difference
-from mahavishnu.model.payload import EMPTY, Json
+from mahavishnu.model.payload import EMPTY, Json, depth
 
 MOST_CHANGES = 100  # that one entry tells
 LONGEST_VALUE = 1000  # characters of a value, as JSON, that an entry repeats
+DEEPEST_VALUE = 100  # one that is nested deeper is told as text: inside of an entry it would be too deep
 _UNTOLD = frozenset({"updated_at"})  # it changes with every act
 
 
@@ -81,9 +82,11 @@ def bounded(changes: Changes) -> Json:
 def _told(state: Told) -> Any:
     if isinstance(state, DeadLetter):
         state = state.to_dict()
-    return Json.of({name: value for name, value in (state or {}).items() if name not in _UNTOLD}, "state").value
+    return {name: Json.of(value, name).value for name, value in (state or {}).items() if name not in _UNTOLD}
 
 
 def _short(value: Any) -> Any:
     text = value if isinstance(value, str) else Json.of(value, "value").text
-    return value if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+    if len(text) > LONGEST_VALUE:
+        return text[: LONGEST_VALUE - 1] + "…"
+    return value if isinstance(value, str) or depth(text) <= DEEPEST_VALUE else text

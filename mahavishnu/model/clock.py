@@ -43,7 +43,8 @@ class SystemClock:
 def instant(value: datetime) -> datetime:
     """`value` as every store can keep it: UTC, cut to whole milliseconds (an OpenSearch date keeps no more).
 
-    Raises InvalidInput for a naive datetime, because guessing its zone would be a lie.
+    Raises InvalidInput for a naive datetime, because guessing its zone would be a lie, and for one that in UTC lies
+    before the year 1 or after the year 9999.
 
     >>> instant(datetime(2026, 1, 1, 12, 0, 0, 123456, UTC)).microsecond
     123000
@@ -52,7 +53,10 @@ def instant(value: datetime) -> datetime:
         return value
     if value.tzinfo is None:
         raise InvalidInput(f"{value.isoformat()} has no time zone; give an aware datetime, such as datetime.now(UTC)")
-    value = value.astimezone(UTC)
+    try:
+        value = value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(f"{value.isoformat()} is no instant in UTC: years go from 1 to 9999") from None
     return value.replace(microsecond=value.microsecond // 1000 * 1000)
 
 

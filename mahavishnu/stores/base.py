@@ -49,7 +49,7 @@ class Cursor:
         try:
             after, snapshot = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
             return cls(tuple(_outer(value) for value in after), snapshot)
-        except (ValueError, TypeError, LookupError, binascii.Error):
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError, binascii.Error):
             raise InvalidQuery(
                 f"{text[:40]!r} is not a cursor of a list; leave it out to start at the beginning"
             ) from None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,7 +25,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-SLASH = "\ue000"  # stands for an escaped slash inside a path's part: a task id may contain one
+log = logging.getLogger(__name__)
+MARK = "\ue000"  # begins what stands for an escaped slash inside a path's part, or for itself
+SLASH, ITSELF = f"{MARK}s", f"{MARK}m"  # a task id may contain both
 OPEN_TO_ALL = ("/healthz", "/readyz")
 _CHANGES = ("POST", "PATCH", "PUT", "DELETE")
 
@@ -66,15 +69,17 @@ class Edge:
             parts = [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")]
         except UnicodeDecodeError:
             return problem(400, "bad-request", "the path is not UTF-8")
-        scope["path"] = "/".join(part.replace("/", SLASH) for part in parts)
+        scope["path"] = "/".join(part.replace(MARK, ITSELF).replace("/", SLASH) for part in parts)
+        scope["asked_path"] = "/".join(parts)
         actor = self._access.actor(headers.get("authorization"))
-        if not self._access.tokens and comes_from_elsewhere(headers):
+        if not self._access.tokens and comes_from_elsewhere(headers, scope.get("client")):
             return problem(
                 403,
                 "forbidden",
                 "without tokens this server answers this machine only, and no page of another site: give it a token",
             )
-        if actor is None and not scope["path"].endswith(OPEN_TO_ALL):
+        place = scope["path"].removeprefix(scope.get("root_path", ""))
+        if actor is None and (scope["method"] in _CHANGES or place not in OPEN_TO_ALL):
             return problem(
                 401,
                 "unauthorized",
@@ -89,7 +94,7 @@ class Edge:
         limit = self._max_body_bytes
         refusal = problem(413, "content-too-large", f"a request may have {limit} bytes; send it in parts")
         told = headers.get("content-length", "")
-        if told.isdigit() and int(told) > limit:
+        if told.isdecimal() and int(told) > limit:
             return refusal
         parts, size, more = [], 0, True
         while more:
@@ -111,9 +116,10 @@ class Edge:
         if len(key) > 200:
             await problem(400, "bad-request", "an Idempotency-Key has at most 200 characters")(scope, receive, send)
             return
+        whose = hashlib.sha256(json.dumps([actor.name, key]).encode()).hexdigest()
         try:
             await self._dlq.open()
-            former = await self._dlq.replies.begin(f"{actor.name}/{key}", asked)
+            former = await self._dlq.replies.begin(whose, asked)
         except StoreError as failed:
             await answer_to(failed)(scope, receive, send)
             return
@@ -130,15 +136,21 @@ class Edge:
             elif message["type"] == "http.response.body":
                 parts.append(message.get("body", b""))
                 if not message.get("more_body", False):
-                    kept = {name: headers[name] for name in ("content-type", "location", "etag") if name in headers}
-                    if status >= 500:  # it may work the next time
-                        await self._dlq.replies.forget(f"{actor.name}/{key}")
-                    else:
-                        text = b"".join(parts).decode()
-                        await self._dlq.replies.finish(f"{actor.name}/{key}", status, json.dumps(kept), text)
+                    await self._keep(whose, status, headers, b"".join(parts))
             await send(message)
 
         await self._app(scope, receive, keeping)
+
+    async def _keep(self, whose: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Remember an answer. What cannot be remembered is answered all the same: it has had its effect."""
+        kept = {name: headers[name] for name in ("content-type", "location", "etag") if name in headers}
+        try:
+            if status >= 500:  # it may work the next time
+                await self._dlq.replies.forget(whose)
+            else:
+                await self._dlq.replies.finish(whose, status, json.dumps(kept), body.decode())
+        except StoreError as failed:
+            log.error("an answer cannot be given again, its Idempotency-Key stays unfinished: %s", failed)
 
 
 def _again(former: Reply, asked: str) -> Response:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
-from mahavishnu.console.api.edge import SLASH
+from mahavishnu.console.api.edge import ITSELF, MARK, SLASH
 from mahavishnu.console.api.shapes import Filter
 from mahavishnu.model import query as queries
 from mahavishnu.model.clock import instant_text
@@ -70,7 +70,7 @@ def aware(moment: datetime | None) -> datetime | None:
 
 def named(task_id: str) -> str:
     """The task id in a path: an escaped slash is part of it."""
-    return task_id.replace(SLASH, "/")
+    return task_id.replace(SLASH, "/").replace(ITSELF, MARK)
 
 
 class Place:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from mahavishnu.model.ids import MAX_TASK_ID_BYTES
 from mahavishnu.model.letter import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
 
 Name = Annotated[StrictStr, Field(min_length=1, max_length=500)]
+TaskId = Annotated[StrictStr, Field(min_length=1, max_length=MAX_TASK_ID_BYTES)]
 Text = Annotated[StrictStr, Field(max_length=10_000)]
 Whole = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1)]
+T = TypeVar("T")
+Many = Annotated[list[T], Field(max_length=10_000)]  # what every store can look for at once
 Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=30 * 86400)]
 
 
@@ -101,7 +105,7 @@ class WholeLetter(Letter):
 class NewLetter(Asked):
     """A failure to be kept."""
 
-    task_id: Name
+    task_id: TaskId
     task: Any = None
     repos: list[StrictStr] = []
     error: Text
@@ -235,18 +239,20 @@ class Filter(Asked):
     status: list[DeadLetterStatus] | None = None
     resolution_status: list[ResolutionStatus] | None = None
     category: list[ErrorCategory] | None = None
-    policy: list[Name] | None = None
+    policy: Many[Name] | None = None
     reason: list[DlqReason] | None = None
-    namespace: list[Name] | None = None
-    queue: list[Name] | None = None
-    fingerprint: list[Name] | None = None
-    task_id: list[Name] | None = None
-    repo: list[Name] | None = None
-    run: list[Name] | None = None
+    namespace: Many[Name] | None = None
+    queue: Many[Name] | None = None
+    fingerprint: Many[Name] | None = None
+    task_id: Many[TaskId] | None = None
+    repo: Many[Name] | None = None
+    run: Many[Name] | None = None
     text: Annotated[StrictStr, Field(max_length=1000)] | None = Field(
         default=None, description="Words of the error, all of which occur"
     )
-    metadata: list[Name] | None = Field(default=None, description="path=value in the metadata", examples=[["team=web"]])
+    metadata: Annotated[list[Name], Field(max_length=100)] | None = Field(
+        default=None, description="path=value in the metadata", examples=[["team=web"]]
+    )
     failed_from: datetime | None = None
     failed_before: datetime | None = None
     created_from: datetime | None = None
@@ -403,7 +409,7 @@ class Claim(Answer):
 class Renewal(Asked):
     """The run goes on."""
 
-    task_id: Name
+    task_id: TaskId
     token: Name
     lease_seconds: Annotated[StrictFloat | StrictInt, Field(ge=1, le=86400)] | None = None
     namespace: Name = "default"
@@ -419,7 +425,7 @@ class Renewed(Answer):
 class Settlement(Asked):
     """How the run went."""
 
-    task_id: Name
+    task_id: TaskId
     token: Name
     outcome: Literal["succeeded", "failed", "released"]
     error: Text | None = None

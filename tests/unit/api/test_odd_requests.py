@@ -1,0 +1,159 @@
+"""Requests that nobody sends by mistake alone: they are refused with a reason, and do no harm."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from mahavishnu.console.api import create_app
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import Result
+from mahavishnu.stores.replies import REPLIES
+from tests.unit.api.conftest import URL, Desk
+
+NEW = {"task_id": "wf", "error": "connection reset"}
+KEY = {"Idempotency-Key": "k"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/v1/dlq/healthz"),
+        ("POST", "/api/v1/dlq/x/readyz"),
+        ("POST", "/nothing/healthz"),
+        ("POST", "/healthz"),
+        ("GET", "//healthz"),
+        ("GET", "/api/v1/openapi.json"),
+    ],
+)
+async def test_whoever_has_no_token_writes_nothing(guarded: Desk, method: str, path: str) -> None:
+    answer = await guarded.client.request(method, path, headers=KEY)
+    assert answer.status_code == 401
+    assert not (await guarded.dlq.list_audit()).items
+    assert not (await guarded.dlq.store.collection(REPLIES).find(Query())).items
+
+
+async def test_without_tokens_other_machines_do_not_get_in_whatever_host_they_name() -> None:
+    for client, status in (("203.0.113.9", 403), ("127.0.0.1", 200), ("::1", 200)):
+        transport = httpx.ASGITransport(create_app(DeadLetterQueue()), client=(client, 4711))
+        async with httpx.AsyncClient(transport=transport, base_url=URL) as asker:
+            assert (await asker.get("/api/v1/dlq")).status_code == status
+
+
+async def test_task_ids_with_slashes_and_with_what_stands_for_them_are_told_apart(desk: Desk) -> None:
+    names = ["a/b", "a\ue000b", "a\ue000sb", "a\ue000mb", "a\ue000/b"]
+    for name in names:
+        await desk.keep(name)
+    for name in names:
+        path = name.replace("/", "%2F").replace("\ue000", "%EE%80%80")
+        assert (await desk.post(f"/dlq/{path}/archive")).json()["task_id"] == name
+
+
+async def test_an_answer_that_cannot_be_remembered_is_given_all_the_same(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(desk.dlq.replies, "finish", away)
+    answer = await desk.post("/dlq", NEW, headers=KEY)
+    assert (answer.status_code, answer.json()["task_id"]) == (201, "wf")
+    again = await desk.post("/dlq", NEW, headers=KEY)
+    assert (again.status_code, again.json()["type"].rpartition(":")[2]) == (409, "idempotency-unfinished")
+
+
+async def test_replies_that_cannot_be_removed_are_left_for_the_next_time(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await desk.post("/dlq", NEW, headers=KEY)
+    desk.clock.advance(hours=48)
+    asked = 0
+
+    async def refused(records: Any) -> list[Result[Any]]:
+        nonlocal asked
+        asked += 1
+        assert asked < 3, "it asks for ever"
+        return [StoreUnavailable("read only") for _ in records]
+
+    monkeypatch.setattr(desk.dlq.replies._replies, "remove", refused)
+    await desk.dlq.replies.clean()
+    assert asked == 1
+
+
+async def test_an_old_key_whose_reply_is_forgotten_meanwhile_is_free(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = desk.dlq.replies
+    assert await replies.begin("k", "first") is None
+    desk.clock.advance(hours=48)
+    real, writes = replies._replies.write, 0
+
+    async def slow(records: Any) -> Any:
+        nonlocal writes
+        writes += 1
+        assert writes < 9, "it asks for ever"
+        if records[0].version is not None:
+            await replies.clean()  # by another process, between a look and a write
+        return await real(records)
+
+    monkeypatch.setattr(replies._replies, "write", slow)
+    assert await replies.begin("k", "again") is None
+
+
+@pytest.mark.parametrize("path", ["/dlq", "/runs", "/groups", "/audit"])
+async def test_a_cursor_that_is_nested_without_end_is_none(desk: Desk, path: str) -> None:
+    deep = base64.urlsafe_b64encode(b"[" * 7000).decode().rstrip("=")
+    assert (await desk.get(path, params={"cursor": deep})).status_code == 422
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+async def test_instants_that_are_none_in_utc_are_refused(desk: Desk, moment: str) -> None:
+    await desk.post("/dlq", NEW)
+    group = (await desk.get("/dlq/wf")).json()["fingerprint"]
+    for answer in (
+        await desk.get("/dlq", params={"failed_from": moment}),
+        await desk.get("/audit", params={"since": moment}),
+        await desk.patch("/dlq/wf", {"next_retry_at": moment}),
+        await desk.post("/dlq/wf/preview", {"next_retry_at": moment}),
+        await desk.post("/runs/preview", {"verb": "archive", "filter": {"failed_from": moment}}),
+        await desk.patch(f"/groups/{group}", {"hold_until": moment}),
+    ):
+        assert answer.status_code == 422 or "9999" in answer.json()["refused"], answer.text
+
+
+async def test_lists_that_no_store_can_look_for_are_refused(desk: Desk) -> None:
+    for field, count in (("repo", 10_001), ("metadata", 101)):
+        asked = {"verb": "archive", "filter": {field: [f"a{number}=1" for number in range(count)]}}
+        answer = await desk.client.post("/api/v1/runs/preview", content=json.dumps(asked))
+        assert answer.status_code in (413, 422)
+    asked = {"verb": "archive", "filter": {"metadata": ["a=1"] * 101}}
+    assert (await desk.post("/runs/preview", asked)).status_code == 422
+
+
+async def test_what_can_be_claimed_can_be_settled_however_long_its_name(desk: Desk) -> None:
+    name = "t" * 3000
+    await desk.dlq.enqueue(name, {}, [], "connection reset")
+    await desk.dlq.redrive(name)
+    (claim,) = (await desk.post("/claims", {"worker": "w"})).json()
+    assert (await desk.post("/claims/renew", {"task_id": name, "token": claim["token"]})).status_code == 200
+    settled = await desk.post("/claims/settle", {"task_id": name, "token": claim["token"], "outcome": "succeeded"})
+    assert (settled.status_code, settled.json()["status"]) == (200, "completed")
+    assert len((await desk.get("/dlq", params={"task_id": name})).json()) == 1
+
+
+async def test_an_edit_of_a_task_as_deep_as_can_be_is_done_and_said_to_be_done(desk: Desk) -> None:
+    for depth in (100, 199, 200):
+        deep: Any = 1
+        for _ in range(depth):
+            deep = [deep]
+        await desk.post("/dlq", {**NEW, "task_id": f"deep{depth}", "task": deep})
+        edited = await desk.patch(f"/dlq/deep{depth}", {"task": {"flat": 1}})
+        assert (edited.status_code, edited.json()["task"]) == (200, {"flat": 1})
+        (entry,) = (await desk.dlq.list_audit(subject=f"letter:deep{depth}")).items
+        assert (entry.outcome, entry.changes.value["task"]["after"]) == ("done", {"flat": 1})
