@@ -8,6 +8,7 @@ letters, `due_at` says when anyone may carry the run on: whoever does holds a le
 from __future__ import annotations
 
 import math
+import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,7 @@ from mahavishnu.model.payload import Json
 PAGE = 200  # members in one page, and letters moved at once
 POLL_SECONDS = 1.0  # between two looks at what became of the letters
 LONGEST_POLL_SECONDS = 60.0  # where nothing has been heard for long
+SLOWEST = 1 / 86_400  # letters in a second: one a day
 AWAITED = frozenset({"redrive"})  # verbs after which a letter is run, so that there is an outcome to wait for
 
 
@@ -265,8 +267,8 @@ def checked(run: BulkRun) -> BulkRun:
     """The run, if it can be. Raises InvalidInput."""
     if not all(type(size) is int and size > 0 for size in run.ramp):
         raise InvalidInput(f"the waves of a ramp are whole numbers from 1, not {run.ramp!r:.80}")
-    if run.max_per_second is not None and not (_is_number(run.max_per_second) and run.max_per_second > 0):
-        raise InvalidInput(f"max_per_second must be a number above 0, not {run.max_per_second!r:.80}")
+    if run.max_per_second is not None and not (_is_number(run.max_per_second) and run.max_per_second >= SLOWEST):
+        raise InvalidInput(f"max_per_second must be a number, at least one a day, not {run.max_per_second!r:.80}")
     _check_percent(run.stop_percent)
     if run.stop_percent is not None and not run.awaits_outcomes:
         raise InvalidInput(f"stop_percent is for redrives: after {run.verb!r} nothing can fail again")
@@ -356,7 +358,7 @@ def resumed(run: BulkRun, now: datetime, stop_percent: float | Same | None = Sam
         return _changed(run, now)
     state = RunState.PLANNING if run.plan is None else RunState.RUNNING
     due_at = run.due_at if run.lease and run.due_at else instant(now)  # somebody may not have stopped yet
-    return _changed(run, now, state=state, halted_because=None, due_at=due_at, quiet_since=None)
+    return _changed(run, now, state=state, halted_because=None, due_at=due_at, quiet_since=instant(now))
 
 
 def cancelled(run: BulkRun, now: datetime) -> BulkRun:
@@ -410,4 +412,5 @@ def _check_percent(percent: float | None) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # A whole number may be larger than any other: it could not be read again.
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

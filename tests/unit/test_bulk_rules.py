@@ -277,6 +277,9 @@ def test_a_clock_that_is_behind_does_not_move_a_run_back() -> None:
         ({"max_per_second": 0}, "max_per_second"),
         ({"max_per_second": "5"}, "max_per_second"),
         ({"max_per_second": float("inf")}, "max_per_second"),
+        ({"max_per_second": 1e-12}, "at least one a day"),
+        ({"max_per_second": 10**400}, "max_per_second"),
+        ({"stop_percent": 10**400}, "stop_percent"),
         ({"stop_percent": -1}, "stop_percent"),
         ({"stop_percent": 100.5}, "stop_percent"),
         ({"stop_percent": float("nan")}, "stop_percent"),
@@ -285,12 +288,23 @@ def test_a_clock_that_is_behind_does_not_move_a_run_back() -> None:
         ({"by": None}, "by must be text"),
         ({"reason": 5}, "reason must be text"),
     ],
-    ids=repr,
+    ids=lambda value: f"{value!r:.60}",
 )
 def test_what_cannot_be_is_refused(changes: dict[str, Any], match: str) -> None:
     with pytest.raises(InvalidInput, match=match):
         bulk.checked(replace(run_of(), **changes))
     assert bulk.checked(run_of(ramp=(1, 5), max_per_second=0.5, stop_percent=0))
+
+
+def test_the_slowest_pace_is_one_a_day() -> None:
+    run = bulk.checked(run_of("resolve", max_per_second=bulk.SLOWEST))
+    assert bulk.moved_on(run, counts(2, 1), 0, 1, NOW).paced_at == NOW + timedelta(days=1)
+
+
+def test_looks_become_rare_after_a_resumption_too() -> None:
+    paused = run_of(state=RunState.PAUSED, counts=RunCounts(members=1, moved=1))
+    much_later = LATER + timedelta(hours=1)
+    assert bulk.next_step(bulk.resumed(paused, LATER), much_later) == Wait(much_later + timedelta(seconds=60))
 
 
 def test_members_are_counted_and_paged() -> None:
