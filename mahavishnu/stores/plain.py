@@ -162,6 +162,8 @@ def _nested(record: type[Any]) -> _Shape:
         return {field: shape.write(getattr(made, field)) for field, shape in shapes.items()}
 
     def read(document: Any) -> Any:
+        if not isinstance(document, dict):
+            raise TypeError(f"{document!r:.80} should be an object")
         return record(**_values(shapes, document))
 
     return _Shape(FieldType.BLOB, write, read)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mahavishnu.model.bulk import BulkRun
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.letter import Version
 from mahavishnu.model.payload import EMPTY, Json
@@ -20,6 +21,7 @@ from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import write_one
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.plain import plain_kind
+from mahavishnu.stores.runs import RUNS
 from mahavishnu.stores.schema import FieldType
 from mahavishnu.stores.sqlite import SQLiteStore
 
@@ -158,6 +160,15 @@ def test_what_cannot_be_read_is_named(broken: dict[str, Any]) -> None:
             THINGS.decode(document, (1,))
     else:
         assert THINGS.decode(document, (1,)) == Thing("a", NOON, Colour.RED), "fields of later versions have a default"
+
+
+@pytest.mark.parametrize("broken", [[], ["moved"], [1], "moved", 5], ids=str)
+def test_a_small_record_of_defaults_is_an_object(broken: Any) -> None:
+    run = BulkRun(run_id="r", verb="archive", query=Json.of({}), by="ann", created_at=NOON, updated_at=NOON)
+    document = json.loads(RUNS.document(run))
+    assert RUNS.decode(document, (1,)) == run
+    with pytest.raises(CorruptRecord):
+        RUNS.decode({**document, "counts": broken}, (1,))
 
 
 def test_only_what_can_be_written_may_be_a_field() -> None:
