@@ -301,7 +301,7 @@ class Bulk(Auditing):
         shelves = self._shelves
         movers = Movers(shelves.letters, shelves.history, run.run_id)
         for start in range(first, run.pages, READ):
-            for page in await shelves.read(run, range(start, min(start + READ, run.pages))):
+            for page in await shelves.shown(run, range(start, min(start + READ, run.pages))):
                 items = list(page.items)
                 places = [place for place, item in enumerate(items) if item.state is ItemState.MOVED]
                 if looks and places:

@@ -102,11 +102,11 @@ class RunVerbs:
         self._desk._heard(Event(event, self._desk.clock.now(), None, {**told, **detail}))
 
     @asynccontextmanager
-    async def halting(self, run: BulkRun, why: str) -> AsyncIterator[object]:
+    async def halting(self, run: BulkRun, why: str) -> AsyncIterator[Callable[[str], object]]:
         """Audit it."""
         async with self._desk._audited("run.halt", f"run:{run.run_id}", by=STOP_RULE, reason=why, via="rule") as record:
             record.noted(**asdict(run.counts))
-            yield record
+            yield record.refused
 
 
 def known(verb: str, patch: Any, *, redrive: bool) -> tuple[str, Edit | None]:

@@ -70,8 +70,8 @@ class Verbs(Protocol):
         """This is how far the run is now."""
         ...
 
-    def halting(self, run: BulkRun, why: str) -> AbstractAsyncContextManager[object]:
-        """Around the write that halts the run."""
+    def halting(self, run: BulkRun, why: str) -> AbstractAsyncContextManager[Callable[[str], object]]:
+        """Around the write that halts the run; it gives what is to be told why it was not halted after all."""
         ...
 
 
@@ -99,7 +99,26 @@ class Shelves:
     async def read(self, run: BulkRun, numbers: Sequence[int]) -> list[RunPage]:
         """These pages of the run as they are now."""
         keys = [bulk.page_key(run.run_id, run.plan or "", number) for number in numbers]
-        return [_stored(page) for page in await self.pages.get(keys)]
+        pages = await self.pages.get(keys)
+        for key, page in zip(keys, pages, strict=True):
+            if page is None:  # it may be on its way from a local store of somebody else
+                raise StoreUnavailable(f"page {key!r} of a bulk run cannot be seen now")
+        return [_stored(page) for page in pages]
+
+    async def shown(self, run: BulkRun, numbers: Sequence[int]) -> list[RunPage]:
+        """The same for people: of a run that was stopped after its holder had died, nobody else recognises members."""
+        pages = await self.read(run, numbers)
+        if run.lease is None or run.state in ACTIVE:
+            return pages
+        for number, page in enumerate(pages):
+            places = [place for place, item in enumerate(page.items) if item.state is ItemState.WAITING]
+            if places:  # behind the first page that waits there is nothing to recognise
+                movers = Movers(self.letters, self.history, run.run_id)
+                found = dict(zip(places, await movers.recognise([page.items[place] for place in places]), strict=True))
+                items = tuple(found.get(place, item) for place, item in enumerate(page.items))
+                pages[number] = replace(page, items=items)
+                break
+        return pages
 
     async def outcomes(self, run_id: str, *, whole: bool = False) -> dict[ItemOutcome | None, int]:
         """How many of the letters that the run has moved have come to what; None for those that it is open for.
@@ -125,7 +144,7 @@ class Shelves:
         if run.lease is not None:
             counts = RunCounts()
             for start in range(0, run.pages, READ):
-                for page in await self.read(run, range(start, min(start + READ, run.pages))):
+                for page in await self.shown(run, range(start, min(start + READ, run.pages))):
                     counts = counts.plus(bulk.counted(page.items))
             run = replace(run, counts=counts)
         if run.awaits_outcomes:
@@ -300,8 +319,9 @@ class _Turn:
                 await self.halt(why)
             case Finish():
                 await self._look_at_items(final=True)
-                if self.run.awaits_outcomes and self.run.counts.awaited:
-                    return False
+                if self.run.awaits_outcomes and self.run.counts.awaited:  # counting told it otherwise
+                    await self._give_back(self._clock.now() + timedelta(seconds=POLL_SECONDS))
+                    return True
                 await self._write(lambda run: bulk.finished(run, self._clock.now()))
                 self._did = True
         return True
@@ -317,8 +337,10 @@ class _Turn:
             after = bulk.halted(run, why, self._clock.now()) if run.state in ACTIVE else run
             return after if exact else replace(after, lease=replace(self.lease, left=True))
 
-        async with self._verbs.halting(self.run, why):
+        async with self._verbs.halting(self.run, why) as refused:
             await self._write(halted, ACTIVE if exact else tuple(RunState))
+            if self.run.state is not RunState.HALTED:
+                refused(f"it was {self.run.state} before that")
         self._did = True
 
     # --- planning
@@ -393,10 +415,13 @@ class _Turn:
     async def _look_at_outcomes(self) -> None:
         """What became of the moved letters: by counting them; by looking at each where nothing more is to come."""
         known = await self._shelves.outcomes(self.run.run_id, whole=True)
-        counts = replace(self.run.counts, **{str(how): known[how] for how in ItemOutcome})
-        self.run = bulk.heard(self.run, counts, self._clock.now())
-        if not known[None] and bulk.must_wait(self.run):
+        # Somebody may have died while a letter was replaced: until that is done it is in the history too.
+        twice = sum(known.values()) > self.run.counts.moved
+        if twice or (not known[None] and bulk.must_wait(self.run)):
             await self._look_at_items()
+        else:
+            counts = replace(self.run.counts, **{str(how): known[how] for how in ItemOutcome})
+            self.run = bulk.heard(self.run, counts, self._clock.now())
 
     async def _look_at_items(self, *, final: bool = False) -> None:
         """Write down what became of each moved letter, as far as it is known, and count anew."""

@@ -126,7 +126,7 @@ class Movers:
     async def outcomes(self, items: Sequence[RunItem]) -> list[RunItem]:
         """These moved members with what became of them, as far as it is known now."""
         return [
-            item if isinstance(letter, StoreError) else replace(item, outcome=_outcome(letter) or item.outcome)
+            item if isinstance(letter, StoreError) else replace(item, outcome=_outcome(letter, item.outcome))
             for item, letter in zip(items, await self._now(items), strict=True)
         ]
 
@@ -167,5 +167,6 @@ def _refused(item: RunItem, problem: MahavishnuError) -> RunItem:
     return replace(item, state=ItemState.REFUSED, why=reason_of(problem, item.key))
 
 
-def _outcome(letter: DeadLetter | None) -> ItemOutcome | None:
-    return ItemOutcome.CLOSED if letter is None else bulk.outcome_for(letter)
+def _outcome(letter: DeadLetter | None, known: ItemOutcome | None) -> ItemOutcome | None:
+    """What is known stays so where the letter does not tell any more."""
+    return (known or ItemOutcome.CLOSED) if letter is None else (bulk.outcome_for(letter) or known)

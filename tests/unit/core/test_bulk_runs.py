@@ -11,10 +11,10 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.bulk import PAGE, BulkRun, ItemOutcome, ItemState, RunItem, RunState
 from mahavishnu.model.errors import IllegalRunMove, InvalidInput, InvalidQuery, NoSuchRun
 from mahavishnu.model.events import EventName
-from mahavishnu.model.letter import DeadLetterStatus
+from mahavishnu.model.letter import DeadLetterStatus, FormerLetter
 from mahavishnu.model.query import Is, Query, letters
-from mahavishnu.stores.codec import LETTERS
-from mahavishnu.stores.runs import RUN_PAGES
+from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.runs import RUN_PAGES, RUNS
 from mahavishnu.testing import turn
 from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, sound
 
@@ -213,6 +213,26 @@ async def test_a_run_that_is_resumed_with_the_same_rule_halts_again(house: House
     assert (run.state, run.stop_percent, run.counts.moved) == (RunState.RUNNING, None, 3)
 
 
+async def test_a_person_who_is_quicker_than_the_stop_rule_has_stopped_it(any_house: House) -> None:
+    queue, other = any_house.queue(Runs(NETWORK)), any_house.queue()
+    await fill(queue, 3, max_retries=0)
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=(1,), stop_percent=0))
+    await queue.run_due()
+    any_house.clock.advance(1)
+    hold = any_house.faults.hold("write", kind=RUNS, keys=[run.run_id])
+    looking = asyncio.create_task(queue.work_runs())
+    await hold.reached()  # the lease
+    hold.release()
+    halting = any_house.faults.hold("write", kind=RUNS, keys=[run.run_id])
+    await halting.reached()
+    await other.pause_run(run.run_id, by="bob")
+    halting.release()
+    await looking
+    assert (await other.get_run(run.run_id)).state is RunState.PAUSED
+    entry = (await other.list_audit(action="run.halt")).items[0]
+    assert (entry.outcome, entry.why) == ("refused", "it was paused before that")
+
+
 async def test_a_letter_that_fails_first_and_succeeds_then_has_succeeded(house: House) -> None:
     queue = house.queue(Runs(NETWORK, NETWORK, None))
     await fill(queue, 2, max_retries=3)
@@ -248,6 +268,39 @@ async def test_a_letter_that_is_deleted_does_not_hold_up_the_run(any_house: Hous
     any_house.clock.advance(1)
     run = await worked(queue, run)
     assert (run.state, run.counts.closed, run.counts.moved) == (RunState.DONE, 3, 3)
+
+
+async def test_what_failed_again_has_done_so_also_if_it_is_deleted_then(house: House) -> None:
+    queue = house.queue(Runs(NETWORK))
+    names = await fill(queue, 2, max_retries=0)
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=(1,)))
+    await queue.run_due()
+    house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.counts.moved, run.counts.failed_again) == (2, 1)
+    await queue.letters.remove([await letter_of(queue, name) for name in names])
+    house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.failed_again, run.counts.closed) == (RunState.DONE, 1, 1)
+
+
+async def test_a_letter_that_is_in_the_history_already_is_not_counted_twice(any_house: House) -> None:
+    queue = any_house.queue(Runs())
+    names = await fill(queue, 2)
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann"))
+    await queue.retry_task(names[0])
+    # Somebody captures its next failure, and dies before the letter is replaced.
+    history = queue.store.collection(HISTORY)
+    await history.write([FormerLetter.of(await letter_of(queue, names[0]))])
+    for _ in range(3):
+        any_house.clock.advance(1)
+        any_house.faults.calls.clear()
+        await queue.work_runs()
+        assert any_house.faults.calls["tally"] == 2, "one look at both collections"
+    await queue.retry_task(names[1])
+    any_house.clock.advance(60)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.succeeded) == (RunState.DONE, 2)
 
 
 async def test_the_members_are_those_that_were_there_at_the_start(any_house: House) -> None:

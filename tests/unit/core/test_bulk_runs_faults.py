@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,41 @@ async def test_a_runner_that_is_stopped_gives_the_run_back(any_house: House) -> 
     assert stored.lease is not None
     assert stored.lease.left
     await each_was_moved_once(other, await worked(other, run), {names[3]})  # at once
+
+
+async def test_a_run_that_is_cancelled_after_its_runner_died_tells_what_was_moved(any_house: House) -> None:
+    first, other = any_house.queue(), any_house.queue()
+    await fill(first, COUNT, retry_policy="never")
+    run = await first.start_run("resolve", everything=True, by="ann")
+    dies_at(any_house, first, 1, "after", (LETTERS,))
+    with pytest.raises(StoreUnavailable):
+        await first.work_runs()
+    await other.cancel_run(run.run_id, by="bob")
+    moved = {letter.key async for letter in scan(other.letters, Query()) if letter.runs}
+    assert len(moved) == PAGE
+    run = await other.get_run(run.run_id)
+    assert (run.state, run.counts.moved, run.counts.waiting) == (RunState.CANCELLED, PAGE, COUNT - PAGE)
+    items = (await other.run_items(run.run_id, state="moved", limit=10_000)).items
+    assert {item.key for item in items} == moved
+
+
+async def test_a_page_that_cannot_be_seen_now_is_waited_for(any_house: House) -> None:
+    queue = any_house.queue()
+    await fill(queue, 3, retry_policy="never")
+    run = await queue.start_run("resolve", everything=True, by="ann", max_per_second=1)
+    await queue.work_runs()
+    pages = queue.store.collection(RUN_PAGES)
+    kept = [page async for page in scan(pages, Query())]
+    await pages.remove(kept)  # to another process's local store
+    any_house.clock.advance(1)
+    for look in (queue.work_runs, lambda: queue.get_run(run.run_id), lambda: queue.run_items(run.run_id)):
+        with pytest.raises(StoreUnavailable, match="cannot be seen now"):
+            await look()
+    await pages.write([replace(page, version=None) for page in kept])
+    for _ in range(3):
+        run = await worked(queue, run)
+        any_house.clock.advance(1)
+    assert (run.state, run.counts.moved) == (RunState.DONE, 3)
 
 
 async def test_a_long_slice_keeps_its_lease(any_house: House) -> None:
