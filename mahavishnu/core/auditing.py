@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from mahavishnu.core.desk import Desk
+from mahavishnu.core.intake import MASK, is_secret, redacted
 from mahavishnu.model.audit import AuditEntry, AuditOutcome, Changes, Told, bounded, changes_between
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError, StoreUnavailable
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 _acting: ContextVar[tuple[str | None, str]] = ContextVar("mahavishnu_acting", default=(None, "python"))
 _NEWEST_FIRST = (Sort("at", descending=True), Sort("entry_id", descending=True))
 _TRIES = 5
+_FROM_USERS = ("task", "metadata", "patch")  # what changes may tell of that users gave
 
 
 @contextmanager
@@ -140,7 +142,7 @@ class Auditing(Desk):
     async def _completed(self, asked: AuditEntry, told: Audited, outcome: AuditOutcome) -> None:
         now, current = self.clock.now(), asked
         try:
-            changes = bounded(told.changes)
+            changes = bounded(_without_secrets(told.changes, self.intake.redact_keys))
             for _ in range(_TRIES):
                 ended = replace(current, outcome=outcome, why=told.why, changes=changes, ended_at=now)
                 if await write_one(self._audit, ended) is not None:
@@ -148,3 +150,15 @@ class Auditing(Desk):
                 current = await get_one(self._audit, asked.key) or replace(asked, version=None)
         except (StoreError, InvalidInput) as problem:
             log.warning("it is not on record what came of %s of %s: %s", asked.action, asked.subject, problem)
+
+
+def _without_secrets(changes: Changes, patterns: Sequence[str]) -> Changes:
+    """What is masked in captured payloads is masked here too: the audit lasts, and many may read it."""
+    told: Changes = {}
+    for name, change in changes.items():
+        first, *path = name.split("/")
+        if patterns and first in _FROM_USERS:
+            hidden = any(is_secret(key.replace("~1", "/").replace("~0", "~"), patterns) for key in path)
+            change = {side: MASK if hidden else redacted(value, patterns) for side, value in change.items()}
+        told[name] = change
+    return told

@@ -131,6 +131,11 @@ class Intake:
         return self.category_max_retries.get(judged.verdict.category, self.max_retries)
 
 
+def is_secret(key: str, patterns: Sequence[str]) -> bool:
+    """Whether what is under this key is masked."""
+    return any(fnmatch.fnmatch(key.lower(), each.lower()) for each in patterns)
+
+
 def redacted(value: Any, patterns: Sequence[str]) -> Any:
     """`value` with the values under matching keys masked, at any depth. A masked payload may not run again as it is.
 
@@ -140,12 +145,7 @@ def redacted(value: Any, patterns: Sequence[str]) -> Any:
     if not patterns:
         return value
     if isinstance(value, Mapping):
-        return {
-            key: MASK
-            if any(fnmatch.fnmatch(str(key).lower(), each.lower()) for each in patterns)
-            else redacted(item, patterns)
-            for key, item in value.items()
-        }
+        return {key: MASK if is_secret(str(key), patterns) else redacted(item, patterns) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [redacted(item, patterns) for item in value]
     return value

@@ -10,10 +10,11 @@ import pytest
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.intake import Intake
 from mahavishnu.model.audit import AuditEntry
 from mahavishnu.model.errors import AlreadyResolved, InvalidInput, NoSuchLetter, StoreUnavailable
 from mahavishnu.stores.codec import LETTERS
-from tests.unit.queues import House, Runs, fill, letter_of
+from tests.unit.queues import NETWORK, House, Runs, fill, letter_of
 
 
 async def entries(queue: DeadLetterQueue) -> list[AuditEntry]:
@@ -59,6 +60,23 @@ async def test_giving_up_and_editing(any_house: House) -> None:
     )
     assert fail.action == "fail"
     assert fail.changes.value["resolution_status"] == {"before": "pending", "after": "permanently_failed"}
+
+
+async def test_secrets_are_not_told(house: House) -> None:
+    queue = house.queue(intake=Intake(redact_keys=("*token*",)))
+    await queue.enqueue("wf_00000", {"api_token": "s3cret", "to": {"url": "a"}}, [], NETWORK, metadata={"team": "red"})
+    await queue.edit("wf_00000", patch={"api_token": "s3cret"}, metadata={"token": "s3cret"}, **ANN)
+    await queue.edit(
+        "wf_00000", patch={"more": [{"my_token": "s3cret"}], "to": {"a/token": "s3cret", "url": "b"}}, **ANN
+    )
+    await queue.start_run("redrive", everything=True, by="ann", patch={"api_token": "s3cret", "n": 1})
+    first, second, run = await entries(queue)
+    assert "s3cret" not in "".join(entry.changes.text for entry in (first, second, run))
+    assert first.changes.value["task/api_token"] == {"before": "***", "after": "***"}
+    assert second.changes.value["task/more"] == {"after": [{"my_token": "***"}]}
+    assert second.changes.value["task/to/url"] == {"before": "a", "after": "b"}
+    assert run.changes.value["patch"] == {"after": {"api_token": "***", "n": 1}}
+    assert (await letter_of(queue, "wf_00000")).task["api_token"] == "s3cret", "it has to be run"
 
 
 async def test_refusals(any_house: House) -> None:
