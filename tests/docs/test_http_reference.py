@@ -1,4 +1,4 @@
-"""docs/reference-http.md says what the API does: routes, roles, parameters, problems, events and metrics. Its curl runs."""
+"""docs/reference-http.md says what the API does: routes, roles, fields, problems, events, metrics. And its curl runs."""
 
 from __future__ import annotations
 
