@@ -1,4 +1,4 @@
-"""docs/reference-http.md says what the API does: routes, roles, fields, problems, events, metrics. And its curl runs."""
+"""docs/reference-http.md says what the API does: routes, roles, fields, problems, events, metrics; its curl runs."""
 
 from __future__ import annotations
 
