@@ -27,7 +27,7 @@ class Replies:
             former = await get_one(self._replies, key)
             if former is not None and former.at + KEPT > self._clock.now():
                 return former
-            fresh = replace(fresh, version=former and former.version)  # too old to count: its place is taken
+            fresh = replace(fresh, version=former.version if former else None)  # too old to count: its place is taken
         return None
 
     async def finish(self, key: str, status: int, headers: str, body: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ from mahavishnu.stores.base import Collection, get_one, scan, write_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
 
 _TRIES = 50
+_LARGEST = 2**31 - 1
+_ENTRY_ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
 BY = "api_user"
 
 
@@ -56,7 +59,7 @@ class Transfer(Auditing):
         ours = imported(document)
         self.intake.check_size(ours)
         if ours.lease is not None:
-            ours = lifecycle.release(ours, token=ours.lease.token, now=self.clock.now())
+            ours = _sound(lifecycle.release(ours, token=ours.lease.token, now=self.clock.now()))
         stored: str | None = None
         if ours.is_open:
             await self.room.reserve(ours.task_id)
@@ -83,10 +86,20 @@ def imported(document: Mapping[str, Any]) -> DeadLetter:
         Json.of(value, name)  # not too deep, and no number that JSON does not have
     try:
         letter = evolve(LETTERS.decode(document, ()), version=None)
-        if not letter.entry_id:
-            raise InvalidInput(f"letter {letter.key!r} has no entry_id")
+        key = letter.key  # refuses names that no store could keep
+        if not _ENTRY_ID.fullmatch(letter.entry_id):
+            raise InvalidInput(f"letter {key!r:.80} has no entry_id that it can be found by: {letter.entry_id!r:.80}")
     except CorruptRecord as problem:
         raise InvalidInput(f"this is no exported letter: {problem.reason}") from None
+    _sound(letter)
+    for name, value in document.items():
+        lowest = -_LARGEST if name == "priority" else 0
+        if type(value) is int and name != "task" and not lowest <= value <= _LARGEST:  # statistics add them up
+            raise InvalidInput(f"{name} of letter {key!r:.80} cannot be {value!s:.80}")
+    return letter
+
+
+def _sound(letter: DeadLetter) -> DeadLetter:
     if broken := lifecycle.violations(letter):
         raise InvalidInput(f"letter {letter.key!r} is not sound: {'; '.join(broken)}")
     return letter

@@ -127,6 +127,7 @@ class Edge:
             await _again(former, asked)(scope, receive, send)
             return
         status, headers, parts = 0, {}, []
+        scope["state"] = {**scope.get("state", {})}
 
         async def keeping(message: Message) -> None:
             nonlocal status, headers
@@ -135,7 +136,8 @@ class Edge:
                 headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
             elif message["type"] == "http.response.body":
                 parts.append(message.get("body", b""))
-                if not message.get("more_body", False):
+                nobody_knows = status >= 500 and scope["state"].get("maybe_done", False)
+                if not nobody_knows and not message.get("more_body", False):
                     await self._keep(whose, status, headers, b"".join(parts))
             await send(message)
 
@@ -145,7 +147,7 @@ class Edge:
         """Remember an answer. What cannot be remembered is answered all the same: it has had its effect."""
         kept = {name: headers[name] for name in ("content-type", "location", "etag") if name in headers}
         try:
-            if status >= 500:  # it may work the next time
+            if status >= 500:  # nothing was done: it may work the next time
                 await self._dlq.replies.forget(whose)
             else:
                 await self._dlq.replies.finish(whose, status, json.dumps(kept), body.decode())

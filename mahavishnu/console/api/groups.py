@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
 from mahavishnu.console.api.problems import documented, problem
-from mahavishnu.console.api.reading import answer, etag, matches, named, next_page
+from mahavishnu.console.api.reading import answer, etag, in_header, matches, named, next_page
 from mahavishnu.console.api.shapes import Group, GroupEdit, Released, ReleaseHold
 
 Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "changing groups"))]
@@ -37,7 +37,7 @@ async def listed(
     if page.next is not None:
         headers["Link"] = next_page(request, str(page.next))
     if page.degraded:
-        headers["X-Degraded"] = page.degraded.encode("ascii", "replace").decode()
+        headers["X-Degraded"] = in_header(page.degraded)
     return answer([view.to_dict() for view in page.items], 200, headers)
 
 

@@ -15,6 +15,7 @@ from mahavishnu.console.api.problems import documented
 from mahavishnu.console.api.reading import Shared, answer
 from mahavishnu.console.api.shapes import HealthAnswer
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.stores.base import Health
 
 router = APIRouter(tags=["health"])
 _LIFETIME = {
@@ -38,18 +39,22 @@ _LIFETIME = {
 
 
 @router.get("/healthz", response_model=HealthAnswer, summary="Is the process alive?")
-async def healthz(dlq: Queue) -> Response:
+async def healthz(request: Request, dlq: Queue) -> Response:
     """Always 200 while it can answer; `degraded` tells that letters are kept locally, or that the store is away."""
-    health = await dlq.health()
-    return answer({"status": health.status, "detail": health.detail, "kept_locally": health.waiting})
+    return answer(_shown(await dlq.health(), request.scope["actor"]))
 
 
 @router.get("/readyz", response_model=HealthAnswer, responses=documented(503), summary="Can it work?")
-async def readyz(dlq: Queue) -> Response:
+async def readyz(request: Request, dlq: Queue) -> Response:
     """200 for `ok` and `degraded`, in which nothing is lost; 503 for `down`."""
     health = await dlq.health()
-    shown = {"status": health.status, "detail": health.detail, "kept_locally": health.waiting}
-    return answer(shown, 503 if health.status == "down" else 200)
+    return answer(_shown(health, request.scope["actor"]), 503 if health.status == "down" else 200)
+
+
+def _shown(health: Health, actor: Actor) -> dict[str, Any]:
+    """The detail may name hosts: it is for those who may look."""
+    detail = health.detail if actor.role >= Role.VIEWER else ""
+    return {"status": health.status, "detail": detail, "kept_locally": health.waiting}
 
 
 @router.get(

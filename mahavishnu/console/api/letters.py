@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ from mahavishnu.console.api.reading import (
     as_bytes,
     as_query,
     etag,
+    in_header,
     letter_json,
     matches,
     named,
@@ -42,7 +44,14 @@ from mahavishnu.console.api.shapes import (
     WholeLetter,
 )
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
+from mahavishnu.model.errors import (
+    CorruptRecord,
+    InvalidInput,
+    ItemFailed,
+    MahavishnuError,
+    NoSuchLetter,
+    StoreError,
+)
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort
 from mahavishnu.stores.base import Cursor
@@ -59,6 +68,7 @@ SORTS = {
 }
 _NO_LETTER = documented(404)
 NDJSON = "application/x-ndjson"
+log = logging.getLogger(__name__)
 router = APIRouter(tags=["letters"])
 
 
@@ -84,7 +94,7 @@ async def listed(request: Request, dlq: Queue, actor: Viewer, asked: Annotated[L
         if page.next is not None:
             headers["Link"] = next_page(request, str(page.next))
         if page.degraded:
-            headers["X-Degraded"] = page.degraded.encode("ascii", "replace").decode()
+            headers["X-Degraded"] = in_header(page.degraded)
         if page.corrupt:
             headers["X-Corrupt"] = str(len(page.corrupt))
         return as_bytes([letter_json(letter, whole=asked.whole) for letter in page.items]), headers
@@ -139,6 +149,9 @@ async def take_in(dlq: Queue, actor: Operator, letters: list[dict[str, Any]]) ->
         name = str(document.get("entry_id") or document.get("task_id") or place)
         try:
             taken[name] = await dlq.take_in(document, by=actor.name)
+        except (CorruptRecord, ItemFailed) as problem:  # of this letter alone: the others go on
+            log.error("a letter cannot be taken in: %s", problem)
+            refused[name] = "the store does not take this letter; the server's log says more"
         except StoreError:
             raise
         except MahavishnuError as problem:

@@ -99,6 +99,8 @@ def handle_errors(api: FastAPI) -> None:
     """Have every error of this API answered with a problem."""
 
     async def ours(request: Request, error: Exception) -> Response:
+        if getattr(error, "maybe_written", False):
+            request.state.maybe_done = True
         return answer_to(error)
 
     async def malformed(request: Request, error: Exception) -> Response:

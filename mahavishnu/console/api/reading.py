@@ -176,6 +176,16 @@ def matches(header: str | None, version: Version | None) -> bool:
     return "*" in named or etag(version) in named
 
 
+def in_header(text: str) -> str:
+    """Any text as a header can hold it.
+
+    >>> in_header("away:\\n10 \u00b5s")
+    'away: 10 ?s'
+    """
+    line = "".join(char if char.isprintable() else " " for char in text)
+    return line.encode("ascii", "replace").decode()
+
+
 def next_page(request: Request, cursor: str) -> str:
     """A Link header to the next page of the same list."""
     given = [(name, value) for name, value in request.query_params.multi_items() if name not in ("cursor", "offset")]

@@ -11,11 +11,13 @@ import pytest
 
 from mahavishnu.console.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.core.transfer import exported
+from mahavishnu.model.errors import ItemFailed, StoreUnavailable
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Result
+from mahavishnu.stores.base import Health, Page, Result
 from mahavishnu.stores.replies import REPLIES
-from tests.unit.api.conftest import URL, Desk
+from mahavishnu.testing.letters import make_letter
+from tests.unit.api.conftest import URL, Desk, bearer
 
 NEW = {"task_id": "wf", "error": "connection reset"}
 KEY = {"Idempotency-Key": "k"}
@@ -157,3 +159,66 @@ async def test_an_edit_of_a_task_as_deep_as_can_be_is_done_and_said_to_be_done(d
         assert (edited.status_code, edited.json()["task"]) == (200, {"flat": 1})
         (entry,) = (await desk.dlq.list_audit(subject=f"letter:deep{depth}")).items
         assert (entry.outcome, entry.changes.value["task"]["after"]) == ("done", {"flat": 1})
+
+
+async def test_a_repetition_of_what_may_have_been_done_is_not_done_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = type(desk.dlq.letters)
+    real, lost = letters.write, [True, False]
+
+    async def write(self: Any, records: Any) -> Any:
+        if records[0].key != "wf":
+            return await real(self, records)
+        if lost[0]:
+            await real(self, records)
+        raise StoreUnavailable("the answer was lost", maybe_written=lost[0])
+
+    monkeypatch.setattr(letters, "write", write)
+    assert (await desk.post("/dlq", NEW, headers=KEY)).status_code == 503
+    lost.pop(0)
+    assert (await desk.post("/dlq", NEW, headers={"Idempotency-Key": "sure"})).status_code == 503
+    monkeypatch.setattr(letters, "write", real)
+    again = await desk.post("/dlq", NEW, headers=KEY)
+    assert (again.status_code, again.json()["type"].rpartition(":")[2]) == (409, "idempotency-unfinished")
+    letter = await desk.dlq.get_task("wf")
+    assert letter is not None and letter.occurrences == 1
+    assert (await desk.post("/dlq", NEW, headers={"Idempotency-Key": "sure"})).status_code == 201  # nothing was done
+
+
+async def test_a_header_is_one_line_whatever_the_store_says(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def find(*_: object) -> Page[Any]:
+        return Page((), degraded="away:\r\nX-Evil: 1 \x00 µ")
+
+    monkeypatch.setattr(type(desk.dlq.letters), "find", find)
+    answer = await desk.get("/dlq")
+    assert (answer.headers["x-degraded"], "x-evil" in answer.headers) == ("away:  X-Evil: 1   ?", False)
+
+
+async def test_where_the_store_is_is_told_to_those_who_may_look(guarded: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def health() -> Health:
+        return Health("down", "no route to 10.1.2.3:9200")
+
+    monkeypatch.setattr(guarded.dlq.store, "health", health)
+    for path in ("/healthz", "/readyz"):
+        stranger, viewer = await guarded.client.get(path), await guarded.client.get(path, headers=bearer("viewer"))
+        assert (stranger.json()["status"], "10.1.2.3" in stranger.text) == ("down", False)
+        assert "10.1.2.3" in viewer.json()["detail"]
+
+
+async def test_a_letter_that_the_store_does_not_take_does_not_keep_others_from_being_imported(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [json.loads(exported(make_letter(task_id=name, entry_id=name))) for name in ("good", "bad", "fine")]
+    letters = type(desk.dlq.letters)
+    real = letters.write
+
+    async def write(self: Any, records: Any) -> Any:
+        if records[0].key == "bad":
+            return [ItemFailed("bad", "mapper [x] of 10.1.2.3 cannot")]
+        return await real(self, records)
+
+    monkeypatch.setattr(letters, "write", write)
+    told = (await desk.post("/dlq/import", lines)).json()
+    assert (told["taken"], list(told["refused"])) == ({"good": "new", "fine": "new"}, ["bad"])
+    assert "10.1.2.3" not in str(told)
