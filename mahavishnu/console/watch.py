@@ -158,7 +158,7 @@ def sentence(name: str, data: Mapping[str, Any]) -> str:
         case "group":
             what = f"{data['fingerprint']}  {data['state']}"
         case "many":
-            what = f"more has changed than can be told, of {data.get('of')}s"
+            what = f"more has changed than is told: look at {data.get('of')} again"
         case _:
             what = str(data.get("detail") or codec.dumps(data))
     return f"{when}  {name:6}  {what}"
