@@ -18,6 +18,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.audit import AuditEntry
 from mahavishnu.model.bulk import BulkRun, RunItem, RunPage
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.groups import Group
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.payload import EMPTY
 from mahavishnu.model.query import Query, letters
@@ -29,6 +30,7 @@ from mahavishnu.stores.kinds import KINDS
 from mahavishnu.stores.ledger import LEDGER, entry_for
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.pair import PairCollection
+from mahavishnu.stores.replies import Reply
 from mahavishnu.stores.revisions import Revision
 from mahavishnu.stores.schema import Kind
 from mahavishnu.stores.workers import Worker
@@ -486,6 +488,8 @@ async def test_what_an_earlier_run_left_goes_home_though_nobody_asks_for_its_kin
         "letters": letter,
         "history": FormerLetter.of(letter),
         "ledger": entry_for(letter, letter.created_at, "ann"),
+        "groups": Group("v1:a", owner="ann", updated_at=letter.updated_at),
+        "replies": Reply("k", "digest", letter.created_at, 201),
         "workers": Worker("w", letter.created_at, letter.created_at),
         "revisions": Revision.of(letter),
         "runs": BulkRun(
