@@ -180,6 +180,7 @@ class Runner:
 
         Raises StoreError; what was done until then stays done, and the next look goes on.
         """
+        self.next_due = None  # what it was has come; where this look fails, the next one has time
         page = await self._shelves.runs.find(Query((Is("state", ACTIVE),), (Sort("due_at"),), _AT_ONCE))
         did = False
         problem: StoreError | None = None

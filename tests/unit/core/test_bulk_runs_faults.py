@@ -183,6 +183,25 @@ async def test_the_runner_goes_on_at_once_when_its_store_is_back(any_house: Hous
     await each_was_moved_once(queue, await worked(queue, run), {names[3]})
 
 
+async def test_nobody_spins_while_runs_cannot_be_seen(house: House) -> None:
+    queue = house.queue(Runs())
+    await fill(queue, 2, max_retries=0)
+    run = await queue.start_run("redrive", everything=True, by="ann", ramp=(1,))
+    await queue.start_chores()
+    await settle()
+    await queue.run_due()
+    house.faults.unavailable("find", kind=RUNS)
+    house.clock.advance(LONG)  # the run was to be looked at long ago
+    await settle()
+    house.faults.calls.clear()
+    await settle()
+    assert not house.faults.calls, "no time has passed"
+    house.faults.clear()
+    house.clock.advance(LONG)
+    await settle()
+    assert (await queue.get_run(run.run_id)).counts.moved == 2
+
+
 async def test_letters_that_cannot_be_written_now_wait(any_house: House) -> None:
     queue = any_house.queue()
     names = await fill(queue, COUNT)
