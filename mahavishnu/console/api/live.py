@@ -64,7 +64,7 @@ class Live:
     async def listen(self, since: datetime | None = None) -> AsyncIterator[Told | None]:
         """Everything from now on, or from shortly before `since`; None now and then while nothing happens.
 
-        It ends when this is closed. Raises StoreError if it cannot be said what has changed since.
+        It ends when this is closed.
         """
         queue: asyncio.Queue[Told | None] = asyncio.Queue(_WAITING)
         self._listeners.add(queue)  # before the look back: what is told meanwhile comes after it
@@ -74,7 +74,7 @@ class Live:
             elif self._degraded is not None:
                 yield _degraded(self._degraded)
             if since is not None:
-                for told in (await self._changed(since - _BEHIND))[0]:
+                for told in await self._missed(since):
                     yield told
             while True:
                 each = await queue.get()
@@ -86,10 +86,16 @@ class Live:
             if not self._listeners:
                 self._stop_looking()
 
+    async def _missed(self, since: datetime) -> list[Told]:
+        try:
+            return (await self._changed(since - _BEHIND))[0]
+        except StoreError as problem:
+            log.warning("what somebody has missed cannot be told: %s", problem)
+            return [ANEW]
+
     async def close(self) -> None:
         """Tell nobody anything any more: who listens is at the end."""
-        for queue in list(self._listeners):
-            _put(queue, _END)
+        self._tell(_END)
         self._stop_looking()
 
     def _stop_looking(self) -> None:
@@ -120,6 +126,10 @@ class Live:
                     quiet = 0.0
                     self._tell(None)
                 await self._rest()
+        except Exception:  # nobody else would notice: who listens comes back, and then it is looked again
+            log.exception("live views have stopped looking")
+            self._looking = None
+            self._tell(_END)
         finally:
             stop()
 

@@ -226,6 +226,30 @@ async def test_a_store_that_is_away_is_told_once_and_so_is_its_return(room: Room
     assert ear.names.count("degraded") == 1
 
 
+async def test_what_was_missed_while_the_store_is_away_is_to_be_read_anew(room: Room) -> None:
+    with room.faults.unavailable("find"):
+        ear = await room.ear(since=room.clock.now())
+        await until(lambda: len(ear.heard) == 2)
+        assert sorted(map(str, ear.names)) == ["degraded", "many"]
+
+
+async def test_a_bug_in_a_look_ends_the_streams_and_the_next_one_looks(room: Room) -> None:
+    ear = await room.ear()
+
+    async def broken(_: object) -> None:
+        raise KeyError("a bug")
+
+    with room.faults.before("find", broken):
+        room.pace.advance(LOOK_SECONDS / 5)
+        await room.pace.sleeping()
+        room.pace.advance(LOOK_SECONDS)
+        await until(lambda: ear.ended)
+    await room.elsewhere.enqueue("wf", {}, [], "connection reset")
+    again = await room.ear()
+    await room.look()
+    assert again.letters == [("wf", "pending")]
+
+
 async def test_a_look_that_fails_half_way_forgets_nothing(room: Room) -> None:
     from mahavishnu.stores.groups import GROUPS
 
