@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from mahavishnu.console.api.access import Queue, Viewer
-from mahavishnu.console.api.reading import answer, next_page, plain
+from mahavishnu.console.api.reading import answer, page_headers, plain
 from mahavishnu.console.api.reading import aware as aware_of
 from mahavishnu.console.api.shapes import AuditLine
 
@@ -42,5 +42,4 @@ async def listed(
         limit=limit,
         after=cursor,
     )
-    headers = {"Link": next_page(request, str(page.next))} if page.next is not None else {}
-    return answer([plain(entry) for entry in page.items], 200, headers)
+    return answer([plain(entry) for entry in page.items], 200, page_headers(request, page))

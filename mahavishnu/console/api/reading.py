@@ -22,6 +22,7 @@ from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.payload import Json
+from mahavishnu.stores.base import Page
 
 R = TypeVar("R")
 JSON = "application/json"
@@ -192,6 +193,12 @@ def next_page(request: Request, cursor: str) -> str:
     return f'<{request.url.path}?{urlencode([*given, ("cursor", cursor)])}>; rel="next"'
 
 
+def page_headers(request: Request, page: Page[Any]) -> dict[str, str]:
+    """Where the next page is, and why something may be missing from this one."""
+    headers = {} if page.next is None else {"Link": next_page(request, str(page.next))}
+    return headers | ({"X-Degraded": in_header(page.degraded)} if page.degraded else {})
+
+
 class Shared(Generic[R]):
     """Reads that many ask for at the same time are done once.
 
@@ -212,6 +219,7 @@ class Shared(Generic[R]):
             task = self._running[key] = asyncio.ensure_future(self._begin(key, read))
         else:
             task = self._next[key] = asyncio.ensure_future(self._after(running, key, read))
+        task.add_done_callback(_noticed)  # also if nobody waits for it any more
         return await asyncio.shield(task)
 
     async def _begin(self, key: Any, read: Callable[[], Awaitable[R]]) -> R:
@@ -222,6 +230,16 @@ class Shared(Generic[R]):
                 self._running.pop(key, None)
 
     async def _after(self, running: asyncio.Task[R], key: Any, read: Callable[[], Awaitable[R]]) -> R:
-        await asyncio.wait({running})
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError:  # the loop ends; another one may come
+            del self._next[key]
+            self._running.pop(key, None)
+            raise
         self._running[key] = self._next.pop(key)
         return await self._begin(key, read)
+
+
+def _noticed(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
 from mahavishnu.console.api.problems import documented
-from mahavishnu.console.api.reading import answer, as_query, letter_json, next_page, plain
+from mahavishnu.console.api.reading import answer, as_query, letter_json, next_page, page_headers, plain
 from mahavishnu.console.api.shapes import NewRun, Resume, Run, RunAct, RunAsked, RunItem, RunPreview
 from mahavishnu.model.bulk import BulkRun, Same
 
@@ -61,8 +61,7 @@ async def listed(
 ) -> Response:
     """A page of runs."""
     page = await dlq.list_runs(state, limit=limit, after=cursor)
-    headers = {"Link": next_page(request, str(page.next))} if page.next is not None else {}
-    return answer([run_json(run) for run in page.items], 200, headers)
+    return answer([run_json(run) for run in page.items], 200, page_headers(request, page))
 
 
 @router.get("/{run_id}", response_model=Run, responses=_NO_RUN, summary="One run")

@@ -14,8 +14,10 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.transfer import exported
 from mahavishnu.model.errors import ItemFailed, StoreUnavailable
 from mahavishnu.model.query import Query
+from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import Health, Page, Result
 from mahavishnu.stores.replies import REPLIES
+from mahavishnu.stores.runs import RUNS
 from mahavishnu.testing.letters import make_letter
 from tests.unit.api.conftest import URL, Desk, bearer
 
@@ -193,6 +195,17 @@ async def test_a_header_is_one_line_whatever_the_store_says(desk: Desk, monkeypa
     monkeypatch.setattr(type(desk.dlq.letters), "find", find)
     answer = await desk.get("/dlq")
     assert (answer.headers["x-degraded"], "x-evil" in answer.headers) == ("away:  X-Evil: 1   ?", False)
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/runs", RUNS), ("/audit", AUDIT)])
+async def test_a_list_that_may_not_be_whole_says_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, path: str, kind: Any
+) -> None:
+    async def find(*_: object) -> Page[Any]:
+        return Page((), degraded="the primary store is away")
+
+    monkeypatch.setattr(type(desk.dlq.store.collection(kind)), "find", find)
+    assert (await desk.get(path)).headers["x-degraded"] == "the primary store is away"
 
 
 async def test_where_the_store_is_is_told_to_those_who_may_look(guarded: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,3 +94,18 @@ async def test_different_reads_do_not_wait_for_each_other() -> None:
     for gate in source.gates:
         gate.set()
     assert (await a, await b) == (0, 0)
+
+
+async def test_a_loop_that_ends_in_the_middle_leaves_nothing_behind() -> None:
+    source, shared = Source(), Shared[int]()
+    askers = []
+    for _ in range(2):
+        askers.append(asyncio.create_task(shared.get("k", source.read)))
+        await turn()
+    shared._next["k"].cancel()  # as asyncio.run does with every task
+    await turn()
+    again = asyncio.create_task(shared.get("k", source.read))
+    await source.let(1)
+    await source.let(2)
+    assert (await askers[0], await again) == (0, 0)
+    assert not shared._running and not shared._next
