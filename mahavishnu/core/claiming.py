@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import random
@@ -54,6 +55,8 @@ class Claiming(Running):
     What they do goes through the same moves, guards and classifier as what this process's own processor does.
     """
 
+    _turns: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+
     async def claim_letters(
         self,
         owner: str,
@@ -78,6 +81,10 @@ class Claiming(Running):
             due=self.clock.now(), queue=queue, namespace=namespace, sort=SOONEST_FIRST, limit=max(limit, _FEWEST_FOUND)
         )
         query = Query((*found.where, *self._not_broken()), found.sort, found.limit)
+        async with self._turn():
+            return await self._taken(query, owner, limit, lease)
+
+    async def _taken(self, query: Query, owner: str, limit: int, lease: timedelta) -> list[Claim]:
         claims: list[Claim] = []
         rush = _Rush()
         after: Cursor | None = None
@@ -89,6 +96,8 @@ class Claiming(Running):
             while waiting and len(claims) < limit:
                 some, waiting = waiting[: limit - len(claims)], waiting[limit - len(claims) :]
                 claims += await self._claimed(some, owner, lease, rush)
+                if claims and rush.lost:  # others are after the same ones; the leases of these run already
+                    return claims
                 rush.spread(waiting)
             if page.next is None or len(claims) == limit:
                 return claims
@@ -178,6 +187,13 @@ class Claiming(Running):
             raise NoSuchLetter(key)
         self._noted(after, outcome, ended)
         return after
+
+    def _turn(self) -> asyncio.Lock:
+        """Those who claim here take turns: at the same time they would see, and fight for, the same letters."""
+        loop = asyncio.get_running_loop()
+        if self._turns is None or self._turns[0] is not loop:
+            self._turns = loop, asyncio.Lock()
+        return self._turns[1]
 
     def _lease(self, seconds: float | None) -> timedelta:
         given = self.limits.lease_seconds if seconds is None else seconds
