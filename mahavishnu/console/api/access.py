@@ -42,10 +42,12 @@ class Access:
 
     @classmethod
     def of(cls, viewers: Mapping[str, str], operators: Mapping[str, str], admins: Mapping[str, str]) -> Access:
-        """From names and their tokens. Raises InvalidInput for one that is empty or means two people."""
+        """From names and their tokens. Raises InvalidInput for one that is empty or means two people, or nobody."""
         tokens: dict[bytes, Actor] = {}
         for role, people in ((Role.VIEWER, viewers), (Role.OPERATOR, operators), (Role.ADMIN, admins)):
             for name, token in people.items():
+                if name == NOBODY_IN_PARTICULAR:
+                    raise InvalidInput(f"nobody can be called {name!r}: that one acts in whatever name it says")
                 if not token or _digest(token) in tokens:
                     raise InvalidInput(
                         f"the token of {role.name.lower()} {name!r} is empty, or somebody else's as well"

@@ -143,6 +143,8 @@ def test_off_loopback_without_tokens_does_not_start() -> None:
 def test_tokens_are_one_persons() -> None:
     with pytest.raises(InvalidInput, match="ada"):
         Access.of({"vic": "same"}, {}, {"ada": "same"})
+    with pytest.raises(InvalidInput, match="api_user"):
+        Access.of({}, {"api_user": "acts as whoever it says"}, {})
     with pytest.raises(InvalidInput, match="empty"):
         Access.of({"vic": ""}, {}, {})
 
