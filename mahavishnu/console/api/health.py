@@ -111,5 +111,5 @@ class _Scrape:
 def _by(name: str, meaning: str, label: str, values: Mapping[str, int]) -> Metric:
     family = GaugeMetricFamily(name, meaning, labels=[label])
     for value, count in values.items():
-        family.add_metric([str(value)], count)
+        family.add_metric([str(value).encode(errors="replace").decode()], count)  # a letter may say half a character
     return family

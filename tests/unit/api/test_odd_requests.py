@@ -235,3 +235,12 @@ async def test_a_letter_that_the_store_does_not_take_does_not_keep_others_from_b
     told = (await desk.post("/dlq/import", lines)).json()
     assert (told["taken"], list(told["refused"])) == ({"good": "new", "fine": "new"}, ["bad"])
     assert "10.1.2.3" not in str(told)
+
+
+async def test_a_category_that_is_half_a_character_leaves_the_metrics_readable(desk: Desk) -> None:
+    line = json.loads(exported(make_letter(task_id="odd")))
+    text = json.dumps([{**line, "error_category": "x\ud800"}])
+    taken = await desk.client.post("/api/v1/dlq/import", content=text, headers={"Content-Type": "application/json"})
+    assert taken.json()["refused"] == {}
+    answer = await desk.client.get("/metrics")
+    assert (answer.status_code, 'category="x?"' in answer.text) == (200, True)
