@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from mahavishnu.model.clock import instant, instant_text
@@ -23,22 +25,27 @@ _MOMENTS = (
 )  # fmt: skip
 
 
+_values, _dates = attrgetter(*_PLAIN), attrgetter(*_MOMENTS)
+_text = lru_cache(4096)(instant_text)  # many letters have the same instants
+
+
 def as_dict(letter: DeadLetter) -> dict[str, Any]:
     """The letter for JSON: texts, numbers, lists and dicts only."""
-    plain = {name: getattr(letter, name) for name in _PLAIN}
-    moments = {name: getattr(letter, name) for name in _MOMENTS}
+    return {**without_payload(letter), "task": letter.task, "metadata": letter.metadata}
+
+
+def without_payload(letter: DeadLetter) -> dict[str, Any]:
+    """The same without `task` and `metadata`, for those who write their texts as they are."""
     return {
-        **plain,
-        "task": letter.task,
+        **dict(zip(_PLAIN, _values(letter), strict=True)),
         "repos": list(letter.repos),
         "depends_on": list(letter.depends_on),
-        "metadata": letter.metadata,
         "status": str(letter.status),
         "resolution_status": str(letter.resolution.status),
         "resolved_by": letter.resolution.by,
         "resolution_notes": letter.resolution.notes,
         "retry_policy": str(letter.retry_policy),
-        **{name: moment and instant_text(moment) for name, moment in moments.items()},
+        **{name: moment and _text(moment) for name, moment in zip(_MOMENTS, _dates(letter), strict=True)},
     }
 
 

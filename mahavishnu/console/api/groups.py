@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
 from mahavishnu.console.api.problems import documented, problem
-from mahavishnu.console.api.reading import answer, etag, in_header, matches, named, next_page
+from mahavishnu.console.api.reading import answer, as_bytes, etag, in_header, matches, named, next_page, shared_list
 from mahavishnu.console.api.shapes import Group, GroupEdit, Released, ReleaseHold
 
 Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "changing groups"))]
@@ -30,15 +30,19 @@ async def listed(
     cursor: Annotated[str | None, Query(max_length=10_000)] = None,
 ) -> Response:
     """The largest first, or those that grow, or the latest."""
-    page = await dlq.groups(
-        state=state, owner=owner, on_hold=on_hold, quiet=quiet, sort=sort, limit=limit, after=cursor
-    )
-    headers = {"X-Ungrouped": str(page.ungrouped)}
-    if page.next is not None:
-        headers["Link"] = next_page(request, str(page.next))
-    if page.degraded:
-        headers["X-Degraded"] = in_header(page.degraded)
-    return answer([view.to_dict() for view in page.items], 200, headers)
+
+    async def read() -> tuple[bytes, dict[str, str]]:
+        page = await dlq.groups(
+            state=state, owner=owner, on_hold=on_hold, quiet=quiet, sort=sort, limit=limit, after=cursor
+        )
+        headers = {"X-Ungrouped": str(page.ungrouped)}
+        if page.next is not None:
+            headers["Link"] = next_page(request, str(page.next))
+        if page.degraded:
+            headers["X-Degraded"] = in_header(page.degraded)
+        return as_bytes([view.to_dict() for view in page.items]), headers
+
+    return await shared_list(request, read)
 
 
 @router.get("/{fingerprint}", response_model=Group, responses=documented(404), summary="One group")

@@ -21,10 +21,12 @@ from mahavishnu.console.api.reading import (
     etag,
     in_header,
     letter_json,
+    letters_json,
     matches,
     named,
     next_page,
     plain,
+    shared_list,
 )
 from mahavishnu.console.api.shapes import (
     Act,
@@ -97,11 +99,9 @@ async def listed(request: Request, dlq: Queue, actor: Viewer, asked: Annotated[L
             headers["X-Degraded"] = in_header(page.degraded)
         if page.corrupt:
             headers["X-Corrupt"] = str(len(page.corrupt))
-        return as_bytes([letter_json(letter, whole=asked.whole) for letter in page.items]), headers
+        return letters_json(page.items, whole=asked.whole), headers
 
-    shared: Shared[tuple[bytes, dict[str, str]]] = request.app.state.lists
-    body, headers = await shared.get((request.url.path, request.url.query), read)
-    return Response(body, 200, headers, "application/json")
+    return await shared_list(request, read)
 
 
 @router.post("/dlq", status_code=201, response_model=WholeLetter, responses=documented(409), summary="Keep a failure")

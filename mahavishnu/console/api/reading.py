@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -22,6 +22,7 @@ from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.payload import Json
+from mahavishnu.model.record import without_payload
 from mahavishnu.stores.base import Page
 
 R = TypeVar("R")
@@ -91,14 +92,32 @@ Where = Annotated[Place, Depends()]
 
 def letter_json(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
     """A letter as every surface shows it."""
-    shown = letter.to_dict()
+    task = letter.task
+    return {**_letter(letter, whole), "task": task, "metadata": letter.metadata, "task_snapshot": task}
+
+
+def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes:
+    """The same for many, as bytes: what people gave us is JSON text already, and goes out as it is."""
+    return f"[{', '.join([_letter_text(letter, whole) for letter in letters])}]".encode()
+
+
+def _letter_text(letter: DeadLetter, whole: bool) -> str:
+    task = letter.payload.text
+    return (
+        f'{json.dumps(_letter(letter, whole))[:-1]}, "task": {task}, "metadata": {letter.labels.text}, '
+        f'"task_snapshot": {task}}}'
+    )
+
+
+def _letter(letter: DeadLetter, whole: bool) -> dict[str, Any]:
+    """All but its payload and metadata."""
+    shown = without_payload(letter)
     shown |= {
         "dlq_entry_uuid": letter.entry_id,
         "task_uuid": letter.task_id,
         "original_state": letter.source.state,
         "dlq_reason": str(letter.reason),
         "dlq_timestamp": instant_text(letter.created_at),
-        "task_snapshot": shown["task"],
         "requeue_outcome": letter.requeue and str(letter.requeue.outcome),
         "runs": list(letter.runs),
         "adapter": letter.source.queue,
@@ -238,6 +257,13 @@ class Shared(Generic[R]):
             raise
         self._running[key] = self._next.pop(key)
         return await self._begin(key, read)
+
+
+async def shared_list(request: Request, read: Callable[[], Awaitable[tuple[bytes, dict[str, str]]]]) -> Response:
+    """A list that everybody who asks for the same page at the same time gets from one read."""
+    shared: Shared[tuple[bytes, dict[str, str]]] = request.app.state.lists
+    body, headers = await shared.get((request.scope["path"], request.scope["query_string"]), read)
+    return Response(body, 200, headers, JSON)
 
 
 def _noticed(task: asyncio.Task[Any]) -> None:
