@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from mahavishnu.model import lifecycle
-from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter, evolve
+from mahavishnu.model.letter import (
+    KEPT_FAILURES,
+    DeadLetter,
+    DeadLetterStatus,
+    FormerLetter,
+    RequeueOutcome,
+    evolve,
+)
+
+_EDITED = ("payload", "labels", "depends_on", "retry_policy", "priority")  # what a person may have changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,8 @@ def reunite(theirs: DeadLetter, ours: DeadLetter) -> Reunion:
         return Reunion(live, former)
     if not ours.is_open:
         return Reunion(_absorbing(theirs, ours, ours.generation), FormerLetter.of(ours))
+    if theirs.status is DeadLetterStatus.RETRYING and _was_helped(ours):
+        return Reunion(wait=True)  # a run goes on with what it has begun with
     return Reunion(live=_joined(theirs, ours))
 
 
@@ -58,12 +69,35 @@ def _repos(theirs: DeadLetter, ours: DeadLetter) -> dict[str, tuple[str, ...]]:
     return {which: tuple(dict.fromkeys((*getattr(theirs, which), *fresh)))}
 
 
+def _was_helped(ours: DeadLetter) -> bool:
+    """Whether a person has edited it or sent it back while it was kept locally: that was acknowledged."""
+    return bool(ours.revision or ours.requeue)
+
+
+def _helped(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:
+    """`joined` with what people have done to `ours`: it is later than what they did to the other."""
+    if ours.revision:
+        joined = evolve(
+            joined,
+            **{name: getattr(ours, name) for name in _EDITED},
+            max_retries=max(ours.max_retries, joined.retry_count),
+            revision=joined.revision + ours.revision,
+        )
+    if ours.requeue is not None:
+        joined = evolve(joined, requeue=ours.requeue, priority=max(joined.priority, ours.priority))
+        if ours.requeue.outcome is RequeueOutcome.IN_FLIGHT and ours.status is DeadLetterStatus.PENDING:
+            fresh = {"status": DeadLetterStatus.PENDING, "due_at": ours.due_at, "retry_count": ours.retry_count}
+            joined = evolve(joined, **fresh, recoveries=0, exhausted_at=None, last_retry_at=ours.last_retry_at)
+            joined = evolve(joined, max_retries=max(joined.max_retries, joined.retry_count))
+    return joined
+
+
 def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
     """Both are open: one letter, as if the later failure had been merged into the other. One of two openings goes."""
     absorbing = _absorbing(theirs, ours, ours.generation - 1)
     first, last = sorted((theirs, ours), key=lambda letter: (letter.failed_at, letter.entry_id))
     failures = tuple(sorted({*theirs.failures, *ours.failures}, key=lambda failure: (failure.at, failure.message)))
-    return evolve(
+    joined = evolve(
         absorbing,
         error=first.error,
         failed_at=first.failed_at,
@@ -75,3 +109,4 @@ def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
         failures=(*failures[:1], *failures[1:][-KEPT_FAILURES + 1 :]),
         tallies=absorbing.tallies.plus("deduplicated"),
     )
+    return _helped(joined, ours) if _was_helped(ours) else joined

@@ -15,6 +15,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter, Tallies, evolve
 from mahavishnu.model.lifecycle import merge, violations
+from mahavishnu.model.payload import Json
 from mahavishnu.model.reunion import Reunion, reunite
 from mahavishnu.testing import make_letter
 
@@ -356,3 +357,27 @@ def test_what_is_being_run_there_is_for_our_repos_the_next_time() -> None:
     assert live is not None
     assert (live.repos, live.more_repos) == (("api",), ("web",))
     assert violations(live) == []
+
+
+def test_what_people_did_to_a_letter_that_was_kept_locally_counts() -> None:
+    """It was acknowledged: the edit is not undone by the older payload, and work that was sent back is run."""
+    theirs = replace(letter("theirs", max_retries=0, priority=7), version=(3,))
+    ours = lifecycle.edit(letter("ours", 5), now=noon(6), payload=Json.of({"fixed": True}))
+    ours = lifecycle.requeue(ours, now=noon(7), by="ann", boost=10)
+    live = reunite(theirs, ours).live
+    assert live is not None and not violations(live)
+    assert (live.entry_id, live.version, live.task, live.revision) == ("theirs", (3,), {"fixed": True}, 1)
+    assert (live.status, live.due_at, live.priority) == (DeadLetterStatus.PENDING, noon(7), 10)
+    assert live.requeue == ours.requeue and live.dlq_retry_count == 1
+
+
+def test_what_people_did_waits_while_the_other_is_being_run() -> None:
+    ours = lifecycle.edit(letter("ours", 5), now=noon(6), payload=Json.of({"fixed": True}))
+    assert reunite(claimed(letter("theirs")), ours) == Reunion(wait=True)
+
+
+def test_what_nobody_touched_takes_nothing_from_the_other() -> None:
+    theirs = replace(letter("theirs", payload=Json.of({"n": 1}), priority=7), version=(3,))
+    live = reunite(theirs, letter("ours", 5, payload=Json.of({"n": 2}), priority=9)).live
+    assert live is not None
+    assert (live.task, live.priority, live.revision, live.requeue) == ({"n": 1}, 7, 0, None)
