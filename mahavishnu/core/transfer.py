@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from mahavishnu.core import letterbox
 from mahavishnu.core.auditing import Auditing
 from mahavishnu.core.intake import Intake
 from mahavishnu.model import lifecycle
-from mahavishnu.model.errors import CorruptRecord, InvalidInput, StoreUnavailable
+from mahavishnu.model.errors import (
+    CorruptRecord,
+    IllegalMove,
+    InvalidInput,
+    MahavishnuError,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.payload import Json
@@ -20,9 +28,18 @@ from mahavishnu.stores.base import Collection, get_one, scan, write_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
 
 _TRIES = 50
+_TOLD = 50  # letters that the audit names
 _LARGEST = 2**31 - 1
 _ENTRY_ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
 BY = "api_user"
+
+
+@dataclass(slots=True)
+class TakenIn:
+    """What became of each letter, by its entry id: how it was taken in, or why it was refused."""
+
+    taken: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, MahavishnuError] = field(default_factory=dict)
 
 
 class Transfer(Auditing):
@@ -53,13 +70,39 @@ class Transfer(Auditing):
         or `same` if it is here already.
 
         A letter that was being run comes back as it was before. Raises InvalidInput for what is no sound letter,
-        DLQFullError if there is no room for an open one, StoreError.
+        IllegalMove while the letter that it would change is being run, DLQFullError if there is no room, StoreError.
         """
-        await self.open()
+        taken = await self.take_in_many([document], by=by)
+        for problem in taken.refused.values():
+            raise problem
+        return next(iter(taken.taken.values()))
+
+    async def take_in_many(
+        self, documents: Sequence[Mapping[str, Any]], *, by: str = BY, notes: str | None = None
+    ) -> TakenIn:
+        """Take in many at once, as `take_in` does each: what is refused is told, and stops none of the others.
+
+        Raises StoreError where the store cannot answer; those before it are taken in, and again is harmless.
+        """
+        result = TakenIn()
+        async with self._audited("import", "queue", by=by, reason=notes) as record:
+            try:
+                for place, document in enumerate(documents):
+                    name = _name(document, place)
+                    try:
+                        result.taken[name] = await self._take_in(document, by)
+                    except (StoreUnavailable, StoreMisconfigured):
+                        raise
+                    except MahavishnuError as problem:
+                        result.refused[name] = problem
+            finally:
+                record.noted(taken=len(result.taken), refused=len(result.refused), letters=list(result.taken)[:_TOLD])
+        return result
+
+    async def _take_in(self, document: Mapping[str, Any], by: str) -> str:
         ours = imported(document)
         self.intake.check_size(ours)
-        if ours.lease is not None:
-            ours = _sound(lifecycle.release(ours, token=ours.lease.token, now=self.clock.now()))
+        ours = _sound(_unclaimed(ours))
         stored: str | None = None
         if ours.is_open:
             await self.room.reserve(ours.task_id)
@@ -73,9 +116,20 @@ class Transfer(Auditing):
         return stored
 
 
+def _name(document: Any, place: int) -> str:
+    found = document.get("entry_id") or document.get("task_id") if isinstance(document, Mapping) else None
+    return str(found or place)
+
+
 def exported(letter: DeadLetter) -> str:
-    """A letter as one line of JSON."""
-    return LETTERS.document(letter)
+    """A letter as one line of JSON; one that is being run as it was before: who reads it gets no right to settle it."""
+    return LETTERS.document(_unclaimed(letter))
+
+
+def _unclaimed(letter: DeadLetter) -> DeadLetter:
+    if letter.lease is None or lifecycle.violations(letter):  # of one that is not sound nothing can be said
+        return letter
+    return lifecycle.release(letter, token=letter.lease.token, now=letter.updated_at)
 
 
 def imported(document: Mapping[str, Any]) -> DeadLetter:
@@ -115,6 +169,8 @@ async def _taken_in(letters: Collection[DeadLetter], history: Collection[FormerL
         if ours.entry_id in (theirs.entry_id, *theirs.absorbed):
             return "same"
         became = reunite(theirs, ours)
+        if became.wait:
+            raise IllegalMove(ours.key, "take in another one for", theirs.status, "try again when its run is over")
         if became.former is not None:
             await write_one(history, became.former)
         if became.live is None or await write_one(letters, became.live) is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from mahavishnu.engine.capture import Office
-from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError
+from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.model.reunion import Reunion, reunite
@@ -95,6 +95,8 @@ class WaitingRoom:
         while True:
             theirs = await get_one(letters, ours.key)
             reunion = Reunion(ours) if theirs is None else reunite(theirs, ours)
+            if reunion.wait:
+                raise StoreUnavailable(f"letter {ours.key!r} is being run; this one waits until that is over")
             if reunion.live is None:
                 return []
             takes_room = theirs is None or not theirs.is_open

@@ -46,14 +46,7 @@ from mahavishnu.console.api.shapes import (
     WholeLetter,
 )
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.errors import (
-    CorruptRecord,
-    InvalidInput,
-    ItemFailed,
-    MahavishnuError,
-    NoSuchLetter,
-    StoreError,
-)
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort
 from mahavishnu.stores.base import Cursor
@@ -143,20 +136,15 @@ async def clear(dlq: Queue, actor: Admin, asked: Clear) -> Response:
 @router.post("/dlq/import", response_model=Imported, summary="Take in letters that were exported")
 async def take_in(dlq: Queue, actor: Operator, letters: list[dict[str, Any]]) -> Response:
     """Letters as `export` gives them, one JSON document each. One that is here already stays as it is."""
-    taken: dict[str, str] = {}
-    refused: dict[str, str] = {}
-    for place, document in enumerate(letters):
-        name = str(document.get("entry_id") or document.get("task_id") or place)
-        try:
-            taken[name] = await dlq.take_in(document, by=actor.name)
-        except (CorruptRecord, ItemFailed) as problem:  # of this letter alone: the others go on
-            log.error("a letter cannot be taken in: %s", problem)
-            refused[name] = "the store does not take this letter; the server's log says more"
-        except StoreError:
-            raise
-        except MahavishnuError as problem:
-            refused[name] = str(problem)
-    return answer({"taken": taken, "refused": refused})
+    result = await dlq.take_in_many(letters, by=actor.name)
+    return answer({"taken": result.taken, "refused": {name: _why(why) for name, why in result.refused.items()}})
+
+
+def _why(problem: MahavishnuError) -> str:
+    if not isinstance(problem, StoreError):
+        return str(problem)
+    log.error("a letter cannot be taken in: %s", problem)  # what a store says is not for everybody
+    return "the store does not take this letter; the server's log says more"
 
 
 @router.get(
