@@ -32,9 +32,10 @@ fix: $(READY) ## Format, and repair what the linter can repair
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(READY) ## Measure the stores and the engine; writes docs/benchmarks.md
+bench: $(READY) ## Measure the stores, the engine and the HTTP API; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.stores $(ARGS)
 	$(BIN)/python -m benchmarks.engine $(ARGS)
+	$(BIN)/python -m benchmarks.api $(ARGS)
 
 diagram: $(READY) ## Redraw docs/lifecycle.md from the table of moves
 	$(BIN)/python -m docs.draw_lifecycle

@@ -219,7 +219,7 @@ async def main(wanted: list[str]) -> None:
         cluster = stack.enter_context(Cluster(heap="1g"))
         url, prefix = cluster.urls[0], "bench_api"
         figures += await measured(
-            "OpenSearch", f"{url.replace('http', 'opensearch', 1)}/{prefix}", folder,
+            "OpenSearch", f"{url.replace('http', 'opensearch', 1)}/{prefix}?timeout=60", folder,
             lambda: raw_opensearch(url, prefix), wanted,
         )  # fmt: skip
     if not wanted:
