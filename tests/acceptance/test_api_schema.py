@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
 from schemathesis.core.result import Ok
@@ -18,6 +18,7 @@ from tests.acceptance.server import Server, served
 from tests.opensearch import Cluster
 
 EXAMPLES = 20
+LONGEST_QUERY = 20_000
 UNENDING = "/api/v1/events"
 CHECKED = (
     "not_a_server_error",
@@ -65,6 +66,7 @@ def test_every_answer_is_a_documented_one(server: Server, mode: GenerationMode) 
         @given(case=operation.as_strategy(generation_mode=mode))
         def conforms(case: Any) -> None:
             nonlocal tried
+            assume(len(repr(case.query)) < LONGEST_QUERY)  # beyond that the server hangs up before the API sees it
             tried += 1
             case.call_and_validate(base_url=server.url, checks=checks, timeout=30)
 
