@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +17,7 @@ from rich.text import Text
 
 from mahavishnu.console.demo_workflows import QuickClock, samples
 from mahavishnu.console.output import line, shown
-from mahavishnu.console.serve import listener, serving, url_of
+from mahavishnu.console.serve import listener, serving, told_to_stop, url_of
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -47,7 +46,7 @@ async def show(url: str, speed: float, seconds: float | None, port: int | None) 
     logging.getLogger("mahavishnu").propagate = False
     async with MahavishnuApp(settings, clock=clock) as app:
         assert app.dlq is not None
-        with _told_to_stop() as stop:
+        with told_to_stop() as stop:
             line(f"letters are kept in {app.dlq.store!r}; a minute takes {60 / speed:g} s here; Ctrl-C ends it")
             for sample in samples():
                 app.register_adapter(sample.name, sample)
@@ -89,18 +88,6 @@ async def _watched(dlq: DeadLetterQueue, clock: Clock, seconds: float | None, st
         task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await watch
-
-
-@contextlib.contextmanager
-def _told_to_stop() -> Iterator[asyncio.Event]:
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield stop
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
 
 async def _lines(dlq: DeadLetterQueue) -> None:

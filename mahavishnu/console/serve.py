@@ -7,7 +7,7 @@ import contextlib
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -124,7 +124,7 @@ def _server(api: FastAPI) -> uvicorn.Server:
 
 
 @contextlib.contextmanager
-def told_to_stop() -> Any:
+def told_to_stop() -> Iterator[asyncio.Event]:
     """An event that SIGTERM and Ctrl-C set."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

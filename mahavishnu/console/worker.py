@@ -13,6 +13,7 @@ import typer
 
 from mahavishnu.console.exits import Failed
 from mahavishnu.console.output import complain, line
+from mahavishnu.console.serve import told_to_stop
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -60,21 +61,19 @@ def app_named(name: str) -> MahavishnuApp:
 
 
 async def _work(app: MahavishnuApp) -> None:
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     if hasattr(signal, "SIGHUP"):
-        loop.add_signal_handler(signal.SIGHUP, lambda: _reload(app))
-    async with app:
-        assert app.dlq is not None
-        await app.start_dlq_processor()
-        if not app.config.dlq_retry_processor_enabled:
-            raise Failed("there is nothing to do: dlq_retry_processor_enabled is false")
-        interval = app.dlq.limits.interval_seconds
-        line(f"worker {app.dlq.owner} retries letters of {app.dlq.store!r}, every {interval:g} s")
-        sys.stdout.flush()
-        await stop.wait()
-        line(f"stopping: runs may take {app.dlq.limits.grace_seconds:g} s to finish")
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: _reload(app))
+    with told_to_stop() as stop:
+        async with app:
+            assert app.dlq is not None
+            await app.start_dlq_processor()
+            if not app.config.dlq_retry_processor_enabled:
+                raise Failed("there is nothing to do: dlq_retry_processor_enabled is false")
+            interval = app.dlq.limits.interval_seconds
+            line(f"worker {app.dlq.owner} retries letters of {app.dlq.store!r}, every {interval:g} s")
+            sys.stdout.flush()
+            await stop.wait()
+            line(f"stopping: runs may take {app.dlq.limits.grace_seconds:g} s to finish")
     line("stopped")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from operator import attrgetter
 from typing import Any, Self, TypeVar, cast
 
 from mahavishnu.model.clock import instant
@@ -324,7 +323,6 @@ class FormerLetter(DeadLetter):
 
 
 L = TypeVar("L", bound=DeadLetter)
-field_values = attrgetter(*(each.name for each in fields(DeadLetter)))
 _NAMES = frozenset(each.name for each in fields(DeadLetter))
 # What a run changes, and the stores; all the other fields mostly last as long as the letter.
 PASSING = frozenset(

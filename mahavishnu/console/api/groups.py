@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
 from mahavishnu.console.api.problems import documented, problem
-from mahavishnu.console.api.reading import answer, as_bytes, etag, in_header, matches, named, next_page, shared_list
+from mahavishnu.console.api.reading import answer, as_bytes, etag, matches, named, page_headers, shared_list
 from mahavishnu.console.api.shapes import Group, GroupEdit, Released, ReleaseHold
 
 Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "changing groups"))]
@@ -35,11 +35,7 @@ async def listed(
         page = await dlq.groups(
             state=state, owner=owner, on_hold=on_hold, quiet=quiet, sort=sort, limit=limit, after=cursor
         )
-        headers = {"X-Ungrouped": str(page.ungrouped)}
-        if page.next is not None:
-            headers["Link"] = next_page(request, str(page.next))
-        if page.degraded:
-            headers["X-Degraded"] = in_header(page.degraded)
+        headers = {"X-Ungrouped": str(page.ungrouped), **page_headers(request, page)}
         return as_bytes([view.to_dict() for view in page.items]), headers
 
     return await shared_list(request, read)

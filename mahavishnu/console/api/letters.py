@@ -19,12 +19,11 @@ from mahavishnu.console.api.reading import (
     as_bytes,
     as_query,
     etag,
-    in_header,
     letter_json,
     letters_json,
     matches,
     named,
-    next_page,
+    page_headers,
     plain,
     shared_list,
 )
@@ -85,11 +84,7 @@ async def listed(request: Request, dlq: Queue, actor: Viewer, asked: Annotated[L
 
     async def read() -> tuple[bytes, dict[str, str]]:
         page = await dlq.find(query, after, offset=asked.offset)
-        headers = {}
-        if page.next is not None:
-            headers["Link"] = next_page(request, str(page.next))
-        if page.degraded:
-            headers["X-Degraded"] = in_header(page.degraded)
+        headers = page_headers(request, page)
         if page.corrupt:
             headers["X-Corrupt"] = str(len(page.corrupt))
         return letters_json(page.items, whole=asked.whole), headers

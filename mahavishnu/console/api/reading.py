@@ -19,6 +19,7 @@ from mahavishnu.console.api.shapes import Filter
 from mahavishnu.model import query as queries
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidQuery
+from mahavishnu.model.groups import GroupPage
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.payload import Json
@@ -212,7 +213,7 @@ def next_page(request: Request, cursor: str) -> str:
     return f'<{request.url.path}?{urlencode([*given, ("cursor", cursor)])}>; rel="next"'
 
 
-def page_headers(request: Request, page: Page[Any]) -> dict[str, str]:
+def page_headers(request: Request, page: Page[Any] | GroupPage) -> dict[str, str]:
     """Where the next page is, and why something may be missing from this one."""
     headers = {} if page.next is None else {"Link": next_page(request, str(page.next))}
     return headers | ({"X-Degraded": in_header(page.degraded)} if page.degraded else {})
