@@ -191,7 +191,7 @@ def _one_of_several(url: str, prefix: str, share: tuple[int, int], begin: float)
         async with queue(store, f"worker-{share[0]}") as dlq:
             place, workers = share
             dlq.roster.live = tuple(f"worker-{n}" for n in range(workers))
-            assert len(dlq.roster.partitions()) == PARTITIONS // workers, place
+            assert len(dlq.roster.shares()[0]) == PARTITIONS // workers, place
             await asyncio.sleep(begin - time.time())
             processor = dlq._new_processor()
             ran = await processor.cycle()

@@ -232,7 +232,7 @@ class Running(Auditing):
             limits=self.limits,
             breakers=self.breakers,
             tell=self._heard,
-            partitions=self.roster.partitions,
+            shares=self.roster.shares,
             backoffs=lambda: self.backoffs,
         )
 

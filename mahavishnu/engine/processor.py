@@ -37,7 +37,9 @@ log = logging.getLogger(__name__)
 _MOST_AHEAD = 2000  # letters claimed before there is a place to run them
 _FOUND = 2000  # due letters looked up at once
 _LEFT_LYING_SECONDS = 10.0  # after which letters of other workers' partitions are anybody's
+_HELPED = 100  # of which so many are taken at once: their worker may live, and has found them too
 _OLDEST_EVERY = 4  # every so many look-ups go by age alone, so that low priority is not starved
+_LOST_IN_A_ROW = 3  # times that others took all that was found, before it is left to them
 _PATIENCE = 8  # tries to write an outcome while the store is away
 
 
@@ -85,7 +87,7 @@ class Processor:
         limits: Limits | None = None,
         breakers: Breakers | None = None,
         tell: Listener = lambda event: None,
-        partitions: Callable[[], range] = lambda: range(PARTITIONS),
+        shares: Callable[[], Sequence[range]] = lambda: [range(PARTITIONS)],
         backoffs: Callable[[], BackoffRegistry] = lambda: backoff.DEFAULT,
     ) -> None:
         self.limits = limits or Limits()
@@ -97,7 +99,7 @@ class Processor:
         self._judge = judge
         self._clock = clock
         self._tell_listener = tell
-        self._partitions = partitions
+        self._shares = shares
         self._backoffs = backoffs
         self._found: deque[DeadLetter] = deque()
         self._ready: deque[_Held] = deque()
@@ -235,9 +237,17 @@ class Processor:
         None that are in `started` are claimed, and those that are get into it.
         """
         started = set() if started is None else started
+        for _ in range(_LOST_IN_A_ROW):
+            taken, lost = await self._claim_found(now, started)
+            if taken or not lost:
+                return taken
+        return 0
+
+    async def _claim_found(self, now: datetime, started: set[str]) -> tuple[int, int]:
+        """Claim once what has been found. Returns how many were taken, and how many somebody else had taken."""
         room = self._ahead - len(self._held)
         if room <= 0 or self._stopping or not self._is_hungry:
-            return 0
+            return 0, 0
         if not self._found:
             self._found.extend(await self._due(now))
         chosen: dict[str, tuple[DeadLetter, str]] = {}
@@ -257,8 +267,8 @@ class Processor:
                     else:
                         self._found_all = False  # it is still due when there is a place for it
         if not chosen:
-            return 0
-        taken = 0
+            return 0, 0
+        taken = lost = 0
         results = await self._letters.write([letter for letter, _ in chosen.values()])
         for (_, token), result in zip(list(chosen.values()), results, strict=True):
             if isinstance(result, DeadLetter):
@@ -266,13 +276,17 @@ class Processor:
                 started.add(result.key)
                 taken += 1
             elif result is None:
-                self.counts["conflicts"] += 1
+                lost += 1
             else:
                 log.warning("a due letter could not be claimed: %s", result)
+        if lost:  # somebody else is at it: the rest of what was found may be theirs by now
+            self.counts["conflicts"] += lost
+            self._found.clear()
+            self._found_all = False
         # Letters that end faster than they can be claimed are claimed in larger portions, up to a bound.
         hungry = not self._ready and taken
         self._ahead = max(self.limits.concurrency, min(self._ahead * 2, _MOST_AHEAD) if hungry else self._ahead)
-        return taken
+        return taken, lost
 
     @property
     def _is_hungry(self) -> bool:
@@ -301,16 +315,16 @@ class Processor:
     async def _due(self, now: datetime) -> Sequence[DeadLetter]:
         self._lookups += 1
         sort = (Sort("due_at"),) if self._lookups % _OLDEST_EVERY == 0 else SOONEST_FIRST
-        mine = self._partitions()
-        if len(mine) == PARTITIONS:
+        mine, *others = self._shares()
+        if not others:
             return await self._looked_up(letters(due=now, sort=sort, limit=_FOUND))
         found = await self._looked_up(letters(due=now, partitions=mine, sort=sort, limit=_FOUND))
-        if found:
-            self._found_all = False  # only of its own share
-            return found
         # Who has nothing to do helps with what others have left lying: they may be gone.
         overdue = now - timedelta(seconds=_LEFT_LYING_SECONDS)
-        return await self._looked_up(letters(due=overdue, sort=sort, limit=_FOUND))
+        while not found and others:
+            found = await self._looked_up(letters(due=overdue, partitions=others.pop(0), sort=sort, limit=_HELPED))
+        self._found_all = not found  # otherwise there may be more in other shares
+        return found
 
     async def _looked_up(self, query: Query) -> Sequence[DeadLetter]:
         page = await self._letters.find(query)

@@ -27,10 +27,11 @@ class Roster:
         self._me = Worker(name, clock.now(), clock.now())
         self._clock = clock
 
-    def partitions(self) -> range:
-        """The share of this worker."""
+    def shares(self) -> list[range]:
+        """The partitions of this worker, then those of the others, going round: who helps begins with the next one."""
         place, workers = self.live.index(self._me.name), len(self.live)
-        return range(PARTITIONS * place // workers, PARTITIONS * (place + 1) // workers)
+        every = [range(PARTITIONS * each // workers, PARTITIONS * (each + 1) // workers) for each in range(workers)]
+        return every[place:] + every[:place]
 
     async def beat(self) -> None:
         """Say that this worker lives, and see who else does. Never raises a StoreError: the others are as they were."""

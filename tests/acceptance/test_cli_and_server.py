@@ -170,12 +170,15 @@ def test_ctrl_c_ends_a_watch_cleanly(shell: Shell) -> None:
     changing = threading.Thread(target=keep_changing)
     changing.start()
     try:
-        assert "wf_116" in watching.stdout.readline()
+        # What changed shortly before it began is told too: clocks of other machines may be behind.
+        assert any("wf_116" in told for told in watching.stdout), "it ended by itself"
+        watching.send_signal(2)
+        _, said = watching.communicate(timeout=60)
     finally:
         ended.set()
         changing.join()
-    watching.send_signal(2)
-    _, said = watching.communicate(timeout=60)
+        watching.kill()
+        watching.communicate()
     assert (watching.returncode, said) == (130, "")
 
 

@@ -15,6 +15,7 @@ from mahavishnu.engine.processor import Limits, Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.ids import partition_of
 from mahavishnu.model.letter import DeadLetter, Failure
 from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.codec import LETTERS
@@ -150,11 +151,46 @@ async def test_a_claim_that_is_not_written_is_not_run() -> None:
     ran = []
     house = House(lambda task, repos: ran.append(task))
     await house.has(make_letter(task_id="a"))
-    house.store.faults.conflict("write", times=1)
+    house.store.faults.conflict("write", times=3)
     await house.processor.cycle()
     assert ran == []
     await house.processor.cycle()
     assert len(ran) == 1
+
+
+async def test_who_finds_everything_taken_looks_again_before_it_rests() -> None:
+    ran: list[Any] = []
+    house = House(lambda task, repos: ran.append(task), concurrency=1)  # it claims one at a time
+    await house.has(*(make_letter(task_id=f"{number}") for number in range(6)))
+    house.store.faults.conflict("write", times=1)
+    await house.processor.cycle()
+    assert len(ran) == 6
+    assert house.processor.counts["conflicts"] == 1
+
+
+async def test_what_others_have_left_lying_is_taken_share_by_share_and_what_they_may_come_to_is_not() -> None:
+    ran: list[str] = []
+
+    async def note(task: Any, repos: list[str]) -> None:
+        ran.append(task["id"])
+
+    house = House(note)
+    helper = Processor(
+        house.letters, note, judge, owner="helper", clock=house.clock,
+        shares=lambda: [range(64, 128), range(128, 256), range(64)],
+    )  # fmt: skip
+    now = house.clock.now()
+    lying = [make_letter(task_id=f"old-{n}", task={"id": f"old-{n}"}, due_at=now) for n in range(500)]
+    await house.has(*lying)
+    house.clock.advance(timedelta(seconds=10))
+    fresh = [make_letter(task_id=f"new-{n}", task={"id": f"new-{n}"}, due_at=house.clock.now()) for n in range(100)]
+    await house.has(*fresh)
+    await helper.cycle()
+    mine = [each.task_id for each in fresh if partition_of(each.key) in range(64, 128)]
+    assert sorted(ran) == sorted([*(each.task_id for each in lying), *mine])
+    order = [partition_of(name) // 64 for name in ran if name.startswith("old")]
+    assert order.index(0) > max(place for place, share in enumerate(order) if share == 1)
+    assert order.index(0) > max(place for place, share in enumerate(order) if share in (2, 3))
 
 
 async def test_an_open_circuit_costs_no_budget_and_half_open_probes_once() -> None:

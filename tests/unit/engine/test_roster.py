@@ -19,17 +19,17 @@ def rosters(count: int) -> tuple[ManualClock, FaultyStore, list[Roster]]:
 
 
 def shares(workers: list[Roster]) -> list[int]:
-    return sorted(partition for worker in workers for partition in worker.partitions())
+    return sorted(partition for worker in workers for partition in worker.shares()[0])
 
 
 async def test_the_shares_are_disjoint_and_whole() -> None:
     _, _, workers = rosters(5)
-    assert list(workers[0].partitions()) == list(range(PARTITIONS))  # it knows of nobody else yet
+    assert list(workers[0].shares()[0]) == list(range(PARTITIONS))  # it knows of nobody else yet
     for _ in range(2):
         for worker in workers:
             await worker.beat()
     assert shares(workers) == list(range(PARTITIONS))
-    assert {len(worker.partitions()) for worker in workers} == {PARTITIONS // 5, PARTITIONS // 5 + 1}
+    assert {len(worker.shares()[0]) for worker in workers} == {PARTITIONS // 5, PARTITIONS // 5 + 1}
 
 
 async def test_who_misses_three_beats_is_gone_and_its_share_is_taken_over() -> None:
