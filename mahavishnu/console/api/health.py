@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -11,12 +13,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from starlette.responses import Response
 
 from mahavishnu.console.api.access import Actor, Queue, Role, needs
-from mahavishnu.console.api.problems import documented
 from mahavishnu.console.api.reading import Shared, answer
 from mahavishnu.console.api.shapes import HealthAnswer
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.breaker import Position
+from mahavishnu.model.errors import StoreError
 from mahavishnu.stores.base import Health
 
+log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
 _LIFETIME = {
     "enqueued_total": "Letters written since the beginning",
@@ -32,10 +36,13 @@ _LIFETIME = {
     "claims_recovered": "Leases that ran out",
     "deduplicated": "Failures that became part of an open letter",
     "cleared": "Open letters that were deleted",
+}
+_HERE = {
     "skipped_by_strategy": "Failures that this process did not keep",
     "rejected_full": "Failures that found no room in this process",
     "capture_failed": "Failures that this process could not keep",
 }
+_DOWN: dict[int | str, dict[str, Any]] = {503: {"model": HealthAnswer, "description": "Nothing can be kept or read"}}
 
 
 @router.get("/healthz", response_model=HealthAnswer, summary="Is the process alive?")
@@ -44,7 +51,7 @@ async def healthz(request: Request, dlq: Queue) -> Response:
     return answer(_shown(await dlq.health(), request.scope["actor"]))
 
 
-@router.get("/readyz", response_model=HealthAnswer, responses=documented(503), summary="Can it work?")
+@router.get("/readyz", response_model=HealthAnswer, responses=_DOWN, summary="Can it work?")
 async def readyz(request: Request, dlq: Queue) -> Response:
     """200 for `ok` and `degraded`, in which nothing is lost; 503 for `down`."""
     health = await dlq.health()
@@ -66,50 +73,91 @@ def _shown(health: Health, actor: Actor) -> dict[str, Any]:
 async def metrics(
     request: Request, dlq: Queue, actor: Annotated[Actor, Depends(needs(Role.VIEWER, "reading metrics"))]
 ) -> Response:
-    """Lifetime numbers are those of the store, not of this process: they survive it."""
+    """Lifetime numbers are those of the store, not of this process: they survive it. While it is away they are left
+    out, and `mahavishnu_dlq_store_up` is 0.
+    """
     shared: Shared[bytes] = request.app.state.numbers
     text = await shared.get("metrics", lambda: _scrape(dlq))
     return Response(text, 200, None, CONTENT_TYPE_LATEST)
 
 
 async def _scrape(dlq: DeadLetterQueue) -> bytes:
-    numbers, requeues = await dlq.get_statistics(), await dlq.requeue_outcomes()
-    return generate_latest(_Scrape(numbers, requeues))
+    try:
+        stored = _Stored(await dlq.get_statistics(), await dlq.requeue_outcomes())
+    except StoreError as problem:  # a scrape that fails would tell less than one without the store's numbers
+        log.error("the metrics are without those of the store: %s", problem)
+        return generate_latest(_Scrape(dlq, None, (await dlq.health()).status))
+    return generate_latest(_Scrape(dlq, stored, stored.numbers["storage_mode"]))
 
 
-class _Scrape:
-    """What Prometheus is told; names never carry what grows with the letters."""
+@dataclass(frozen=True)
+class _Stored:
+    """The numbers that only the store knows."""
 
-    def __init__(self, numbers: Mapping[str, Any], requeues: Mapping[str, int]) -> None:
-        self._numbers, self._requeues = numbers, requeues
+    numbers: Mapping[str, Any]
+    requeues: Mapping[str, int]
 
     def collect(self) -> Iterator[Metric]:
-        numbers, lifetime = self._numbers, self._numbers["lifetime_stats"]
+        numbers, lifetime = self.numbers, self.numbers["lifetime_stats"]
         yield GaugeMetricFamily("dlq_size", "Open letters", numbers["queue_size"])
-        yield GaugeMetricFamily("mahavishnu_dlq_max_entries", "Room for open letters", numbers["max_size"])
         yield _by("mahavishnu_dlq_entries", "Open letters", "status", numbers["status_breakdown"])
         yield _by("mahavishnu_dlq_entries_by_category", "Open letters", "category", numbers["error_categories"])
         yield GaugeMetricFamily("mahavishnu_dlq_waiting", "Failures that wait for room", numbers["waiting"])
         yield GaugeMetricFamily(
             "mahavishnu_dlq_spool_entries", "Letters kept locally", numbers["storage"]["kept_locally"]
         )
-        modes = {mode: int(numbers["storage_mode"] == mode) for mode in ("ok", "degraded", "down")}
-        yield _by("mahavishnu_dlq_store_state", "1 for the state that the store is in", "state", modes)
-        for name, meaning in _LIFETIME.items():
-            yield CounterMetricFamily(f"mahavishnu_dlq_{name.removesuffix('_total')}", meaning, lifetime.get(name, 0))
+        yield from _counters(_LIFETIME, lifetime)
         yield CounterMetricFamily("tasks_moved_to_dlq", "Letters written", lifetime["enqueued_total"])
         yield CounterMetricFamily("dlq_requeue_attempts", "Letters sent back", lifetime["requeued"])
         yield CounterMetricFamily(
-            "dlq_requeue_successes", "Letters sent back that then succeeded", self._requeues.get("succeeded", 0)
+            "dlq_requeue_successes", "Letters sent back that then succeeded", self.requeues.get("succeeded", 0)
         )
         yield CounterMetricFamily(
-            "dlq_requeue_failures", "Letters sent back that failed again", self._requeues.get("failed", 0)
+            "dlq_requeue_failures", "Letters sent back that failed again", self.requeues.get("failed", 0)
         )
         yield CounterMetricFamily("dlq_permanent_failures", "Letters given up", lifetime["permanently_failed"])
+
+
+@dataclass(frozen=True)
+class _Scrape:
+    """What Prometheus is told; names never carry what grows with the letters."""
+
+    dlq: DeadLetterQueue
+    stored: _Stored | None
+    mode: str
+
+    def collect(self) -> Iterator[Metric]:
+        up = int(self.stored is not None)
+        yield GaugeMetricFamily("mahavishnu_dlq_store_up", "0 while the store cannot tell its numbers", up)
+        modes = {mode: int(self.mode == mode) for mode in ("ok", "degraded", "down")}
+        yield _by("mahavishnu_dlq_store_state", "1 for the state that the store is in", "state", modes)
+        yield GaugeMetricFamily("mahavishnu_dlq_max_entries", "Room for open letters", self.dlq.max_size)
+        circuits = self.dlq.breakers.report(self.dlq.clock.monotonic())
+        states = GaugeMetricFamily(
+            "mahavishnu_dlq_circuit_breaker_state",
+            "1 for the state that an adapter's circuit breaker in this process is in",
+            labels=["adapter", "state"],
+        )
+        for adapter, circuit in circuits.items():
+            for position in Position:
+                states.add_metric([_writable(adapter), str(position)], int(circuit["state"] == position))
+        yield states
+        yield from _counters(_HERE, self.dlq.counts)
+        if self.stored is not None:
+            yield from self.stored.collect()
+
+
+def _counters(meanings: Mapping[str, str], values: Mapping[str, int]) -> Iterator[Metric]:
+    for name, meaning in meanings.items():
+        yield CounterMetricFamily(f"mahavishnu_dlq_{name.removesuffix('_total')}", meaning, values.get(name, 0))
 
 
 def _by(name: str, meaning: str, label: str, values: Mapping[str, int]) -> Metric:
     family = GaugeMetricFamily(name, meaning, labels=[label])
     for value, count in values.items():
-        family.add_metric([str(value).encode(errors="replace").decode()], count)  # a letter may say half a character
+        family.add_metric([_writable(value)], count)
     return family
+
+
+def _writable(name: str) -> str:
+    return str(name).encode(errors="replace").decode()  # a letter may say half a character

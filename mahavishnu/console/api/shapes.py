@@ -455,3 +455,4 @@ class HealthAnswer(Answer):
 
     status: Literal["ok", "degraded", "down"]
     detail: str
+    kept_locally: int

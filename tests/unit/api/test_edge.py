@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -11,6 +12,8 @@ from mahavishnu.console.api import Access, create_app
 from mahavishnu.console.api.access import Role
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, StoreUnavailable
+from mahavishnu.stores.codec import LETTERS
+from mahavishnu.testing import FaultyStore
 from tests.unit.api.conftest import TOKENS, Desk, bearer
 
 NEW = {"task_id": "wf", "error": "connection reset"}
@@ -252,3 +255,42 @@ async def test_metrics_after_one_of_each(desk: Desk) -> None:
         "mahavishnu_dlq_enqueued_total 2.0",
     ):
         assert line in text.splitlines(), line
+
+
+async def test_a_scrape_without_the_store_tells_what_this_process_knows(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk.dlq.counts["rejected_full"] += 3
+    for _ in range(5):
+        desk.dlq.breakers.failed("shop", None, desk.clock.monotonic())
+    store = FaultyStore(desk.dlq.store)
+    monkeypatch.setattr(desk.dlq, "store", store)
+    monkeypatch.setattr(desk.dlq, "letters", store.collection(LETTERS))
+    whole = await desk.client.get("/metrics")
+    store.faults.unavailable()
+    without = await desk.client.get("/metrics")
+    assert (whole.status_code, without.status_code) == (200, 200)
+    own = {
+        "mahavishnu_dlq_max_entries 10000.0",
+        "mahavishnu_dlq_rejected_full_total 3.0",
+        'mahavishnu_dlq_circuit_breaker_state{adapter="shop",state="open"} 1.0',
+        'mahavishnu_dlq_circuit_breaker_state{adapter="shop",state="closed"} 0.0',
+    }
+    assert own | {"mahavishnu_dlq_store_up 1.0", "dlq_size 0.0"} <= set(whole.text.splitlines())
+    down = {"mahavishnu_dlq_store_up 0.0", 'mahavishnu_dlq_store_state{state="down"} 1.0'}
+    assert own | down <= set(without.text.splitlines())
+    assert not re.search("^dlq_size|enqueued_total", without.text, re.MULTILINE)  # a 0 would be a lie
+    assert "the metrics are without those of the store" in caplog.text
+
+
+async def test_a_store_that_is_down_is_said_as_documented(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FaultyStore(desk.dlq.store)
+    monkeypatch.setattr(desk.dlq, "store", store)
+    store.faults.unavailable()
+    document = (await desk.get("/openapi.json")).json()
+    for path, status in (("/healthz", 200), ("/readyz", 503)):
+        answer = await desk.client.get(path)
+        assert (answer.status_code, answer.json()["status"]) == (status, "down")
+        told = document["paths"][path]["get"]["responses"][str(status)]["content"]
+        shape = document["components"]["schemas"][told[answer.headers["content-type"]]["schema"]["$ref"].split("/")[-1]]
+        assert shape["properties"].keys() == set(shape["required"]) == answer.json().keys()
