@@ -370,8 +370,8 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
             "degraded": tally.degraded,
         }
 
-    async def get_statistics_by_reason(self) -> list[dict[str, Any]]:
-        """One line for each reason that letters were written for."""
+    async def get_statistics_by_reason(self) -> numbers.ReasonLines:
+        """One line for each reason that letters were written for; its `degraded` says why numbers may be wrong."""
         await self.open()
         tally = await self.letters.tally(Query(), numbers.BY_REASON, sums=["dlq_retry_count"], spans=["created_at"])
         return numbers.by_reason(tally)

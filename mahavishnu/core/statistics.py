@@ -19,6 +19,12 @@ MANY_EXHAUSTED = 100
 LOW_SUCCESS = 0.5
 
 
+class ReasonLines(list[dict[str, Any]]):
+    """A line for each reason; `degraded` says, in words, why numbers may be wrong, and is None for the whole truth."""
+
+    degraded: str | None = None
+
+
 def statistics(tally: Tally, max_size: int, deleted: Mapping[str, int], here: Mapping[str, int]) -> dict[str, Any]:
     """What `get_statistics` answers, from one tally over all letters by `GROUPS` with `SUMS`.
 
@@ -52,9 +58,10 @@ def lifetime(live: Cell, deleted: Mapping[str, int]) -> dict[str, int]:
     return {"enqueued_total": letters + numbers["reopened"], **numbers, "cleared": deleted.get("cleared", 0)}
 
 
-def by_reason(tally: Tally) -> list[dict[str, Any]]:
+def by_reason(tally: Tally) -> ReasonLines:
     """One line for each reason, most letters first, from a tally by `BY_REASON` over live letters."""
-    lines = []
+    lines = ReasonLines()
+    lines.degraded = tally.degraded
     for reason, whole in sorted(tally.by(0).items(), key=lambda item: (-item[1].count, str(item[0]))):
         ended = {
             how: tally.cells[reason, how.value].count if (reason, how.value) in tally.cells else 0

@@ -13,11 +13,11 @@ from starlette.responses import Response, StreamingResponse
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
 from mahavishnu.console.api.problems import documented, problem
 from mahavishnu.console.api.reading import (
-    Shared,
     Where,
     answer,
     as_bytes,
     as_query,
+    degraded_header,
     etag,
     letter_json,
     letters_json,
@@ -102,24 +102,24 @@ async def enqueue(dlq: Queue, actor: Operator, asked: NewLetter) -> Response:
 @router.get("/dlq/stats", response_model=list[ReasonLine], summary="The letters by reason, in numbers")
 async def by_reason(request: Request, dlq: Queue, actor: Viewer) -> Response:
     """One line for each reason that letters were written for."""
-    shared: Shared[bytes] = request.app.state.numbers
 
-    async def read() -> bytes:
-        return as_bytes(plain(await dlq.get_statistics_by_reason()))
+    async def read() -> tuple[bytes, dict[str, str]]:
+        lines = await dlq.get_statistics_by_reason()
+        return as_bytes(plain(lines)), degraded_header(lines.degraded)
 
-    return Response(await shared.get("reasons", read), 200, None, "application/json")
+    return await shared_list(request, read)
 
 
 @router.get("/dlq/statistics", response_model=dict[str, Any], summary="The queue in numbers")
 async def statistics(request: Request, dlq: Queue, actor: Viewer) -> Response:
     """Size, breakdowns, lifetime numbers, processor, breakers, storage, and what a person should look at."""
-    shared: Shared[bytes] = request.app.state.numbers
 
-    async def read() -> bytes:
+    async def read() -> tuple[bytes, dict[str, str]]:
         numbers = await dlq.get_statistics()
-        return as_bytes({**plain(numbers), "warnings": await dlq.health_warnings()})
+        told = {**plain(numbers), "warnings": await dlq.health_warnings()}
+        return as_bytes(told), degraded_header(numbers["degraded"])
 
-    return Response(await shared.get("statistics", read), 200, None, "application/json")
+    return await shared_list(request, read)
 
 
 @router.post("/dlq/clear", response_model=Cleared, summary="Delete every open letter")

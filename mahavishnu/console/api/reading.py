@@ -216,7 +216,12 @@ def next_page(request: Request, cursor: str) -> str:
 def page_headers(request: Request, page: Page[Any] | GroupPage) -> dict[str, str]:
     """Where the next page is, and why something may be missing from this one."""
     headers = {} if page.next is None else {"Link": next_page(request, str(page.next))}
-    return headers | ({"X-Degraded": in_header(page.degraded)} if page.degraded else {})
+    return headers | degraded_header(page.degraded)
+
+
+def degraded_header(why: str | None) -> dict[str, str]:
+    """That something is out of reach, as every answer says it."""
+    return {"X-Degraded": in_header(why)} if why else {}
 
 
 class Shared(Generic[R]):

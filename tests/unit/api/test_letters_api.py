@@ -7,8 +7,12 @@ from urllib.parse import quote
 
 import pytest
 
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.stores.base import get_one
-from tests.unit.api.conftest import Desk
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.testing import FaultyStore, ManualClock
+from tests.unit.api.conftest import Desk, desk_with
 
 R320 = "dlq_entry_uuid task_uuid original_state dlq_reason dlq_timestamp retry_count resolution_status task_snapshot"
 
@@ -268,3 +272,22 @@ async def test_half_characters_in_a_payload_come_back(desk: Desk) -> None:
     assert made.status_code in (201, 422)
     if made.status_code == 201:
         assert (await desk.get("/dlq")).json()[0]["task"] == {"a": "\ud83d"}
+
+
+async def test_numbers_of_what_is_here_say_that_they_are_no_more() -> None:
+    primary, clock = FaultyStore(MemoryStore()), ManualClock()
+    store = FallbackStore(primary, MemoryStore(), kinds=KINDS, clock=clock)
+    async for desk in desk_with(DeadLetterQueue(store=store, clock=clock), clock):
+        await desk.post("/dlq", {"task_id": "far", "error": "connection reset"})
+        run = await desk.post("/runs", {"verb": "archive", "everything": True})
+        items = f"/runs/{run.json()['run_id']}/items"
+        for path in ("/dlq/stats", "/dlq/statistics", items):
+            answer = await desk.get(path)
+            assert (answer.status_code, answer.headers.get("x-degraded")) == (200, None), path
+        primary.faults.unavailable()
+        await desk.post("/dlq", {"task_id": "near", "error": "connection reset"})
+        for path in ("/dlq/stats", "/dlq/statistics"):
+            answer = await desk.get(path)
+            assert answer.status_code == 200, path
+            assert answer.headers["x-degraded"].startswith("only what is kept locally is shown"), path
+        assert (await desk.get(items)).status_code == 503  # a run is known whole, or not at all
