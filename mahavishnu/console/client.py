@@ -229,18 +229,22 @@ async def _lines(answer: httpx.Response) -> AsyncIterator[str]:
         yield rest
 
 
-def task_path(task_id: str, *more: str) -> str:
-    """The path of a letter, or of something of it.
+def task_path(task_id: str, act: str | None = None) -> str:
+    """Where a letter can be changed or, with `letter` as `act`, read; or where something is done with it.
 
     >>> task_path("a/b", "retry")
     '/dlq/a%2Fb/retry'
     """
-    return "/dlq/" + "/".join((quote(task_id, safe=""), *more))
+    return f"/dlq/{part(task_id)}" + (f"/{act}" if act else "")
 
 
 def part(name: str) -> str:
-    """A name as one part of a path."""
-    return quote(name, safe="")
+    """A name as one part of a path; what means a folder elsewhere is a name here.
+
+    >>> part("a/b"), part("..")
+    ('a%2Fb', '%2E%2E')
+    """
+    return "%2E" * len(name) if name in (".", "..") else quote(name, safe="")
 
 
 def _next(answer: httpx.Response) -> str | None:

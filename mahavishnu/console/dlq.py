@@ -74,7 +74,7 @@ def show(
     from mahavishnu.console.client import Connection, part, talk, task_path
 
     async def ask(api: Connection) -> None:
-        letter = await api.get(task_path(task), {"namespace": namespace, "queue": queue})
+        letter = await api.get(task_path(task, "letter"), {"namespace": namespace, "queue": queue})
         if json:
             as_json(letter)
             return

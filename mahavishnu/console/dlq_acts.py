@@ -188,7 +188,7 @@ def edit(
     from mahavishnu.console.client import task_path
 
     async def change_one(api: Connection, task: str, place: dict[str, str]) -> Any:
-        before = await api.ask("GET", task_path(task), params=place)
+        before = await api.ask("GET", task_path(task, "letter"), params=place)
         seen = await api.post(task_path(task, "preview"), {**changes, "redrive": redrive}, place)
         if way.dry_run:
             if not json:

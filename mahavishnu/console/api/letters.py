@@ -13,9 +13,9 @@ from starlette.responses import Response, StreamingResponse
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
 from mahavishnu.console.api.problems import documented, problem
 from mahavishnu.console.api.reading import (
+    JSON,
     Where,
     answer,
-    as_bytes,
     as_query,
     degraded_header,
     etag,
@@ -25,7 +25,6 @@ from mahavishnu.console.api.reading import (
     named,
     page_headers,
     plain,
-    shared_list,
 )
 from mahavishnu.console.api.shapes import (
     Act,
@@ -81,15 +80,11 @@ async def listed(request: Request, dlq: Queue, actor: Viewer, asked: Annotated[L
     """A page of letters; the Link header leads to the next one, X-Degraded says why some may be missing."""
     query = as_query(asked, limit=asked.limit, sort=SORTS[asked.sort])
     after = None if asked.cursor is None else Cursor.parse(asked.cursor)
-
-    async def read() -> tuple[bytes, dict[str, str]]:
-        page = await dlq.find(query, after, offset=asked.offset)
-        headers = page_headers(request, page)
-        if page.corrupt:
-            headers["X-Corrupt"] = str(len(page.corrupt))
-        return letters_json(page.items, whole=asked.whole), headers
-
-    return await shared_list(request, read)
+    page = await dlq.find(query, after, offset=asked.offset)
+    headers = page_headers(request, page)
+    if page.corrupt:
+        headers["X-Corrupt"] = str(len(page.corrupt))
+    return Response(letters_json(page.items, whole=asked.whole), 200, headers, JSON)
 
 
 @router.post("/dlq", status_code=201, response_model=WholeLetter, responses=documented(409), summary="Keep a failure")
@@ -100,26 +95,18 @@ async def enqueue(dlq: Queue, actor: Operator, asked: NewLetter) -> Response:
 
 
 @router.get("/dlq/stats", response_model=list[ReasonLine], summary="The letters by reason, in numbers")
-async def by_reason(request: Request, dlq: Queue, actor: Viewer) -> Response:
+async def by_reason(dlq: Queue, actor: Viewer) -> Response:
     """One line for each reason that letters were written for."""
-
-    async def read() -> tuple[bytes, dict[str, str]]:
-        lines = await dlq.get_statistics_by_reason()
-        return as_bytes(plain(lines)), degraded_header(lines.degraded)
-
-    return await shared_list(request, read)
+    lines = await dlq.get_statistics_by_reason()
+    return answer(plain(lines), 200, degraded_header(lines.degraded))
 
 
 @router.get("/dlq/statistics", response_model=dict[str, Any], summary="The queue in numbers")
-async def statistics(request: Request, dlq: Queue, actor: Viewer) -> Response:
+async def statistics(dlq: Queue, actor: Viewer) -> Response:
     """Size, breakdowns, lifetime numbers, processor, breakers, storage, and what a person should look at."""
-
-    async def read() -> tuple[bytes, dict[str, str]]:
-        numbers = await dlq.get_statistics()
-        told = {**plain(numbers), "warnings": await dlq.health_warnings()}
-        return as_bytes(told), degraded_header(numbers["degraded"])
-
-    return await shared_list(request, read)
+    numbers = await dlq.get_statistics()
+    told = {**plain(numbers), "warnings": await dlq.health_warnings(numbers)}
+    return answer(told, 200, degraded_header(numbers["degraded"]))
 
 
 @router.post("/dlq/clear", response_model=Cleared, summary="Delete every open letter")
@@ -162,6 +149,13 @@ async def export(dlq: Queue, actor: Viewer, asked: Annotated[Filter, Query()]) -
     return StreamingResponse(written(), media_type=NDJSON)
 
 
+@router.get(
+    "/dlq/{task_id}/letter",
+    response_model=WholeLetter,
+    responses=_NO_LETTER,
+    summary="One letter, whatever its task is called",
+    name="letter",
+)
 @router.get("/dlq/{task_id}", response_model=WholeLetter, responses=_NO_LETTER, summary="One letter")
 async def one(
     dlq: Queue, actor: Viewer, where: Where, task_id: str, if_none_match: Annotated[str | None, Header()] = None

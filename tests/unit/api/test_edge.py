@@ -28,6 +28,7 @@ ROUTES = {
     ("POST", "/api/v1/dlq/clear"): OWN,
     ("POST", "/api/v1/dlq/import"): ACT,
     ("GET", "/api/v1/dlq/{task_id}"): VIEW,
+    ("GET", "/api/v1/dlq/{task_id}/letter"): VIEW,
     ("PATCH", "/api/v1/dlq/{task_id}"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/preview"): VIEW,
     ("GET", "/api/v1/dlq/{task_id}/revisions"): VIEW,

@@ -245,3 +245,15 @@ async def test_a_category_that_is_half_a_character_leaves_the_metrics_readable(d
     assert taken.json()["refused"] == {}
     answer = await desk.client.get("/metrics")
     assert (answer.status_code, 'category="x?"' in answer.text) == (200, True)
+
+
+@pytest.mark.parametrize("name", ["stats", "statistics", "export", "clear", "import", "letter"])
+async def test_a_task_that_is_called_like_a_route_can_be_read_and_worked_on(desk: Desk, name: str) -> None:
+    await desk.keep(name)
+    read = await desk.get(f"/dlq/{name}/letter")
+    assert (read.json()["task_id"], bool(read.headers["etag"])) == (name, True)
+    edited = await desk.patch(f"/dlq/{name}", {"priority": 3}, headers={"If-Match": read.headers["etag"]})
+    assert (edited.status_code, edited.json()["priority"]) == (200, 3)
+    again = await desk.get(f"/dlq/{name}/letter", headers={"If-None-Match": edited.headers["etag"]})
+    assert again.status_code == 304
+    assert (await desk.post(f"/dlq/{name}/resolve")).json()["task_id"] == name

@@ -357,6 +357,15 @@ def test_a_bulk_run_is_carried_out_here(run: Run) -> None:
     assert (again.code, again.json["matched"]) == (0, 0)
 
 
+def test_the_waves_of_a_run_are_told_before(run: Run) -> None:
+    redrive = ("dlq", "redrive", "--all", "--stop-percent", "20")
+    for ramp, waves in ((), [1, 5, 25]), (("--ramp", "all"), []), (("--ramp", "2,3,all"), [2, 3]):
+        told = run(*redrive, *ramp, "--dry-run")
+        assert told.out.endswith(f"in waves of {str(waves)[1:-1]}, then all the others\n") == bool(waves)
+        begun = run(*redrive, *ramp, "--yes", "--detach")
+        assert run("run", "cancel", begun.out.strip(), "--json").json["ramp"] == waves
+
+
 def test_a_run_that_is_left_to_the_workers(run: Run) -> None:
     done = run("dlq", "redrive", "--group", group_of(run), "--ramp", "1,5", "--stop-percent", "20", "--yes", "--detach")
     assert done.code == 0, done.err
@@ -488,3 +497,16 @@ def test_help_does_not_wait_for_the_api() -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     found = subprocess.run([sys.executable, "-c", HEAVY], capture_output=True, text=True, env=environment, timeout=60)
     assert found.stdout == "[]\n", found.stderr
+
+
+@pytest.mark.parametrize("task", ["stats", "..", "a/.."])
+def test_a_task_may_be_called_like_a_part_of_the_api(run: Run, task: str) -> None:
+    kept("sqlite:///letters.db", {"task_id": task, "max_retries": 0})
+    assert run("dlq", "show", task, "--json").json["task_id"] == task
+    assert run("dlq", "edit", task, "--set", "n=2").out.endswith(f"\n{task}: exhausted, revision 1\n")
+    assert len(run("dlq", "revisions", task, "--json").json) == 1
+    assert run("dlq", "redrive", task).code == 0
+    assert "no callback is registered" in run("dlq", "retry", task).err
+    assert run("dlq", "requeue", task).code == 0
+    assert run("dlq", "resolve", task).out.startswith(f"{task}: ")
+    assert run("dlq", "archive", task, "--json").json[0]["status"] == "archived"
