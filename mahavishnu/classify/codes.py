@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mahavishnu.classify import known
 from mahavishnu.classify.clauses import any_of, clauses, is_taken_back, tidied
-from mahavishnu.classify.known import N, P, R, T, V
+from mahavishnu.classify.known import V
 from mahavishnu.classify.names import of_name
 from mahavishnu.classify.signs import Finding
 
@@ -53,11 +53,12 @@ _HTTP = tuple(
 )
 _ERRNO = re.compile(r"\[errno (\d{1,3})\]|\berrno ?[=:] ?(\d{1,3})\b")
 _WINDOWS = re.compile(r"\[win ?error (\d{1,5})\]|\bwsa?e?rror ?(\d{5})\b")
+_WINDOWS_HEX = re.compile(r"\b0x(?:8007([0-9a-f]{4})|(27[0-9a-f]{2}))\b")  # an HRESULT of Win32, a socket's error
 _SQL_STATE = re.compile(
     r"\bsqlstate[ \[:=(]+([0-9a-z]{5})\b|\b(?:error|pgcode)[: ]+([0-9]{2}[0-9a-z]{3})\b|\[([0-9]{2}[0-9a-z][0-9]{2})\]"
 )
 # Mail servers answer with two numbers: "550 5.7.1 …". The second says what it is about.
-_MAIL = re.compile(r"(?:^|[\s:(])[45]\d\d[ -#]([45]\.\d\.\d{1,3})\b")
+_MAIL = re.compile(r"(?:^|[\s:(])[45]\d\d(?:[ -#]|, b?[\"'])([45]\.\d\.\d{1,3})\b")
 _GRPC = re.compile(
     r"\bstatus ?code[.=: ]+([a-z][a-z ]+)|\bcode ?= ?([a-z][a-z ]+?) (?:desc|details)\b|"
     r"\bstatus ?= ?status ?code\.([a-z ]+)"
@@ -74,7 +75,9 @@ _MYSQL = re.compile(r"\berror (\d{4}) \([0-9a-z]{5}\)|^\((\d{4}), [\"']")
 _ORACLE = re.compile(r"\bora (\d{5})\b")
 _SEARCH = re.compile(r"\b[a-z_]+_exception\b")
 # At the beginning, as amqp and many protocols do it, and the class names of other languages.
-_SHOUTED = re.compile(r"^\W*([A-Z][A-Z\d]*(?:_[A-Z\d]+)+)\b|\b((?:[A-Z][a-z0-9]*){2,}(?:Exception|Error|Fault))\b")
+_SHOUTED = re.compile(
+    r"^\W*([A-Z][A-Z\d]*(?:_[A-Z\d]+)+)\b|\b((?:[A-Z][a-z0-9]*){2,}(?:Exception|Error|Fault|Limit))\b"
+)
 _GRPC_NAMES = {name.replace("_", " ").lower(): name for name in known.GRPC}
 
 
@@ -92,13 +95,15 @@ def of_codes(clause: str) -> Finding | None:
             return Finding(sql, f"text: SQLSTATE {state.upper()}")
         if (name := _GRPC_NAMES.get((_first(_GRPC, clause) or "").strip())) is not None:
             return Finding(known.GRPC[name], f"text: gRPC status {name}")
+    if "0x" in clause and (number := _first(_WINDOWS_HEX, clause)) and int(number, 16) in known.WINDOWS:
+        return Finding(known.WINDOWS[int(number, 16)], f"text: Windows error {int(number, 16)}")
     if "ora " in clause and (number := _first(_ORACLE, clause)) is not None and int(number) in known.ORACLE:
         return Finding(known.ORACLE[int(number)], f"text: ORA-{number}")
     if (number := _first(_MYSQL, clause)) is not None and int(number) in known.MYSQL:
         return Finding(known.MYSQL[int(number)], f"text: MySQL error {number}")
     if not _MAY_BE_STATUS.search(clause):
         return None
-    if (code := _first(_MAIL, clause)) is not None and (mail := _of_mail(code)) is not None:
+    if (code := _first(_MAIL, clause)) is not None and (mail := known.of_mail_status(code)) is not None:
         return Finding(mail, f"text: mail status {code}")
     for status in _statuses(clause):
         if (category := known.of_http(status)) is not None:
@@ -155,17 +160,6 @@ def _statuses(clause: str) -> Iterator[int]:
         for match in pattern.finditer(clause):
             if not is_taken_back("", clause[: match.start()], clause[match.end() :]):
                 yield int(match[1])
-
-
-def _of_mail(code: str) -> known.ErrorCategory | None:
-    subject = code[2:]
-    if code.startswith("5.7") or subject == "7.8":
-        return P
-    if subject in ("2.2", "3.1"):
-        return R
-    if code.startswith("4"):
-        return N if subject.startswith("4") else T
-    return V if subject[0] in "1356" else None
 
 
 def _first(pattern: re.Pattern[str], clause: str) -> str | None:

@@ -35,7 +35,7 @@ TYPES: Mapping[str, ErrorCategory] = _table(
         asyncpg.exceptions.SerializationError opensearchpy.exceptions.ConflictError elasticsearch.ConflictError
         asyncpg.exceptions.CannotConnectNowError sqlalchemy.orm.exc.StaleDataError pybreaker.CircuitBreakerError
         kafka.errors.NotLeaderForPartitionError kafka.errors.CoordinatorNotAvailableError zmq.error.Again
-        ftplib.error_temp _queue.Empty asyncio.queues.QueueEmpty kazoo.exceptions.SessionExpiredError
+        _queue.Empty asyncio.queues.QueueEmpty kazoo.exceptions.SessionExpiredError
         pymongo.errors.AutoReconnect pymongo.errors.NotPrimaryError google.auth.exceptions.TransportError
         mahavishnu.model.errors.StoreUnavailable mahavishnu.model.errors.LostLease""",
     network="""
@@ -94,13 +94,13 @@ TYPES: Mapping[str, ErrorCategory] = _table(
         google.protobuf.message.DecodeError
         google.protobuf.json_format.ParseError google.protobuf.message.EncodeError
         django.core.exceptions.SuspiciousOperation pymongo.errors.DocumentTooLarge pymongo.errors.BSONError
-        bson.errors.BSONError smtplib.SMTPRecipientsRefused smtplib.SMTPDataError
+        bson.errors.BSONError
         kafka.errors.MessageSizeTooLargeError jinja2.exceptions.TemplateSyntaxError jinja2.exceptions.UndefinedError
         packaging.version.InvalidVersion asyncio.exceptions.LimitOverrunError sqlite3.ProgrammingError
         mahavishnu.model.errors.IllegalMove""",
     permanent="""
         zipfile.LargeZipFile asyncio.exceptions.InvalidStateError concurrent.futures._base.InvalidStateError
-        importlib.metadata.PackageNotFoundError django.core.exceptions.ImproperlyConfigured ftplib.error_perm
+        importlib.metadata.PackageNotFoundError django.core.exceptions.ImproperlyConfigured
         requests.exceptions.TooManyRedirects httpx.TooManyRedirects aiohttp.client_exceptions.TooManyRedirects
         redis.exceptions.NoScriptError sqlalchemy.exc.NoResultFound sqlalchemy.exc.MultipleResultsFound
         sqlalchemy.exc.ArgumentError sqlalchemy.exc.NoSuchModuleError urllib3.exceptions.URLSchemeUnknown
@@ -116,8 +116,13 @@ WEAK_TYPES: Mapping[str, ErrorCategory] = _table(
         opensearchpy.exceptions.TransportError elastic_transport.TransportError
         websockets.exceptions.ConnectionClosed websockets.exceptions.WebSocketException anyio.ClosedResourceError
         kombu.exceptions.KombuError kombu.exceptions.OperationalError pika.exceptions.AMQPError""",
-    transient="sqlite3.OperationalError tenacity.RetryError kafka.errors.KafkaError celery.exceptions.Retry",
-    validation="jsonschema.exceptions.ValidationError jsonschema.exceptions._WrappedReferencingError",
+    transient="""
+        sqlite3.OperationalError tenacity.RetryError kafka.errors.KafkaError celery.exceptions.Retry ftplib.error_temp
+        MongoServerError""",
+    validation="""
+        jsonschema.exceptions.ValidationError jsonschema.exceptions._WrappedReferencingError
+        smtplib.SMTPRecipientsRefused smtplib.SMTPDataError""",
+    permanent="ftplib.error_perm",
 )
 
 BUILTINS: Mapping[str, ErrorCategory] = _table(
@@ -249,9 +254,37 @@ SQLITE: Mapping[str, ErrorCategory] = _table(
 SMTP: Mapping[int, ErrorCategory] = _codes(
     transient="421 450 451 454 432 471",
     resource="452 552",
-    permission="530 534 535 538 550 551 553 554",
-    validation="500 501 502 503 504 555",
+    permission="530 534 535 538 554",
+    validation="500 501 502 503 504 551 553 555",  # a 550 may mean anything: its words decide
 )
+FTP: Mapping[int, ErrorCategory] = _codes(
+    transient="421 450 451",
+    network="425 426",
+    resource="452 552",
+    permission="430 530 532",
+    validation="500 501 503 504 551 553",
+    permanent="502",
+)
+# How a command ended that did not end by itself: 124 is timeout(1)'s, 137 and -9 are a SIGKILL, 126 may not be run.
+EXIT: Mapping[int, ErrorCategory] = {124: N, 126: P, 137: R, -9: R, 143: T, -15: T}
+
+
+def of_mail_status(code: str) -> ErrorCategory | None:
+    """The category of a mail server's second number: "5.7.1" is about rights.
+
+    >>> of_mail_status("4.2.2"), of_mail_status("5.1.1")
+    (<ErrorCategory.RESOURCE: 'resource'>, <ErrorCategory.VALIDATION: 'validation'>)
+    """
+    subject = code[2:]
+    if code.startswith("5.7") or subject == "7.8":
+        return P
+    if subject in ("2.2", "3.1"):
+        return R
+    if code.startswith("4"):
+        return N if subject.startswith("4") else T
+    return V if subject[0] in "1356" else None
+
+
 LDAP: Mapping[int, ErrorCategory] = _codes(
     transient="51 52 54 80",
     network="3 81 85 91",

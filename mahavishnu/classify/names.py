@@ -61,6 +61,7 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         R,
         r"out of (memory|disk|space|resources?|capacity)|memory|oom|disk|quota|no space|storage (full|limit\w*)|"
         r"(resource|pool|connections?|capacity|storage|alloc|allocation) (exhausted|full|limit|failed)|resource limit|"
+        r"(max|grp)( \w+){1,5} limit|"
         r"insufficient (resources?|capacity|storage|memory|space|instance capacity|disk)|"
         r"too many (connections|open files|clients|files)|limit (exceeded|reached)|exceeded (limit|capacity)|"
         r"capacity|queue full|exhausted|full",

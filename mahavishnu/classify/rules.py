@@ -72,12 +72,14 @@ def _of_words(error: BaseException) -> Finding | None:
     kind = type(error)
     if kind.__module__ == "builtins":
         return None if kind.__name__ in known.BUGS else of_text(words_of(error))
-    return of_text(_with_name(kind.__name__, words_of(error)))
+    return of_text(_with_name(_full_name(kind), words_of(error)))
 
 
 def _with_name(name: str | None, message: str) -> str:
     """A library's name for the error is as good as words: "CannotAcquireLock: could not execute the statement"."""
-    return f"{name.rpartition('.')[2]}: {message}" if name and name not in known.BUILTINS else message
+    if not name or name in known.BUILTINS or name in known.WEAK_TYPES:
+        return message
+    return f"{name.rpartition('.')[2]}: {message}"
 
 
 def of_structure(error: BaseException) -> Finding | None:

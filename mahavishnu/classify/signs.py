@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from email.message import Message
 from typing import NamedTuple
@@ -174,11 +175,45 @@ def _of_driver(error: BaseException) -> Finding | None:
     if _root(error) in _MYSQL_ROOTS and error.args and isinstance(number := error.args[0], int):
         mysql = known.MYSQL.get(number)
         return None if mysql is None else Finding(mysql, f"MySQL error {number}")
-    smtp = attribute(error, "smtp_code")
-    if isinstance(smtp, int) and (mail := known.SMTP.get(smtp)) is not None:
-        return Finding(mail, f"SMTP {smtp}")
     if attribute(error, "connection_invalidated") is True:
         return Finding(known.N, "the database connection was lost")
+    return None
+
+
+def _of_mail_server(error: BaseException) -> Finding | None:
+    """smtplib's two numbers, and those of each recipient; FTP's one."""
+    refused = attribute(error, "recipients")
+    if isinstance(refused, Mapping):
+        answers = [answer for answer in refused.values() if isinstance(answer, tuple) and len(answer) == 2]
+        found = [finding for answer in answers if (finding := _of_mail_answer(*answer)) is not None]
+        return next((finding for finding in found if finding.category is known.T), found[0] if found else None)
+    if _root(error) == "ftplib" and (number := said(error)[:3]).isdecimal() and int(number) in known.FTP:
+        return Finding(known.FTP[int(number)], f"FTP {number}")
+    return _of_mail_answer(attribute(error, "smtp_code"), attribute(error, "smtp_error"))
+
+
+def _of_mail_answer(number: object, text: object) -> Finding | None:
+    if not isinstance(number, int):
+        return None
+    if isinstance(text, bytes):
+        text = text[:20].decode(errors="replace")
+    if isinstance(text, str) and (match := _MAIL_STATUS.match(text)) is not None:
+        category = known.of_mail_status(match[0])
+        if category is not None:
+            return Finding(category, f"mail status {match[0]}")
+    category = known.SMTP.get(number)
+    return None if category is None else Finding(category, f"SMTP {number}")
+
+
+_MAIL_STATUS = re.compile(r"[45]\.\d\.\d{1,3}\b")
+
+
+def _of_exit(error: BaseException) -> Finding | None:
+    """How a command ended, where that is more than having failed."""
+    for name in ("returncode", "exit_code", "exit_status"):
+        status = attribute(error, name)
+        if isinstance(status, int) and (category := known.EXIT.get(status)) is not None:
+            return Finding(category, f"exit status {status}")
     return None
 
 
@@ -188,8 +223,10 @@ _LOOKS: tuple[Callable[[BaseException], Finding | None], ...] = (
     _of_status,
     _of_sql_state,
     _of_driver,
+    _of_mail_server,
     _of_code,
     _of_errno,
+    _of_exit,
 )
 
 

@@ -77,7 +77,7 @@ def _is_exception(name: str) -> bool:
         return issubclass(kind, BaseException)
     module, _, last = name.rpartition(".")
     if not last[:1].isupper():
-        return name in known.TYPES
+        return name in known.TYPES or name in known.WEAK_TYPES
     if module:
         return not module[0].isupper() or last.endswith(_ENDINGS)
     return last.endswith(_ENDINGS) and (last == "Timeout" or sum(map(str.isupper, last)) > 1)
@@ -149,7 +149,8 @@ def of_spoken_type(spoken: Spoken) -> Finding | None:
     name = _ALIASES.get(name, name)
     last = name.rpartition(".")[2]
     category = known.TYPES.get(name) or known.BUILTINS.get(last) or _BY_LAST_NAME.get(last if last == name else "")
-    category = category or of_name(last)
+    if category is None and name not in known.WEAK_TYPES:
+        category = of_name(last)
     return Finding(category, name) if category else None
 
 

@@ -50,16 +50,32 @@ _remembered = lru_cache(maxsize=2048)(_read)
 
 
 def may_be_excused(finding: Finding) -> bool:
-    """Whether it is a mere 403: some services answer that where a rate limit or a quota is exceeded."""
+    """Whether it may stand for something else.
+
+    It does if it is a mere 403, which some services answer where a rate limit or a quota is exceeded, or tells of a
+    rate limit: so do some where there is no money left, and for that it helps nothing to slow down.
+    """
+    if finding.category is T:
+        return "429" in finding.reason or "RateLimit" in finding.reason
     return finding.category is P and ("403" in finding.reason or "orbidden" in finding.reason)
 
 
 def excused(finding: Finding, text: str) -> Finding:
-    """What the text says is the reason for a mere 403, if it says so; else the finding."""
+    """What the text says is the reason for it, if it says so; else the finding."""
+    if finding.category is T:
+        paid = _PAID.search(text)
+        return finding if paid is None else Finding(R, f"text: {paid[0].lower()!r} ({finding.reason})")
     better = of_text(text, with_codes=False)
     if better is not None and better.category in (T, R):
         return Finding(better.category, f"{better.reason} ({finding.reason})")
     return finding
+
+
+_PAID = re.compile(
+    r"\binsufficient[_ ](?:quota|credits?|balance|funds)\b|\bcredit balance\b|"
+    r"\bbilling (?:details|account|hard limit|plan|status)\b|\bplan and billing\b",
+    re.IGNORECASE,
+)
 
 
 def _candidates(clause: str) -> list[Phrase]:

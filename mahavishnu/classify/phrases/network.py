@@ -134,6 +134,9 @@ PHRASES: dict[int, str] = {
     path building failed
     hostname .. mismatch|does_not_match|verification_failed
     hostname .... does not match
+    does_not|do_not|did_not match .... altnames|certificate|certificate's|cert|san
+    due_to|because_of|by|hit|over .. time limit|timelimit
+    exit|exited|terminated|status|returned|failed|ended with? exit? code|status? 124 $
     wrong version number
     before secure tls ..
     %fail tunnel|connect to|through %the? proxy

@@ -40,6 +40,7 @@ PHRASES: dict[int, str] = {
     ^ killed $
     no|not|insufficient enough|more|sufficient|free|remaining? space|room %be* left|remaining|available|on_the_disk|
         on_device|on_disk|in_volume
+    log|filegroup|segment|mount .... is|are %be* full
     no more? space left
     not|insufficient|out_of|low_on enough? .. disk|storage|free|local|temp|swap|available|
         tablespace? space !exploration

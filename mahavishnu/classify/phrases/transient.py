@@ -17,8 +17,10 @@ PHRASES: dict[int, str] = {
     maximum ... rate exceeded
     reduce|lower your request? rate|frequency
     request rate is? too? large|high
-    throttled|throttling|throttle|throttlingexception !valve|body|cable|policy|settings|position|response|control|
+    throttled|throttling|throttlingexception !valve|body|cable|policy|settings|position|response|control|
         disabled|enabled
+    throttle .. error|errors|exception|exceeded|limit|limits|reached|hit|triggered
+    request|requests|api|rate|hit|client|server|due_to|because_of throttle
     ^ please? slow down $
     slow down your|you
     exceed~ .... provisioned throughput
@@ -44,6 +46,7 @@ PHRASES: dict[int, str] = {
     ^ wait .. seconds|minutes|second|minute|hours|and
     all|some shards failed
     shutdown|termination|terminate|stop signal
+    exit|exited|terminated|status|returned|failed|ended with? exit? code|status? 143 $
     backpressure
     # contention
     deadlock|deadlocks %be* found|detected|occurred|error|victim|when|while|$
@@ -94,7 +97,7 @@ PHRASES: dict[int, str] = {
     too|sqlite|device|resource|text|service|redis|script busy
     busy %be* redis|try|retry|please|loading|script
     ^ busy $
-    %server|redis|dataset .. is|still loading !dock
+    %server|redis|dataset .. is|still %be* loading !dock
     is loading the dataset|data|model
     %server|servers|resource %be* not? yet? unavailable|not_available|offline !online
     temporarily|currently|momentarily not_available|unavailable|offline|down|out_of_service|suspended|disabled|

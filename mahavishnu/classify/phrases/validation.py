@@ -52,6 +52,9 @@ PHRASES: dict[int, str] = {
     expected value|values but|to|at|got|$
     expected|expecting a|an|one|type|string|int|integer|number|str|list|object|array|bool|float|dict|
         end|at_least|at_most|format|',|delimiter|exactly|json|key|find|3|2|1|4
+    columns,|fields,|values,|arguments,|items,|elements,|rows,|bytes,|dimensions,|parameters,|characters,|digits,|parts,|
+        channels, expected|expecting|requires|required|needs
+    must|should alternate|precede|belong|differ|correspond|agree|add_up|sum_to|sum_up
     was expecting
     did not find expected
     is not expected here

@@ -10,6 +10,7 @@ import concurrent.futures
 import configparser
 import csv
 import errno
+import ftplib
 import http.client
 import io
 import json
@@ -203,6 +204,18 @@ def _standard_library() -> Iterator[tuple[str, BaseException]]:
     yield P, PermissionError("Connection refused by policy")
     yield P, smtplib.SMTPAuthenticationError(535, b"no")
     yield T, smtplib.SMTPResponseException(421, "x")
+    yield T, smtplib.SMTPDataError(421, b"4.7.0 Too many messages, slow down")
+    yield V, smtplib.SMTPDataError(552, b"5.3.4 Message size exceeds fixed limit")
+    yield X, smtplib.SMTPRecipientsRefused({"a@b.c": (550, b"No such user here")})
+    yield V, smtplib.SMTPRecipientsRefused({"a@b.c": (550, b"5.1.1 User unknown")})
+    yield P, smtplib.SMTPRecipientsRefused({"a@b.c": (554, b"5.7.1 Relay access denied")})
+    yield T, smtplib.SMTPRecipientsRefused({"a@b.c": (550, b"5.1.1 no"), "d@e.f": (451, b"4.7.1 Greylisted")})
+    yield T, ftplib.error_temp("421 Too many users logged in")
+    yield N, ftplib.error_temp("425 Can't open data connection")
+    yield P, ftplib.error_perm("530 Login incorrect.")
+    yield P, ftplib.error_perm("550 Permission denied.")
+    yield X, ftplib.error_perm("550 No such file or directory")
+    yield R, ftplib.error_perm("552 Exceeded storage allocation")
     yield T, InterruptedError()
     yield T, BlockingIOError()
     yield T, asyncio.CancelledError()
@@ -243,6 +256,8 @@ def _standard_library() -> Iterator[tuple[str, BaseException]]:
     yield N, raised(lambda: by_failed_command("fatal: unable to access 'x': Could not resolve host: github.com"))
     yield P, raised(lambda: by_failed_command("git@github.com: Permission denied (publickey)."))
     yield X, raised(lambda: by_failed_command(""))
+    for ended, category in ((1, X), (-9, R), (137, R), (-15, T), (124, N), (126, P), (127, X), (-11, X)):
+        yield category, subprocess.CalledProcessError(ended, ["python", "timeout.py"])
 
 
 def by_failed_command(stderr: str) -> None:
@@ -403,6 +418,9 @@ def _others() -> Iterator[tuple[str, BaseException]]:
     yield P, named("stripe.AuthenticationError", http_status=401)("x")
     yield T, named("openai.InternalServerError", status_code=500)("x")
     yield N, named("openai.APITimeoutError")("x")
+    paid = "You exceeded your current quota, please check your plan and billing details."
+    yield R, named("openai.RateLimitError", status_code=429)(paid)
+    yield T, named("openai.RateLimitError", status_code=429)("too many requests to the billing service")
     yield N, named("pika.exceptions.AMQPConnectionError")("x")
     yield N, named("kafka.errors.NoBrokersAvailable")("x")
     yield T, named("kafka.errors.SomethingNew", retriable=True)("x")

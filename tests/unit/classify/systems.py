@@ -62,7 +62,6 @@ Exceeded rate limits: too many table update operations for this table.
 The cluster is terminating, please wait and resubmit
 UNABLE_TO_LOCK_ROW: unable to obtain exclusive access to this record
 slack: ratelimited
-ftplib.error_temp: 425 Can't open data connection.
 450 Requested file action not taken. File busy.
 [Errno 116] Stale file handle
 The process cannot access the file because it is being used by another process.
@@ -132,6 +131,11 @@ license server busy
 permission service returned 503
 memory service temporarily unavailable
 disk is locked by another process
+ftplib.error_temp: 421 Too many users
+Model meta-llama/Llama is currently loading, estimated_time 20.0
+smtplib.SMTPRecipientsRefused: {'a@b.c': (450, b'4.2.0 Greylisted, try again later')}
+the API throttle limit was reached
+the container exited with code 143
 """  # noqa: E501
 
 NETWORK = r"""
@@ -280,6 +284,11 @@ Command timed out
 validation endpoint unreachable
 could not reach the license server
 permissions service: connection reset by peer
+ftplib.error_temp: 425 Can't open data connection.
+TCP Provider: Error code 0x2746
+Hostname/IP does not match certificate's altnames
+slurmstepd: error: *** JOB 42 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***
+command terminated with exit code 124
 """  # noqa: E501
 
 RESOURCE = r"""
@@ -411,6 +420,9 @@ Process finished with exit code 137 (interrupted by signal 9: SIGKILL)
 connection pool exhausted
 not enough memory to validate the file
 503 files written, then quota exceeded
+Msg 9002: The transaction log for database 'x' is full due to 'LOG_BACKUP'.
+openai.RateLimitError: Error code: 429 - {'error': {'message': 'You exceeded your current quota, please check your plan and billing details.', 'type': 'insufficient_quota'}}
+ftplib.error_perm: 552 Exceeded storage allocation
 """  # noqa: E501
 
 PERMISSION = r"""
@@ -547,6 +559,9 @@ docker: permission denied while trying to connect to the Docker daemon socket at
 viewing memory statistics is not permitted
 access to network share denied
 password for disk encryption is wrong
+ftplib.error_perm: 530 Login incorrect.
+MongoServerError: not authorized on admin to execute command { find: "x" }
+System.Runtime.InteropServices.COMException (0x80070005)
 """  # noqa: E501
 
 VALIDATION = r"""
@@ -739,6 +754,8 @@ rate must not exceed 100
 network mask 300 is out of range
 invalid network name
 malformed permission string
+messages: roles must alternate between "user" and "assistant"
+input has 429 columns, expected 12
 """  # noqa: E501
 
 PERMANENT = r"""
@@ -867,6 +884,8 @@ connection 'warehouse' is not defined
 cannot find rule "quota"
 the disk report does not exist
 Job has reached the specified backoff limit
+the throttle lever of the tractor is blue
+unhandled case in throttle(): this is a bug
 """  # noqa: E501
 
 SYSTEMS: tuple[tuple[str, str], ...] = tuple(
