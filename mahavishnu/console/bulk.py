@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5
 LONELY_SECONDS = 15.0  # after which one is told that nobody may be there to run the letters
 GOES_ON = ("planning", "running")
+ALL = "all"  # the last wave
 Run = Mapping[str, Any]
 
 
@@ -32,7 +33,12 @@ class Way:
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
     ramp: Annotated[
         str | None,
-        typer.Option("--ramp", metavar="N,N,…", help="Sizes of the first waves; each waits for the last one."),
+        typer.Option(
+            "--ramp",
+            metavar="N,N,…",
+            help="Sizes of the first waves; each waits for the last one. 'all' is all at once; with --stop-percent it "
+            "is 1,5,25 unless said otherwise.",
+        ),
     ] = None
     max_per_second: Annotated[
         float | None, typer.Option("--max-per-second", metavar="N", help="Move at most so many letters a second.")
@@ -44,12 +50,17 @@ class Way:
     detach: Annotated[bool, typer.Option("--detach", help="Do not wait for its end.")] = False
 
     @property
-    def waves(self) -> list[int]:
-        """The sizes. Raises InvalidInput."""
+    def waves(self) -> list[int] | None:
+        """The sizes; None where nothing is said of them. Raises InvalidInput."""
+        if self.ramp is None:
+            return None
+        sizes = [size.strip() for size in self.ramp.split(",")]
+        if sizes[-1] == ALL:
+            sizes.pop()
         try:
-            return [int(size) for size in self.ramp.split(",")] if self.ramp else []
+            return [int(size) for size in sizes]
         except ValueError:
-            raise InvalidInput(f"--ramp takes whole numbers such as 1,5,25, not {self.ramp!r:.80}") from None
+            raise InvalidInput(f"--ramp takes whole numbers such as 1,5,25, or all, not {self.ramp!r:.80}") from None
 
     @property
     def of_runs(self) -> list[str]:
@@ -77,9 +88,11 @@ async def start(
 ) -> int:
     """Preview, ask, begin, and wait. Returns the exit code."""
     body: dict[str, Any] = {"verb": verb, "filter": dict(asked), "everything": way.everything}
+    body |= {"ramp": way.waves, "max_per_second": way.max_per_second, "stop_percent": way.stop_percent}
     if patch is not None:
         body["patch"] = patch
-    waves = way.waves
+    if redrive:
+        body["redrive"] = True
     preview = await api.post("/runs/preview", body)
     if way.dry_run or not preview["eligible"]:
         as_json(preview) if json else show_preview(preview, verb, line)
@@ -87,8 +100,7 @@ async def start(
     if not way.yes:
         show_preview(preview, verb, notice)
         confirm(f"{verb} {count(preview['eligible'], 'letter')}?")
-    more = {"ramp": waves, "max_per_second": way.max_per_second, "stop_percent": way.stop_percent, "reason": reason}
-    run = await api.post("/runs", api.signed(**body, **more, **({"redrive": True} if redrive else {})))
+    run = await api.post("/runs", api.signed(**body, reason=reason))
     if way.detach:
         as_json(run) if json else line(str(run["run_id"]))
         return ExitCode.DONE
@@ -182,6 +194,8 @@ def show_preview(preview: Mapping[str, Any], verb: str, out: Callable[[str], Non
     out(f"{count(preview['matched'], 'letter')} meant, {preview['eligible']} can be moved ({verb})")
     for why, number in preview["ineligible"].items():
         out(f"  {number}: {why}")
+    if ramp := preview["ramp"]:
+        out(f"in waves of {', '.join(map(str, ramp))}, then all the others")
 
 
 def show_run(run: Run) -> None:

@@ -39,13 +39,14 @@ _TRIES = 50
 class RunPreview:
     """What a run would do now: how many letters are meant, how many it could move, and why not the others.
 
-    `samples` are some that it could move, as they are.
+    `samples` are some that it could move, as they are. `ramp` are the sizes of the first waves; no ramp: all at once.
     """
 
     matched: int
     eligible: int
     ineligible: dict[str, int]
     samples: tuple[DeadLetter, ...] = ()
+    ramp: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,9 @@ class Bulk(Auditing):
         verb: str,
         query: Query | None = None,
         *,
+        ramp: Sequence[int] | None = None,
+        max_per_second: float | None = None,
+        stop_percent: float | None = None,
         patch: Any = None,
         redrive: bool = False,
         everything: bool = False,
@@ -86,6 +90,7 @@ class Bulk(Auditing):
         """
         await self.open()
         run = self._wanted(verb, query, filters, patch, redrive=redrive, everything=everything)
+        run = _going(run, ramp, max_per_second, stop_percent)
         matched, ineligible, samples = 0, Counter[str](), list[DeadLetter]()
         async for found, corrupt in members(self.letters, from_json(run.query.value), run.created_at):
             matched += len(found) + len(corrupt)
@@ -101,7 +106,9 @@ class Bulk(Auditing):
                     ineligible[reason_of(why, letter.key)] += 1
                 elif len(samples) < _SAMPLES:
                     samples.append(letter)
-        return RunPreview(matched, matched - ineligible.total(), dict(ineligible.most_common()), tuple(samples))
+        return RunPreview(
+            matched, matched - ineligible.total(), dict(ineligible.most_common()), tuple(samples), run.ramp
+        )
 
     async def start_run(
         self,
@@ -110,7 +117,7 @@ class Bulk(Auditing):
         *,
         by: str,
         reason: str | None = None,
-        ramp: Sequence[int] = (),
+        ramp: Sequence[int] | None = None,
         max_per_second: float | None = None,
         stop_percent: float | None = None,
         patch: Any = None,
@@ -125,22 +132,18 @@ class Bulk(Auditing):
         redrive may have one, and an edit with `redrive` is one: both then happen in one write.
 
         `ramp` are the sizes of the first waves: each waits until the letters before it have been run. With
-        `stop_percent` the run halts as soon as more than so many percent of the redriven letters have failed again.
-        `max_per_second` is how many letters are moved at most in a second.
+        `stop_percent` the run halts as soon as more than so many percent of the redriven letters have failed again,
+        and the ramp is 1, 5, 25 unless another one is given; `()` moves all at once. `max_per_second` is how many
+        letters are moved at most in a second.
 
-            run = await dlq.start_run("redrive", fingerprint="9f3c", by="ann", ramp=(1, 5, 25), stop_percent=20)
+            run = await dlq.start_run("redrive", fingerprint="9f3c", by="ann", stop_percent=20)
         """
         await self.open()
         run = self._wanted(verb, query, filters, patch, redrive=redrive, everything=everything)
-        try:
-            waves = tuple(ramp)
-        except TypeError:
-            raise InvalidInput(f"a ramp is a list of whole numbers, not {ramp!r:.80}") from None
-        run = replace(run, by=by, reason=reason, ramp=waves, max_per_second=max_per_second, stop_percent=stop_percent)
-        run = bulk.checked(run)
+        run = _going(replace(run, by=by, reason=reason), ramp, max_per_second, stop_percent)
         async with self._audited("run.start", f"run:{run.run_id}", by=by, reason=reason) as record:
             record.noted(verb=run.verb, query=run.query.value["where"], patch=run.patch and run.patch.value)
-            record.noted(ramp=list(waves), max_per_second=max_per_second, stop_percent=stop_percent)
+            record.noted(ramp=list(run.ramp), max_per_second=max_per_second, stop_percent=stop_percent)
             stored = await write_one(self._shelves.runs, run)
             if stored is None:  # ids are random: nobody else has this one
                 raise StoreUnavailable(f"bulk run {run.run_id} is there already")
@@ -309,6 +312,14 @@ class Bulk(Auditing):
                     for place, item in zip(places, looked, strict=True):
                         items[place] = item
                 yield page.number, items
+
+
+def _going(
+    run: BulkRun, ramp: Sequence[int] | None, max_per_second: float | None, stop_percent: float | None
+) -> BulkRun:
+    """The run as it goes about it. Raises InvalidInput."""
+    waves = bulk.ramp_of(run.verb, ramp, stop_percent)
+    return bulk.checked(replace(run, ramp=waves, max_per_second=max_per_second, stop_percent=stop_percent))
 
 
 def _shown(run: BulkRun) -> dict[str, Any]:

@@ -27,6 +27,7 @@ PAGE = 200  # members in one page, and letters moved at once
 POLL_SECONDS = 1.0  # between two looks at what became of the letters
 LONGEST_POLL_SECONDS = 60.0  # where nothing has been heard for long
 SLOWEST = 1 / 86_400  # letters in a second: one a day
+RAMP = (1, 5, 25)  # the waves of a run that has a stop rule, and was given none
 AWAITED = frozenset({"redrive"})  # verbs after which a letter is run, so that there is an outcome to wait for
 
 
@@ -261,6 +262,20 @@ def outcome_for(letter: DeadLetter) -> ItemOutcome | None:
 
 
 # --- how a run changes
+
+
+def ramp_of(verb: str, ramp: Any, stop_percent: float | None) -> tuple[int, ...]:
+    """The waves that somebody asks for: the usual ones for None, where a stop rule needs time. Raises InvalidInput.
+
+    >>> ramp_of("redrive", None, 20), ramp_of("redrive", (), 20), ramp_of("redrive", None, None)
+    ((1, 5, 25), (), ())
+    """
+    if ramp is None:
+        return RAMP if stop_percent is not None and verb in AWAITED else ()
+    try:
+        return tuple(ramp)
+    except TypeError:
+        raise InvalidInput(f"a ramp is a list of whole numbers, not {ramp!r:.80}") from None
 
 
 def checked(run: BulkRun) -> BulkRun:

@@ -21,10 +21,13 @@ router = APIRouter(tags=["runs"], prefix="/runs")
 
 @router.post("/preview", response_model=RunPreview, summary="What a run would do")
 async def preview(dlq: Queue, actor: Viewer, asked: RunAsked) -> Response:
-    """Which letters are meant, how many of them cannot be moved, and why. Nothing is changed."""
+    """Which letters are meant, how many of them cannot be moved and why, and in which waves. Nothing is changed."""
     seen = await dlq.preview_run(
         asked.verb,
         as_query(asked.filter),
+        ramp=asked.ramp,
+        max_per_second=asked.max_per_second,
+        stop_percent=asked.stop_percent,
         patch=asked.patch,
         redrive=asked.redrive,
         everything=asked.everything,
@@ -40,7 +43,7 @@ async def begin(request: Request, dlq: Queue, actor: Operator, asked: NewRun) ->
         as_query(asked.filter),
         by=by(actor, asked.by),
         reason=asked.reason,
-        ramp=tuple(asked.ramp),
+        ramp=asked.ramp,
         max_per_second=asked.max_per_second,
         stop_percent=asked.stop_percent,
         patch=asked.patch,

@@ -274,18 +274,19 @@ class RunAsked(Asked):
     everything: StrictBool = Field(default=False, description="Every letter is meant: needed where there is no filter")
     patch: dict[str, Any] | None = Field(default=None, description="A merge patch (RFC 7386) on each letter's task")
     redrive: StrictBool = Field(default=False, description="After an edit, run again")
+    ramp: Annotated[list[Annotated[StrictInt, Field(ge=1, le=1_000_000)]], Field(max_length=20)] | None = Field(
+        default=None,
+        description="Sizes of the first waves, then all the rest; where there is a stop rule 1, 5, 25; []: all at once",
+    )
+    max_per_second: Annotated[StrictFloat | StrictInt, Field(gt=0, le=1_000_000)] | None = None
+    stop_percent: Annotated[StrictFloat | StrictInt, Field(ge=0, le=100)] | None = Field(
+        default=None, description="Halt when more than so many percent fail again; for redrives"
+    )
 
 
 class NewRun(RunAsked):
     """A bulk run."""
 
-    ramp: list[Annotated[StrictInt, Field(ge=1, le=1_000_000)]] = Field(
-        default=[], max_length=20, description="Sizes of the first waves, such as 1, 5, 25; then all the rest"
-    )
-    max_per_second: Annotated[StrictFloat | StrictInt, Field(gt=0, le=1_000_000)] | None = None
-    stop_percent: Annotated[StrictFloat | StrictInt, Field(ge=0, le=100)] | None = Field(
-        default=None, description="Halt when more than so many percent fail again"
-    )
     reason: Text | None = None
     by: Name | None = None
 
@@ -337,6 +338,7 @@ class RunPreview(Answer):
     matched: int
     eligible: int
     ineligible: dict[str, int]
+    ramp: list[int]
 
 
 # --- groups

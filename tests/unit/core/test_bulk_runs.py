@@ -184,7 +184,7 @@ async def test_the_rule_is_looked_at_before_each_slice(any_house: House) -> None
     """Letters fail while the rest is being moved: the next slice is not."""
     queue = any_house.queue(Runs(NETWORK))
     await fill(queue, 2 * PAGE, max_retries=0)  # planned in one write
-    run = await queue.start_run("redrive", everything=True, by="ann", stop_percent=10)
+    run = await queue.start_run("redrive", everything=True, by="ann", ramp=(), stop_percent=10)
     looking = asyncio.create_task(queue.work_runs())
     hold = any_house.faults.hold("write", kind=RUN_PAGES)  # the plan
     await hold.reached()
@@ -213,6 +213,29 @@ async def test_a_run_that_is_resumed_with_the_same_rule_halts_again(house: House
     assert (run.state, run.stop_percent, run.counts.moved) == (RunState.RUNNING, None, 3)
 
 
+async def test_a_stop_rule_has_waves_to_look_at_unless_somebody_wants_none(any_house: House) -> None:
+    queue = any_house.queue(Runs(NETWORK))
+    await fill(queue, 50, max_retries=0)
+    kinds: tuple[tuple[str, dict[str, Any], tuple[int, ...]], ...] = (
+        ("redrive", {"stop_percent": 20}, (1, 5, 25)),
+        ("redrive", {"stop_percent": 20, "ramp": ()}, ()),
+        ("redrive", {"stop_percent": 20, "ramp": [2]}, (2,)),
+        ("redrive", {}, ()),
+        ("archive", {}, ()),
+    )
+    for verb, options, ramp in kinds:
+        assert (await queue.preview_run(verb, everything=True, **options)).ramp == ramp
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", stop_percent=20))
+    assert (run.ramp, run.counts.moved) == ((1, 5, 25), 1)
+    await queue.run_due()
+    any_house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.moved, run.counts.waiting) == (RunState.HALTED, 1, 49), "the others were protected"
+    run = await queue.start_run("redrive", everything=True, by="ann", ramp=(), stop_percent=20)
+    run = await worked(queue, run)
+    assert (run.ramp, run.counts.moved) == ((), 50)
+
+
 async def test_a_person_who_is_quicker_than_the_stop_rule_has_stopped_it(any_house: House) -> None:
     queue, other = any_house.queue(Runs(NETWORK)), any_house.queue()
     await fill(queue, 3, max_retries=0)
@@ -236,7 +259,7 @@ async def test_a_person_who_is_quicker_than_the_stop_rule_has_stopped_it(any_hou
 async def test_a_letter_that_fails_first_and_succeeds_then_has_succeeded(house: House) -> None:
     queue = house.queue(Runs(NETWORK, NETWORK, None))
     await fill(queue, 2, max_retries=3)
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", stop_percent=100))
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=(), stop_percent=100))
     await queue.run_due()
     assert (await queue.get_run(run.run_id)).counts.failed_again == 2, "noticed at the first failed run"
     await queue.run_due()
@@ -498,6 +521,9 @@ async def test_what_cannot_be_is_refused(house: House) -> None:
     for more in ({"ramp": (0,)}, {"ramp": 5}, {"stop_percent": 5}, {"max_per_second": -1}, {"reason": 5}):
         with pytest.raises(InvalidInput):
             await queue.start_run("archive", everything=True, by="ann", **more)
+        if "reason" not in more:
+            with pytest.raises(InvalidInput):
+                await queue.preview_run("archive", everything=True, **more)
     for by in ("", None, 5):
         with pytest.raises(InvalidInput):
             await queue.start_run("archive", everything=True, by=by)  # type: ignore[arg-type]
