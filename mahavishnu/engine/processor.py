@@ -10,16 +10,17 @@ import contextlib
 import heapq
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
 
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.engine import attempt as steps
-from mahavishnu.engine.attempt import Judge, Outcome, adapter_of, write_through
+from mahavishnu.engine.attempt import Judge, Outcome, adapter_of
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.dependencies import blocked_by
+from mahavishnu.engine.finding import Finder
+from mahavishnu.engine.holding import Held, Holdings
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.attempt import Attempt
 from mahavishnu.model.backoff import BackoffRegistry
@@ -29,18 +30,11 @@ from mahavishnu.model.events import Event, EventName, Listener
 from mahavishnu.model.ids import PARTITIONS, new_token
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
-from mahavishnu.model.query import SOONEST_FIRST, Query, Sort, letters
 from mahavishnu.stores.base import Collection
 
-R = TypeVar("R")
 log = logging.getLogger(__name__)
 _MOST_AHEAD = 2000  # letters claimed before there is a place to run them
-_FOUND = 2000  # due letters looked up at once
-_LEFT_LYING_SECONDS = 10.0  # after which letters of other workers' partitions are anybody's
-_HELPED = 100  # of which so many are taken at once: their worker may live, and has found them too
-_OLDEST_EVERY = 4  # every so many look-ups go by age alone, so that low priority is not starved
 _LOST_IN_A_ROW = 3  # times that others took all that was found, before it is left to them
-_PATIENCE = 8  # tries to write an outcome while the store is away
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +55,6 @@ class Limits:
         """Whether somebody's lease on the letter may not be over by their clock."""
         grace = timedelta(seconds=self.skew_seconds)
         return letter.status is DeadLetterStatus.RETRYING and letter.due_at is not None and letter.due_at + grace > now
-
-
-@dataclass(slots=True)
-class _Held:
-    """A letter on which this processor holds a lease."""
-
-    letter: DeadLetter
-    token: str
-    running: asyncio.Task[Outcome] | None = None
-    lost: bool = False
 
 
 class Processor:
@@ -95,25 +79,20 @@ class Processor:
         self.counts: Counter[str] = Counter()
         self.owner = owner
         self._letters = collection
+        self._finder = Finder(collection, shares)
         self._callback = callback
         self._judge = judge
         self._clock = clock
         self._tell_listener = tell
-        self._shares = shares
         self._backoffs = backoffs
-        self._found: deque[DeadLetter] = deque()
-        self._ready: deque[_Held] = deque()
-        self._held: dict[str, _Held] = {}
+        self._ready: deque[Held] = deque()
+        self._held = Holdings(collection, clock, lambda: self.limits.lease_seconds, backoffs, self.counts, self._tell)
         self._runs: set[asyncio.Task[None]] = set()
-        self._writes: set[asyncio.Task[Any]] = set()
         self._ahead = self.limits.concurrency
-        self._lookups = 0
-        self._found_all = False
         self._awake = asyncio.Event()
         self._stopping = False
         self._dates: list[datetime] = []  # a heap: when letters that went through here are due
         self._loops: asyncio.Task[None] | None = None
-        self._leases: asyncio.Task[None] | None = None
 
     @property
     def is_running(self) -> bool:
@@ -125,7 +104,7 @@ class Processor:
         if self._loops is None:
             self._stopping = False
             self._loops = asyncio.create_task(self._loop(), name="mahavishnu processor")
-            self._leases = asyncio.create_task(self._keep_leases(), name="mahavishnu leases")
+            self._held.start()
 
     def wake(self, due_at: datetime | None = None) -> None:
         """Something is due now, or will be at `due_at`: look then, without waiting for the interval."""
@@ -144,9 +123,9 @@ class Processor:
         if self._loops is not None:
             await asyncio.shield(self._loops)  # not cancelled: a claim that is being written would be known to nobody
             self._loops = None
-        self._found.clear()
+        self._finder.forget()
         waiting, self._ready = list(self._ready), deque()
-        await asyncio.gather(*(self._give_back(held) for held in waiting))
+        await asyncio.gather(*(self._held.give_back(held) for held in waiting))
         if self._runs:
             grace = asyncio.create_task(self._clock.sleep(self.limits.grace_seconds))
             ended = asyncio.create_task(asyncio.wait(self._runs))
@@ -155,26 +134,21 @@ class Processor:
             for run in list(self._runs):
                 run.cancel()
             await asyncio.gather(ended, *self._runs, return_exceptions=True)
-        await asyncio.gather(*self._writes, return_exceptions=True)
-        if self._leases is not None:  # last: what was running until now had to keep its lease
-            self._leases.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._leases
-            self._leases = None
+        await self._held.stop()  # last: what was running until now had to keep its lease
 
     async def cycle(self) -> int:
         """Run everything that is due now and wait for it: one round, for tests and for `--once`. Returns how many."""
         until = self._clock.now()
         started: set[str] = set()  # what fails and is due again at once is for the next round
-        async with self._leases_kept():
+        async with self._held.kept():
             try:
                 while True:
                     taken = await self._fill(until, started)
                     if not taken and not self._runs:
                         return len(started)
-                    if self._runs and self._more_is_due:
+                    if self._runs and self._finder.has_more:
                         await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
-                    while self._runs and not self._more_is_due:  # there is nothing to claim before these are over
+                    while self._runs and not self._finder.has_more:  # there is nothing to claim before these are over
                         await asyncio.wait(self._runs)
             except StoreError:
                 while self._runs and not self.is_running:  # what has begun is not left alone: its lease depends on this
@@ -183,13 +157,12 @@ class Processor:
 
     async def run_claimed(self, claimed: DeadLetter, token: str) -> tuple[DeadLetter | None, Outcome]:
         """Run a letter that the caller has claimed and write down how it went; no letter if the lease was lost."""
-        held = _Held(claimed, token)
-        self._held[claimed.key] = held
+        held = self._held.take(claimed, token)
         try:
-            async with self._leases_kept():
+            async with self._held.kept():
                 return await self._run(held)
         finally:
-            self._held.pop(claimed.key, None)
+            self._held.drop(held)
 
     async def _loop(self) -> None:
         troubled = False
@@ -248,16 +221,14 @@ class Processor:
         room = self._ahead - len(self._held)
         if room <= 0 or self._stopping or not self._is_hungry:
             return 0, 0
-        if not self._found:
-            self._found.extend(await self._due(now))
+        await self._finder.look(now)
         chosen: dict[str, tuple[DeadLetter, str]] = {}
-        while self._found and len(chosen) < room:
-            letter = self._found.popleft()
+        while len(chosen) < room and (letter := self._finder.next()) is not None:
             if letter.key in self._held or letter.key in chosen or letter.key in started:
                 continue
             if not self.limits.guard(letter, now):
                 token = new_token()
-                until = self._clock.now() + timedelta(seconds=self.limits.lease_seconds)
+                until = self._held.lease_from(self._clock.now())
                 with contextlib.suppress(IllegalMove):
                     claim = lifecycle.claim(
                         letter, owner=self.owner, token=token, until=until, now=now, backoffs=self._backoffs()
@@ -265,7 +236,7 @@ class Processor:
                     if self._is_safe(claim, [each for each, _ in chosen.values()]):
                         chosen[letter.key] = claim, token
                     else:
-                        self._found_all = False  # it is still due when there is a place for it
+                        self._finder.left_one()  # until there is a place for it
         if not chosen:
             return 0, 0
         taken = lost = 0
@@ -281,8 +252,7 @@ class Processor:
                 log.warning("a due letter could not be claimed: %s", result)
         if lost:  # somebody else is at it: the rest of what was found may be theirs by now
             self.counts["conflicts"] += lost
-            self._found.clear()
-            self._found_all = False
+            self._finder.forget()
         # Letters that end faster than they can be claimed are claimed in larger portions, up to a bound.
         hungry = not self._ready and taken
         self._ahead = max(self.limits.concurrency, min(self._ahead * 2, _MOST_AHEAD) if hungry else self._ahead)
@@ -294,11 +264,6 @@ class Processor:
         free = not self._ready and len(self._runs) < self.limits.concurrency
         return free or len(self._held) <= self._ahead // 2
 
-    @property
-    def _more_is_due(self) -> bool:
-        """Whether the last look at the queue found more than has been claimed since."""
-        return bool(self._found) or not self._found_all
-
     def _is_safe(self, claim: DeadLetter, chosen: Sequence[DeadLetter]) -> bool:
         """Whether a letter whose last owner died may be taken now.
 
@@ -307,31 +272,10 @@ class Processor:
         """
         if not claim.recoveries or claim.lease is None:
             return True
-        held = [*chosen, *(each.letter for each in self._held.values())]
+        held = [*chosen, *(each.letter for each in self._held)]
         if claim.recoveries >= MAX_RECOVERIES - 1 and any(each.recoveries >= MAX_RECOVERIES - 1 for each in held):
             return False
         return len(held) < self.limits.concurrency
-
-    async def _due(self, now: datetime) -> Sequence[DeadLetter]:
-        self._lookups += 1
-        sort = (Sort("due_at"),) if self._lookups % _OLDEST_EVERY == 0 else SOONEST_FIRST
-        mine, *others = self._shares()
-        if not others:
-            return await self._looked_up(letters(due=now, sort=sort, limit=_FOUND))
-        found = await self._looked_up(letters(due=now, partitions=mine, sort=sort, limit=_FOUND))
-        # Who has nothing to do helps with what others have left lying: they may be gone.
-        overdue = now - timedelta(seconds=_LEFT_LYING_SECONDS)
-        while not found and others:
-            found = await self._looked_up(letters(due=overdue, partitions=others.pop(0), sort=sort, limit=_HELPED))
-        self._found_all = not found  # otherwise there may be more in other shares
-        return found
-
-    async def _looked_up(self, query: Query) -> Sequence[DeadLetter]:
-        page = await self._letters.find(query)
-        self._found_all = len(page.items) < query.limit
-        for problem in page.corrupt:
-            log.error("a due letter cannot be read and is left alone: %s", problem)
-        return page.items
 
     def _took(self, letter: DeadLetter, token: str) -> None:
         if letter.lease is None:  # its lease had run out too often: it was not taken, but settled as failed
@@ -340,9 +284,7 @@ class Processor:
                 self._tell(EventName.EXHAUSTED, letter)
             return
         self.counts["claimed"] += 1
-        held = _Held(letter, token)
-        self._held[letter.key] = held
-        self._ready.append(held)
+        self._ready.append(self._held.take(letter, token))
         self._start_ready()
 
     def _start_ready(self) -> None:
@@ -356,42 +298,42 @@ class Processor:
         if not run.cancelled() and (problem := run.exception()):
             log.error("an attempt stumbled: its lease will run out", exc_info=problem)
         self._start_ready()
-        if self._more_is_due and self._is_hungry:
+        if self._finder.has_more and self._is_hungry:
             self._awake.set()
 
-    async def _attempt(self, held: _Held) -> None:
+    async def _attempt(self, held: Held) -> None:
         try:
             if await self._may_run(held):
                 await self._run(held)
         finally:
-            self._held.pop(held.letter.key, None)
+            self._held.drop(held)
             if held.letter.recoveries:  # others like it may have to wait for this one
                 self._awake.set()
 
-    async def _may_run(self, held: _Held) -> bool:
+    async def _may_run(self, held: Held) -> bool:
         """The guard: a letter whose target is down, or that waits for another one, is given back unused."""
         letter = held.letter
         wait = self.breakers.wait(adapter_of(letter), self._clock.monotonic())
         if wait is not None:
             self.counts["circuit_skipped"] += 1
-            await self._give_back(held, max(wait, 1.0), circuit="open")
+            await self._held.give_back(held, max(wait, 1.0), circuit="open")
             return False
         blocked = None
         try:
             blocked = await blocked_by(self._letters, letter)
         except StoreError as problem:
             log.warning("what letter %r waits for cannot be looked up, it is given back: %s", letter.key, problem)
-            await self._give_back(held, 1.0)
+            await self._held.give_back(held, 1.0)
             return False
         finally:
             if blocked != []:  # somebody else may be the probe
                 self.breakers.abandoned(adapter_of(letter))
         if blocked:
-            await self._give_back(held, self.limits.interval_seconds, blocked_by=blocked)
+            await self._held.give_back(held, self.limits.interval_seconds, blocked_by=blocked)
             return False
         return True
 
-    async def _run(self, held: _Held) -> tuple[DeadLetter | None, Outcome]:
+    async def _run(self, held: Held) -> tuple[DeadLetter | None, Outcome]:
         self._tell(EventName.RETRY_STARTED, held.letter)
         attempt = Attempt(held.letter, held.token)
         held.running = asyncio.ensure_future(
@@ -401,129 +343,30 @@ class Processor:
             outcome = await held.running
         except asyncio.CancelledError:
             if held.running.done() and not held.running.cancelled() and held.running.exception() is None:
-                await self._surely(self._settle(held, self._noted(held, held.running.result())))  # it was quicker
+                await self._settle(held, held.running.result())  # it was quicker
                 raise
             self.breakers.abandoned(adapter_of(held.letter))
             if held.lost:
-                self._refused(held)
+                self._held.refused(held)
                 return None, Outcome()
-            await self._surely(self._give_back(held))
+            await self._held.surely(self._held.give_back(held))
             raise
-        outcome = self._noted(held, outcome)
-        return await self._surely(self._settle(held, outcome)), outcome
+        return await self._settle(held, outcome), outcome
 
-    def _noted(self, held: _Held, outcome: Outcome) -> Outcome:
-        """The outcome as it is to be written, once the breaker knows of it."""
+    async def _settle(self, held: Held, outcome: Outcome) -> DeadLetter | None:
+        """Tell the breaker how it went, write it down, and look again when the letter is due."""
         adapter = adapter_of(held.letter)
         if outcome.failure is None:
             self.breakers.succeeded(adapter)
         else:
             category = outcome.ruling.category if outcome.ruling else None
             self.breakers.failed(adapter, category, self._clock.monotonic())
-        return outcome if self.limits.only_failed_repos else replace(outcome, left=None)
-
-    async def _surely(self, write: Coroutine[Any, Any, R]) -> R:
-        """Have it written, even if the run is cancelled meanwhile."""
-        writing = asyncio.create_task(write)
-        self._writes.add(writing)
-        writing.add_done_callback(self._writes.discard)
-        return await asyncio.shield(writing)
-
-    async def _pause(self, tries: int) -> None:
-        """Between two tries to write while the store is away."""
-        await self._clock.sleep(min(0.1 * 2**tries, 5.0))
-
-    async def _settle(self, held: _Held, outcome: Outcome) -> DeadLetter | None:
-        """Write the outcome."""
-        try:
-            letter = await write_through(
-                self._letters,
-                held.letter,
-                lambda current: steps.settled(current, held.token, outcome, self._clock.now(), self._backoffs()),
-                self._pause,
-                _PATIENCE,
-            )
-        except StoreError as problem:
-            log.error(
-                "the outcome of letter %r could not be written, it will be run again: %s", held.letter.key, problem
-            )
-            return None
-        if letter is None:
-            self._refused(held)
-            return None
-        self._tell(EventName.RETRY_SUCCEEDED if outcome.success else EventName.RETRY_FAILED, letter)
-        if letter.status is DeadLetterStatus.EXHAUSTED and not outcome.success:
-            self._tell(EventName.EXHAUSTED, letter)
-        self.counts["succeeded" if outcome.success else "failed"] += 1
-        if letter.next_retry_at is not None:
+        if not self.limits.only_failed_repos:
+            outcome = replace(outcome, left=None)
+        letter = await self._held.surely(self._held.settle(held, outcome))
+        if letter is not None and letter.next_retry_at is not None:
             self.wake(letter.next_retry_at)
         return letter
-
-    async def _give_back(self, held: _Held, wait_seconds: float = 0.0, **why: object) -> None:
-        """Release the letter: the attempt is refunded."""
-        now = self._clock.now()
-        due = now + timedelta(seconds=wait_seconds)
-        try:
-            letter = await write_through(
-                self._letters,
-                held.letter,
-                lambda current: lifecycle.release(current, token=held.token, now=self._clock.now(), due_at=due),
-                self._pause,
-                _PATIENCE,
-            )
-        except StoreError as problem:
-            log.warning("letter %r could not be given back, its lease will run out: %s", held.letter.key, problem)
-            return
-        finally:
-            self._held.pop(held.letter.key, None)
-        if letter is not None:
-            self._tell(EventName.RELEASED, letter, **why)
-
-    @contextlib.asynccontextmanager
-    async def _leases_kept(self) -> AsyncIterator[None]:
-        """Meanwhile leases are renewed, also if this processor was never started."""
-        keeper = asyncio.create_task(self._keep_leases()) if self._leases is None else None
-        try:
-            yield
-        finally:
-            if keeper is not None:
-                keeper.cancel()
-                await asyncio.wait({keeper})
-
-    async def _keep_leases(self) -> None:
-        """Renew each lease at half of its life, whether its letter is running or waits for a place."""
-        while True:
-            await self._clock.sleep(self.limits.lease_seconds / 6)
-            horizon = self._clock.now() + timedelta(seconds=self.limits.lease_seconds / 2)
-            ending = [held for held in self._held.values() if held.letter.due_at and held.letter.due_at <= horizon]
-            for held in ending:
-                await self._renew(held)
-
-    async def _renew(self, held: _Held) -> None:
-        until = self._clock.now() + timedelta(seconds=self.limits.lease_seconds)
-        try:
-            letter = await write_through(
-                self._letters,
-                held.letter,
-                lambda current: lifecycle.renew(current, token=held.token, until=until, now=self._clock.now()),
-                lambda tries: self._clock.sleep(0.1 * tries),
-                1,
-            )
-        except StoreError as problem:
-            log.warning("the lease on letter %r could not be renewed: %s", held.letter.key, problem)
-            return
-        if letter is not None:
-            held.letter = letter
-        elif held.letter.key in self._held:
-            held.lost = True
-            if held.running is not None:
-                held.running.cancel()
-
-    def _refused(self, held: _Held) -> None:
-        """The run's outcome does not count: somebody else owns the letter."""
-        self.counts["stale_claims"] += 1
-        log.warning("stale_claim: the outcome of letter %r was refused, it has another owner", held.letter.key)
-        self._tell(EventName.STALE_CLAIM, held.letter)
 
     def _tell(self, name: EventName, letter: DeadLetter, **detail: object) -> None:
         try:
