@@ -390,9 +390,9 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
             return Health("down", str(problem))
         return await self.store.health()
 
-    async def health_warnings(self) -> list[str]:
-        """What a person should look at now; empty if all is well."""
-        return numbers.warnings(await self.get_statistics()) + await self._group_warnings()
+    async def health_warnings(self, stats: Mapping[str, Any] | None = None) -> list[str]:
+        """What a person should look at now; empty if all is well. `stats`: of now, if they are known already."""
+        return numbers.warnings(stats or await self.get_statistics()) + await self._group_warnings()
 
     # --- all of them
 

@@ -7,6 +7,7 @@ import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from typing import Annotated
 
 from fastapi import Depends, HTTPException, Request
@@ -71,6 +72,7 @@ class Access:
         return self.tokens.get(_digest(token.strip())) if kind.lower() == "bearer" else None
 
 
+@lru_cache(32)
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach it.
 
@@ -99,7 +101,7 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()  # looking it up tells nothing by its time
 
 
-def queue_of(request: Request) -> DeadLetterQueue:
+async def queue_of(request: Request) -> DeadLetterQueue:  # async: FastAPI runs others in threads
     """The queue that this API is for."""
     queue: DeadLetterQueue = request.app.state.dlq
     return queue
@@ -113,7 +115,8 @@ def needs(role: Role, action: str) -> Callable[[Request], Awaitable[Actor]]:
         if actor.role < role:
             what = request.scope["asked_path"]
             why = f"{action} needs the role {role.name.lower()}, and {actor.name} is a {actor.role.name.lower()}"
-            await queue_of(request).record_denial(actor.name, actor.role.name.lower(), action, what, why)
+            dlq = await queue_of(request)
+            await dlq.record_denial(actor.name, actor.role.name.lower(), action, what, why)
             raise HTTPException(403, why)
         return actor
 

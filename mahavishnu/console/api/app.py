@@ -13,11 +13,11 @@ from mahavishnu.console.api import audit, claims, groups, health, letters, live,
 from mahavishnu.console.api.access import Access
 from mahavishnu.console.api.edge import Edge
 from mahavishnu.console.api.problems import Problem, documented, handle_errors
-from mahavishnu.console.api.reading import Shared
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
 API = "/api/v1"
 MAX_BODY_BYTES = 4 * 1024 * 1024
+SHARED = (f"{API}/dlq", f"{API}/dlq/stats", f"{API}/dlq/statistics", f"{API}/groups", "/metrics")  # the same for all
 _DESCRIPTION = """Failed workflows: find, understand, fix and redrive what is left.
 
 Lists have a `Link` header to their next page. Errors are problem documents (RFC 9457). A change with an
@@ -55,14 +55,13 @@ def create_app(
     )
     api.state.dlq = dlq
     api.state.live = live.Live(dlq)
-    api.state.lists, api.state.numbers = Shared[Any](), Shared[bytes]()
     routes = APIRouter(prefix=API)
     for each in (letters, runs, groups, claims, audit, live):
         routes.include_router(each.router)
     api.include_router(routes)
     api.include_router(health.router)
     handle_errors(api)
-    api.add_middleware(Edge, dlq=dlq, access=access or Access(), max_body_bytes=max_body_bytes, via=via)
+    api.add_middleware(Edge, dlq=dlq, access=access or Access(), max_body_bytes=max_body_bytes, via=via, shared=SHARED)
     _document(api)
     return api
 

@@ -1,12 +1,16 @@
-"""What every request passes before a route sees it: who asks, how much they send, and whether they asked before."""
+"""What every request passes before a route sees it: who asks, how much they send, and whether they asked before.
+
+What many ask for at the same time is shared here, so that it passes the rest once for all of them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from functools import partial
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers
@@ -14,6 +18,7 @@ from starlette.responses import Response
 
 from mahavishnu.console.api.access import Access, Actor, Role, comes_from_elsewhere
 from mahavishnu.console.api.problems import answer_to, problem
+from mahavishnu.console.api.sharing import Shared
 from mahavishnu.core.auditing import acting_as
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.replies import Reply
@@ -32,12 +37,31 @@ OPEN_TO_ALL = ("/healthz", "/readyz")
 _CHANGES = ("POST", "PATCH", "PUT", "DELETE")
 
 
+class Answer(NamedTuple):
+    """A whole answer, to be sent to many."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+
 class Edge:
     """The outermost layer of the API."""
 
-    def __init__(self, app: App, *, dlq: DeadLetterQueue, access: Access, max_body_bytes: int, via: str) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        dlq: DeadLetterQueue,
+        access: Access,
+        max_body_bytes: int,
+        via: str,
+        shared: Collection[str],
+    ) -> None:
+        """`shared` are the paths whose answers depend on the query alone, and not on who asks."""
         self._app, self._dlq, self._access = app, dlq, access
         self._max_body_bytes, self._via = max_body_bytes, via
+        self._shared, self._reads = frozenset(shared), Shared[Answer]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,6 +84,8 @@ class Edge:
             key = headers.get("idempotency-key")
             if key and scope["method"] in _CHANGES:
                 await self._once(key, actor, scope, body, receive, send)
+            elif scope["method"] == "GET" and actor.role >= Role.VIEWER and _place(scope) in self._shared:
+                await self._for_all(scope, send)
             else:
                 await self._app(scope, receive, send)
 
@@ -78,8 +104,7 @@ class Edge:
                 "forbidden",
                 "without tokens this server answers this machine only, and no page of another site: give it a token",
             )
-        place = scope["path"].removeprefix(scope.get("root_path", ""))
-        if actor is None and (scope["method"] in _CHANGES or place not in OPEN_TO_ALL):
+        if actor is None and (scope["method"] in _CHANGES or _place(scope) not in OPEN_TO_ALL):
             return problem(
                 401,
                 "unauthorized",
@@ -88,6 +113,13 @@ class Edge:
             )
         scope["actor"] = actor or Actor("anybody", Role.NOBODY)
         return None
+
+    async def _for_all(self, scope: Scope, send: Send) -> None:
+        """Answer everybody who asks the same at the same time from one read."""
+        asked = (scope.get("root_path", ""), scope["path"], scope["query_string"])
+        answer = await self._reads.get(asked, partial(_whole, self._app, scope))
+        await send({"type": "http.response.start", "status": answer.status, "headers": [*answer.headers]})
+        await send({"type": "http.response.body", "body": answer.body})
 
     async def _read(self, receive: Receive, headers: Headers) -> bytes | Response:
         """The whole body, or the refusal of one that is too large."""
@@ -153,6 +185,27 @@ class Edge:
                 await self._dlq.replies.finish(whose, status, json.dumps(kept), body.decode())
         except StoreError as failed:
             log.error("an answer cannot be given again, its Idempotency-Key stays unfinished: %s", failed)
+
+
+async def _whole(app: App, scope: Scope) -> Answer:
+    """What `app` answers to a request without a body."""
+    status, headers, parts = 0, (), []
+
+    async def keeping(message: Message) -> None:
+        nonlocal status, headers
+        if message["type"] == "http.response.start":
+            status, headers = message["status"], tuple(message["headers"])
+        elif message["type"] == "http.response.body":
+            parts.append(message.get("body", b""))
+
+    await app(scope, _replayed(b""), keeping)
+    return Answer(status, headers, b"".join(parts))
+
+
+def _place(scope: Scope) -> str:
+    """The path inside of this app, wherever it is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def _again(former: Reply, asked: str) -> Response:

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
-from mahavishnu.console.api.problems import documented, problem
-from mahavishnu.console.api.reading import answer, as_bytes, etag, matches, named, page_headers, shared_list
+from mahavishnu.console.api.problems import documented
+from mahavishnu.console.api.reading import answer, changed_since, etag, named, page_headers
 from mahavishnu.console.api.shapes import Group, GroupEdit, Released, ReleaseHold
 
 Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "changing groups"))]
@@ -30,15 +30,11 @@ async def listed(
     cursor: Annotated[str | None, Query(max_length=10_000)] = None,
 ) -> Response:
     """The largest first, or those that grow, or the latest."""
-
-    async def read() -> tuple[bytes, dict[str, str]]:
-        page = await dlq.groups(
-            state=state, owner=owner, on_hold=on_hold, quiet=quiet, sort=sort, limit=limit, after=cursor
-        )
-        headers = {"X-Ungrouped": str(page.ungrouped), **page_headers(request, page)}
-        return as_bytes([view.to_dict() for view in page.items]), headers
-
-    return await shared_list(request, read)
+    page = await dlq.groups(
+        state=state, owner=owner, on_hold=on_hold, quiet=quiet, sort=sort, limit=limit, after=cursor
+    )
+    headers = {"X-Ungrouped": str(page.ungrouped), **page_headers(request, page)}
+    return answer([view.to_dict() for view in page.items], 200, headers)
 
 
 @router.get("/{fingerprint}", response_model=Group, responses=documented(404), summary="One group")
@@ -64,8 +60,8 @@ async def update(
     base = None
     if if_match is not None:
         base = await dlq.group(named(fingerprint))
-        if not matches(if_match, base.version):
-            return problem(412, "changed-meanwhile", "the group has changed since you read it: look again")
+        if refusal := changed_since(if_match, base.version, "the group"):
+            return refusal
     view = await dlq.update_group(named(fingerprint), by=by(actor, asked.by), base=base, **changes)
     return answer(view.to_dict(), 200, {"ETag": etag(view.version)})
 

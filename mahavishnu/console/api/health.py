@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from starlette.responses import Response
 
 from mahavishnu.console.api.access import Actor, Queue, Role, needs
-from mahavishnu.console.api.reading import Shared, answer
+from mahavishnu.console.api.reading import answer
 from mahavishnu.console.api.shapes import HealthAnswer
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.breaker import Position
@@ -70,15 +70,11 @@ def _shown(health: Health, actor: Actor) -> dict[str, Any]:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text"}},
     summary="The numbers, for Prometheus",
 )
-async def metrics(
-    request: Request, dlq: Queue, actor: Annotated[Actor, Depends(needs(Role.VIEWER, "reading metrics"))]
-) -> Response:
+async def metrics(dlq: Queue, actor: Annotated[Actor, Depends(needs(Role.VIEWER, "reading metrics"))]) -> Response:
     """Lifetime numbers are those of the store, not of this process: they survive it. While it is away they are left
     out, and `mahavishnu_dlq_store_up` is 0.
     """
-    shared: Shared[bytes] = request.app.state.numbers
-    text = await shared.get("metrics", lambda: _scrape(dlq))
-    return Response(text, 200, None, CONTENT_TYPE_LATEST)
+    return Response(await _scrape(dlq), 200, None, CONTENT_TYPE_LATEST)
 
 
 async def _scrape(dlq: DeadLetterQueue) -> bytes:

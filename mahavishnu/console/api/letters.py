@@ -17,11 +17,12 @@ from mahavishnu.console.api.reading import (
     Where,
     answer,
     as_query,
+    changed_since,
     degraded_header,
     etag,
+    is_known,
     letter_json,
     letters_json,
-    matches,
     named,
     page_headers,
     plain,
@@ -163,7 +164,7 @@ async def one(
     """With all that is known; its ETag is wanted by an edit."""
     letter = await _letter(dlq, task_id, where)
     mark = etag(letter.version)
-    if matches(if_none_match, letter.version):
+    if is_known(if_none_match, letter.version):
         return Response(None, 304, {"ETag": mark})
     return answer(letter_json(letter, whole=True), 200, {"ETag": mark})
 
@@ -179,8 +180,8 @@ async def edit(
     base = None
     if if_match is not None:
         base = await _letter(dlq, task_id, where)
-        if not matches(if_match, base.version):
-            return problem(412, "changed-meanwhile", f"letter {base.key!r} has changed since you read it: look again")
+        if refusal := changed_since(if_match, base.version, f"letter {base.key!r}"):
+            return refusal
     edited = await dlq.edit(
         named(task_id),
         by=by(actor, asked.by),

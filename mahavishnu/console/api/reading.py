@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from mahavishnu.console.api.edge import ITSELF, MARK, SLASH
+from mahavishnu.console.api.problems import problem
 from mahavishnu.console.api.shapes import Filter
 from mahavishnu.model import query as queries
 from mahavishnu.model.clock import instant_text
@@ -26,7 +26,6 @@ from mahavishnu.model.payload import Json
 from mahavishnu.model.record import without_payload
 from mahavishnu.stores.base import Page
 
-R = TypeVar("R")
 JSON = "application/json"
 
 
@@ -54,9 +53,9 @@ def as_query(
         run=asked.run,
         text=asked.text,
         metadata=metadata,
-        failed=(aware(asked.failed_from), aware(asked.failed_before)),
-        created=(aware(asked.created_from), aware(asked.created_before)),
-        updated=(aware(asked.updated_from), aware(asked.updated_before)),
+        failed=(asked.failed_from, asked.failed_before),
+        created=(asked.created_from, asked.created_before),
+        updated=(asked.updated_from, asked.updated_before),
         sort=sort,
         limit=limit,
     )
@@ -64,11 +63,6 @@ def as_query(
 
 def _values(given: Sequence[Enum] | None) -> list[str] | None:
     return None if given is None else [str(each.value) for each in given]
-
-
-def aware(moment: datetime | None) -> datetime | None:
-    """An instant without a zone is UTC."""
-    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
 
 
 def named(task_id: str) -> str:
@@ -142,6 +136,7 @@ def _letter(letter: DeadLetter, whole: bool) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Any value of ours as JSON values; the store's versions are nobody's business.
 
+    >>> from datetime import UTC
     >>> plain({"at": datetime(2030, 1, 1, tzinfo=UTC)})
     {'at': '2030-01-01T00:00:00.000Z'}
     """
@@ -191,10 +186,28 @@ def etag(version: Version | None) -> str:
     return f'"{".".join(map(str, version or ()))}"'
 
 
-def matches(header: str | None, version: Version | None) -> bool:
-    """Whether an If-Match or If-None-Match header names this version."""
-    named = [] if header is None else [each.strip() for each in header.split(",")]
-    return "*" in named or etag(version) in named
+def is_known(if_none_match: str | None, version: Version | None) -> bool:
+    """Whether an If-None-Match header names this version. A weak mark will do, which a compressing proxy makes of ours.
+
+    >>> is_known('W/"7.1"', (7, 1)), is_known('"7"', (7, 1))
+    (True, False)
+    """
+    return _names(if_none_match, lambda mark: mark.removeprefix("W/") == etag(version))
+
+
+def changed_since(if_match: str, version: Version | None, what: str) -> Response | None:
+    """The refusal of a change, unless its If-Match header names this version. A weak mark never does (RFC 9110)."""
+    if _names(if_match, lambda mark: mark == etag(version)):
+        return None
+    why = f"{what} has changed since you read it: look again"
+    if _names(if_match, lambda mark: mark.removeprefix("W/") == etag(version)):
+        why = 'a weak mark (W/"…") does not allow a change: send the ETag of the answer without W/, or no If-Match'
+    return problem(412, "changed-meanwhile", why)
+
+
+def _names(header: str | None, fits: Callable[[str], bool]) -> bool:
+    marks = [] if header is None else [each.strip() for each in header.split(",")]
+    return any(mark == "*" or fits(mark) for mark in marks)
 
 
 def in_header(text: str) -> str:
@@ -222,56 +235,3 @@ def page_headers(request: Request, page: Page[Any] | GroupPage) -> dict[str, str
 def degraded_header(why: str | None) -> dict[str, str]:
     """That something is out of reach, as every answer says it."""
     return {"X-Degraded": in_header(why)} if why else {}
-
-
-class Shared(Generic[R]):
-    """Reads that many ask for at the same time are done once.
-
-    Whoever asks while such a read is under way waits for the next one, which all who wait share: nobody is answered
-    from a read that began before they asked, so that they see what was written before.
-    """
-
-    def __init__(self) -> None:
-        self._running: dict[Any, asyncio.Task[R]] = {}
-        self._next: dict[Any, asyncio.Task[R]] = {}
-
-    async def get(self, key: Any, read: Callable[[], Awaitable[R]]) -> R:
-        """The answer of a read that has begun after this was called."""
-        if key in self._next:
-            return await asyncio.shield(self._next[key])
-        running = self._running.get(key)
-        if running is None:
-            task = self._running[key] = asyncio.ensure_future(self._begin(key, read))
-        else:
-            task = self._next[key] = asyncio.ensure_future(self._after(running, key, read))
-        task.add_done_callback(_noticed)  # also if nobody waits for it any more
-        return await asyncio.shield(task)
-
-    async def _begin(self, key: Any, read: Callable[[], Awaitable[R]]) -> R:
-        try:
-            return await read()
-        finally:
-            if key not in self._next:
-                self._running.pop(key, None)
-
-    async def _after(self, running: asyncio.Task[R], key: Any, read: Callable[[], Awaitable[R]]) -> R:
-        try:
-            await asyncio.wait({running})
-        except asyncio.CancelledError:  # the loop ends; another one may come
-            del self._next[key]
-            self._running.pop(key, None)
-            raise
-        self._running[key] = self._next.pop(key)
-        return await self._begin(key, read)
-
-
-async def shared_list(request: Request, read: Callable[[], Awaitable[tuple[bytes, dict[str, str]]]]) -> Response:
-    """A list that everybody who asks for the same page at the same time gets from one read."""
-    shared: Shared[tuple[bytes, dict[str, str]]] = request.app.state.lists
-    body, headers = await shared.get((request.scope["path"], request.scope["query_string"]), read)
-    return Response(body, 200, headers, JSON)
-
-
-def _noticed(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()

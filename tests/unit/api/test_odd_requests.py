@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from mahavishnu.console.api import create_app
 from mahavishnu.console.api.shapes import Filter
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.transfer import exported
+from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import ItemFailed, StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.audit import AUDIT
@@ -257,3 +259,39 @@ async def test_a_task_that_is_called_like_a_route_can_be_read_and_worked_on(desk
     again = await desk.get(f"/dlq/{name}/letter", headers={"If-None-Match": edited.headers["etag"]})
     assert again.status_code == 304
     assert (await desk.post(f"/dlq/{name}/resolve")).json()["task_id"] == name
+
+
+async def test_a_weak_mark_is_enough_to_know_a_letter_and_not_to_change_it(desk: Desk) -> None:
+    await desk.keep("wf")
+    mark = (await desk.get("/dlq/wf")).headers["etag"]
+    for known in (mark, f"W/{mark}", f'"else", W/{mark}', "*"):
+        assert (await desk.get("/dlq/wf", headers={"If-None-Match": known})).status_code == 304, known
+    for other in ('"else"', 'W/"else"', f"w/{mark}", mark.strip('"')):
+        assert (await desk.get("/dlq/wf", headers={"If-None-Match": other})).status_code == 200, other
+    group = (await desk.post("/dlq", {"task_id": "x", "error": "connection reset"})).json()["fingerprint"]
+    said = await desk.patch(f"/groups/{group}", {"note": "seen"})
+    for path, change, current in (("/dlq/wf", {"priority": 1}, mark), (f"/groups/{group}", {"note": "again"}, said.headers["etag"])):
+        weak = await desk.patch(path, change, headers={"If-Match": f'"else", W/{current}'})
+        assert (weak.status_code, weak.json()["type"].rpartition(":")[2]) == (412, "changed-meanwhile")
+        assert "weak" in weak.json()["detail"]
+        late = await desk.patch(path, change, headers={"If-Match": '"else"'})
+        assert (late.status_code, "has changed since" in late.json()["detail"]) == (412, True)
+        assert (await desk.patch(path, change, headers={"If-Match": f'"else", {current}'})).status_code == 200
+
+
+async def test_an_instant_without_a_zone_is_utc_wherever_it_is_sent(desk: Desk) -> None:
+    group = (await desk.post("/dlq", NEW)).json()["fingerprint"]
+    now = desk.clock.now()
+    early, late = (str((now + delta).replace(tzinfo=None)) for delta in (-timedelta(hours=1), timedelta(hours=1)))
+    for bounds, count in (((early, late), 1), ((late, None), 0)):
+        between = {name: at for name, at in zip(("created_from", "created_before"), bounds, strict=True) if at}
+        assert len((await desk.get("/dlq", params=between)).json()) == count
+        told = await desk.post("/runs/preview", {"verb": "archive", "filter": between})
+        assert told.json()["matched"] == count
+    assert len((await desk.get("/audit", params={"since": early, "until": late})).json()) == 0
+    for change in ({"next_retry_at": late}, {"hold_until": late}):
+        path = "/dlq/wf" if "next_retry_at" in change else f"/groups/{group}"
+        answer = await desk.patch(path, change)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()[next(iter(change))] == instant_text(now + timedelta(hours=1))
+    assert len((await desk.get("/audit", params={"since": early, "until": late})).json()) == 2

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
+import httpx
 import pytest
 
-from mahavishnu.console.api.reading import Shared
+from mahavishnu.console.api import Access
+from mahavishnu.console.api.edge import Edge, Receive, Scope, Send
+from mahavishnu.console.api.sharing import Shared
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.testing import turn
+from tests.unit.api.conftest import TOKENS, URL, bearer
 
 
 class Source:
@@ -109,3 +117,90 @@ async def test_a_loop_that_ends_in_the_middle_leaves_nothing_behind() -> None:
     await source.let(2)
     assert (await askers[0], await again) == (0, 0)
     assert not shared._running and not shared._next
+
+
+@dataclass
+class Routes:
+    """What is behind the edge: it answers with the query and the number of the request, once it may."""
+
+    asked: list[str] = field(default_factory=list)
+    may: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        query = scope["query_string"].decode()
+        self.asked.append(query)
+        await self.may.wait()
+        if query == "fail":
+            raise ValueError("broken")
+        body = f"{query} {len(self.asked)}".encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"x-of", scope["path"].encode())]})
+        await send({"type": "http.response.body", "body": body[:2], "more_body": True})
+        await send({"type": "http.response.body", "body": body[2:]})
+
+
+@asynccontextmanager
+async def asker(routes: Routes) -> AsyncIterator[httpx.AsyncClient]:
+    access = Access.of({"vic": TOKENS["viewer"]}, {"olga": TOKENS["operator"]}, {})
+    dlq = DeadLetterQueue()
+    edge = Edge(routes, dlq=dlq, access=access, max_body_bytes=1000, via="http", shared=["/list"])
+
+    async def marking(scope: Scope, receive: Receive, send: Send) -> None:
+        """An app around this one, which adds to the headers in place, as Starlette's middleware does."""
+
+        async def marked(message: dict[str, object]) -> None:
+            if isinstance(headers := message.get("headers"), list):
+                headers.append((b"x-mark", b"1"))
+            await send(message)
+
+        await edge(scope, receive, marked)  # type: ignore[arg-type]
+
+    transport = httpx.ASGITransport(marking)
+    async with httpx.AsyncClient(transport=transport, base_url=URL) as client:
+        yield client
+
+
+async def ask(client: httpx.AsyncClient, path: str, role: str = "viewer") -> httpx.Response:
+    return await client.get(path, headers=bearer(role) if role in TOKENS else {})
+
+
+async def test_the_same_request_of_many_passes_the_edge_once_for_those_who_wait() -> None:
+    routes = Routes()
+    async with asyncio.timeout(10), asker(routes) as client:
+        first = asyncio.create_task(ask(client, "/list?a"))
+        while not routes.asked:
+            await turn()
+        others = [asyncio.create_task(ask(client, "/list?a", role)) for role in ("viewer", "operator") * 10]
+        another = asyncio.create_task(ask(client, "/list?b"))
+        stranger = asyncio.create_task(ask(client, "/list?a", "nobody"))
+        assert (await stranger).status_code == 401
+        while len(routes.asked) < 2:
+            await turn()
+        assert routes.asked == ["a", "b"]  # who came later waits for a read that has not begun
+        routes.may.set()
+        assert (await first).text == "a 2"
+        assert (await another).text == "b 2"
+        answers = await asyncio.gather(*others)
+    assert {answer.text for answer in answers} == {"a 3"}
+    assert {tuple(answer.headers.multi_items()) for answer in answers} == {(("x-of", "/list"), ("x-mark", "1"))}
+    assert routes.asked == ["a", "b", "a"]
+
+
+async def test_what_is_not_the_same_for_all_is_not_shared() -> None:
+    routes = Routes()
+    routes.may.set()
+    async with asker(routes) as client:
+        await asyncio.gather(*(ask(client, "/one") for _ in range(3)), *(client.post("/list") for _ in range(3)))
+    assert len(routes.asked) == 3  # a post without a token gets nowhere
+    async with asker(routes) as client:
+        posts = [client.post("/list", headers=bearer("operator")) for _ in range(3)]
+        assert {answer.status_code for answer in await asyncio.gather(*posts)} == {200}
+    assert len(routes.asked) == 6
+
+
+async def test_what_goes_wrong_goes_wrong_for_those_who_share_it_and_nobody_after() -> None:
+    routes = Routes()
+    routes.may.set()
+    async with asker(routes) as client:
+        failed = await asyncio.gather(*(ask(client, "/list?fail") for _ in range(5)), return_exceptions=True)
+        assert [str(each) for each in failed] == ["broken"] * 5
+        assert (await ask(client, "/list?ok")).status_code == 200
