@@ -15,7 +15,11 @@ KEPT = timedelta(days=1)
 
 
 class Replies:
-    """The answers of the last day, in the store: also another process gives them again."""
+    """The answers of the last day, in the store: also another process gives them again.
+
+    One that has begun and not ended stays so for the day, also if its server is known to be gone: it may have had its
+    effect, and a person has to look before it is done again.
+    """
 
     def __init__(self, replies: Collection[Reply], clock: Clock) -> None:
         self._replies, self._clock = replies, clock

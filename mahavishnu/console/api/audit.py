@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -10,8 +9,7 @@ from starlette.responses import Response
 
 from mahavishnu.console.api.access import Queue, Viewer
 from mahavishnu.console.api.reading import answer, page_headers, plain
-from mahavishnu.console.api.reading import aware as aware_of
-from mahavishnu.console.api.shapes import AuditLine
+from mahavishnu.console.api.shapes import AuditLine, Moment
 
 router = APIRouter(tags=["audit"])
 Word = Annotated[str | None, Query(min_length=1, max_length=1000)]
@@ -26,8 +24,8 @@ async def listed(
     action: Word = None,
     subject: Word = None,
     outcome: Literal["asked", "done", "refused"] | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     cursor: Annotated[str | None, Query(max_length=10_000)] = None,
 ) -> Response:
@@ -37,8 +35,8 @@ async def listed(
         action=action,
         subject=subject,
         outcome=outcome,
-        since=aware_of(since),
-        until=aware_of(until),
+        since=since,
+        until=until,
         limit=limit,
         after=cursor,
     )

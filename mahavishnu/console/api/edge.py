@@ -22,6 +22,7 @@ from mahavishnu.console.api.sharing import Shared
 from mahavishnu.core.auditing import acting_as
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.replies import Reply
+from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError
 
 Scope = MutableMapping[str, Any]
@@ -217,7 +218,9 @@ def _again(former: Reply, asked: str) -> Response:
         return problem(
             409,
             "idempotency-unfinished",
-            "a request with this Idempotency-Key has begun and its answer is not known: look whether it had its effect",
+            "a request with this Idempotency-Key has begun and its answer is not known: wait if it may be under way, "
+            "else look whether it had its effect, and only if it had none send it again, with a new key",
+            began_at=instant_text(former.at),
         )
     headers = {**json.loads(former.headers), "Idempotent-Replayed": "true"}
     return Response(former.body, former.status, headers)

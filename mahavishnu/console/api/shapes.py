@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from mahavishnu.model.ids import MAX_TASK_ID_BYTES
 from mahavishnu.model.letter import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
@@ -17,6 +17,13 @@ Whole = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1)]
 T = TypeVar("T")
 Many = Annotated[list[T], Field(max_length=10_000)]  # what every store can look for at once
 Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=30 * 86400)]
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+Moment = Annotated[datetime, AfterValidator(_utc)]  # without a zone it is UTC
 
 
 class Asked(BaseModel):
@@ -138,7 +145,7 @@ class Edit(Act):
     retry_policy: Name | None = None
     max_retries: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
     priority: Whole | None = None
-    next_retry_at: datetime | None = None
+    next_retry_at: Moment | None = None
     redrive: StrictBool = False
 
 
@@ -253,12 +260,12 @@ class Filter(Asked):
     metadata: Annotated[list[Name], Field(max_length=100)] | None = Field(
         default=None, description="path=value in the metadata", examples=[["team=web"]]
     )
-    failed_from: datetime | None = None
-    failed_before: datetime | None = None
-    created_from: datetime | None = None
-    created_before: datetime | None = None
-    updated_from: datetime | None = None
-    updated_before: datetime | None = None
+    failed_from: Moment | None = None
+    failed_before: Moment | None = None
+    created_from: Moment | None = None
+    created_before: Moment | None = None
+    updated_from: Moment | None = None
+    updated_before: Moment | None = None
 
 
 # --- bulk runs
@@ -368,7 +375,7 @@ class GroupEdit(Asked):
     owner: Name | None = None
     note: Text | None = None
     link: Annotated[StrictStr, Field(min_length=1, max_length=2000)] | None = None
-    hold_until: datetime | None = None
+    hold_until: Moment | None = None
     hold_release: Name | None = None
     by: Name | None = None
 

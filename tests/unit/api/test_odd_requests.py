@@ -72,8 +72,12 @@ async def test_an_answer_that_cannot_be_remembered_is_given_all_the_same(
     monkeypatch.setattr(desk.dlq.replies, "finish", away)
     answer = await desk.post("/dlq", NEW, headers=KEY)
     assert (answer.status_code, answer.json()["task_id"]) == (201, "wf")
+    began = desk.clock.now()
+    desk.clock.advance(hours=23)  # nobody answers any more, and it was done: to begin it anew would do it twice
     again = await desk.post("/dlq", NEW, headers=KEY)
     assert (again.status_code, again.json()["type"].rpartition(":")[2]) == (409, "idempotency-unfinished")
+    assert (again.json()["began_at"], "new key" in again.json()["detail"]) == (instant_text(began), True)
+    assert (await desk.get("/dlq/wf")).json()["occurrences"] == 1
 
 
 async def test_replies_that_cannot_be_removed_are_left_for_the_next_time(
@@ -270,7 +274,10 @@ async def test_a_weak_mark_is_enough_to_know_a_letter_and_not_to_change_it(desk:
         assert (await desk.get("/dlq/wf", headers={"If-None-Match": other})).status_code == 200, other
     group = (await desk.post("/dlq", {"task_id": "x", "error": "connection reset"})).json()["fingerprint"]
     said = await desk.patch(f"/groups/{group}", {"note": "seen"})
-    for path, change, current in (("/dlq/wf", {"priority": 1}, mark), (f"/groups/{group}", {"note": "again"}, said.headers["etag"])):
+    for path, change, current in (
+        ("/dlq/wf", {"priority": 1}, mark),
+        (f"/groups/{group}", {"note": "again"}, said.headers["etag"]),
+    ):
         weak = await desk.patch(path, change, headers={"If-Match": f'"else", W/{current}'})
         assert (weak.status_code, weak.json()["type"].rpartition(":")[2]) == (412, "changed-meanwhile")
         assert "weak" in weak.json()["detail"]
