@@ -248,7 +248,10 @@ def _never(answer: Answer) -> bool:
 
 
 def _verdict(heard: Sequence[_Heard]) -> Verdict:
-    return next((each.opinion for each in heard if each.opinion is not None), _UNKNOWN)
+    for each in heard:
+        if each.opinion is not None:
+            return each.opinion  # type: ignore[no-any-return]  # the hook's own `read` has made it
+    return _UNKNOWN
 
 
 def _read_verdict(name: str, value: Any) -> Verdict:

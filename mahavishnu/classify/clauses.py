@@ -134,6 +134,8 @@ def tidied(text: str) -> str:
         text = _CANNOT.sub("cannot", text)
     if "nt" in text or "n't" in text:
         text = _NOT.sub(lambda found: f"{'will' if found[1] == 'wo' else found[1]} not", text)
+    if "ecognis" in text:
+        text = text.replace("recognis", "recogniz")
     if "_" in text or "-" in text:
         text = _JOINED.sub(" ", text)
     if "  " in text or "\t" in text:

@@ -45,7 +45,7 @@ _HTTP = tuple(
         rf"\b{_NAMED}(?: (?:of|an?|code|status|with|was|is|http|error|response|unexpected|from server))*[\"']?"
         rf"[ :=(\[#\"']+{_STATUS}(?=$|[\s.,;:)\]}}\"'>!/-])(?! (?!{_MAY_FOLLOW}\b)[a-z]+\b)",
         rf"\b([45]\d\d)(?: (?:client|server|http))?(?: error| status| response)?[\s:,()\"'-]*{_REASONS}\b",
-        r"^([45]\d\d) (?:from|reported by|returned by|received from)\b",
+        r"^([45]\d\d) (?:from|reported by|returned by|received from|while \w+ing|when \w+ing)\b",
         r"\b(404)[\s:,()\"'-]*not found\b",
         r"^[(\[]?([45]\d\d)[)\]]?(?:$| ?[:|]\s| - |, )",
         r"\[(?:http )?([45]\d\d)\]",

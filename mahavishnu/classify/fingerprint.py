@@ -22,6 +22,7 @@ from mahavishnu.model.letter import Failure
 VERSION = "v1"  # goes up whenever the same failure would get another fingerprint
 LONGEST_MESSAGE = 2000
 _MOST_ERRORS, _MOST_FRAMES = 16, 24
+_SHORT = 4000
 
 _URL = re.compile(
     r"\b([a-z][a-z0-9+.-]{1,20}://)(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>()]*)([^\s?#'\"<>()]*)(?:[?#][^\s'\"<>()]*)?", re.I
@@ -97,7 +98,8 @@ def title(error: BaseException | str) -> str:
     >>> title(ValueError("row 17 is broken"))
     'ValueError: row <n> is broken'
     """
-    spoken = _spoken(_failure(error))[0]
+    failure = _failure(error)
+    spoken = _spoken(failure.type, failure.message, failure.traceback or "")[0]
     message = normalised(spoken.message)
     whole = f"{spoken.name}: {message}" if spoken.name and message else spoken.name or message
     return whole if len(whole) <= 200 else f"{whole[:199]}…"
@@ -114,7 +116,16 @@ def fingerprint(error: BaseException | str) -> str:
 
 def fingerprint_of(failure: Failure) -> str:
     """The fingerprint of a failure that was written down."""
-    return _hashed(sorted({_signature(spoken) for spoken in _spoken(failure)[:_MOST_ERRORS]}))
+    name, message, trace = failure.type, failure.message, failure.traceback or ""
+    told = _short_told if len(message) + len(trace) <= _SHORT else _told
+    return told(name, message, trace)
+
+
+def _told(name: str | None, message: str, trace: str) -> str:
+    return _hashed(sorted({_signature(spoken) for spoken in _spoken(name, message, trace)[:_MOST_ERRORS]}))
+
+
+_short_told = lru_cache(1024)(_told)  # the same errors happen again and again, above all when much fails
 
 
 def named_fingerprint(name: str) -> str:
@@ -133,7 +144,7 @@ def _signature(spoken: Spoken) -> str:
     return "\0".join([spoken.name or "", message, *list(frames)[-_MOST_FRAMES:]])
 
 
-_short_normalised = lru_cache(2048)(normalised)  # the same errors happen again and again, above all when much fails
+_short_normalised = lru_cache(2048)(normalised)
 
 
 @lru_cache(2048)
@@ -146,12 +157,11 @@ def _failure(error: BaseException | str) -> Failure:
     return failure_of(error, at=_SOME_TIME)
 
 
-def _spoken(failure: Failure) -> list[Spoken]:
-    """The errors, the outermost first."""
-    name, text = failure.type, failure.traceback or ""
+def _spoken(name: str | None, message: str, text: str) -> list[Spoken]:
+    """The errors of a failure's type, message and traceback, the outermost first."""
     if name is None:
-        return heard(failure.message)
-    message = failure.message.strip().partition("\n\n")[0]  # a blank line ends the message in a printed traceback too
+        return heard(message)
+    message = message.strip().partition("\n\n")[0]  # a blank line ends the message in a printed traceback too
     if message == name.rpartition(".")[2]:
         message = ""  # an error that says nothing is written down with its type's name
     if not any(sign in text for sign in _SEVERAL):

@@ -92,7 +92,7 @@ def _pattern(tokens: list[str]) -> str:
         elif token == "$":
             pattern += _ENDS
         elif token[0] == "!" and index == 0:
-            pattern += "".join(f"(?<!{re.escape(word)} )" for word in _words(token[1:]))
+            pattern += "".join(rf"(?<!\b{re.escape(word)} )" for word in _words(token[1:]))
         elif token[0] == "!":
             pattern += rf"(?!\s(?:{_either(token[1:])})(?!\w))"
         elif "$" in token.split("|"):  # one of these words, or nothing more

@@ -182,13 +182,15 @@ def _of_driver(error: BaseException) -> Finding | None:
 
 def _of_mail_server(error: BaseException) -> Finding | None:
     """smtplib's two numbers, and those of each recipient; FTP's one."""
+    if _root(error) == "ftplib":
+        number = said(error)[:3]
+        category = known.FTP.get(int(number)) if number.isdecimal() else None
+        return None if category is None else Finding(category, f"FTP {number}")
     refused = attribute(error, "recipients")
     if isinstance(refused, Mapping):
         answers = [answer for answer in refused.values() if isinstance(answer, tuple) and len(answer) == 2]
         found = [finding for answer in answers if (finding := _of_mail_answer(*answer)) is not None]
         return next((finding for finding in found if finding.category is known.T), found[0] if found else None)
-    if _root(error) == "ftplib" and (number := said(error)[:3]).isdecimal() and int(number) in known.FTP:
-        return Finding(known.FTP[int(number)], f"FTP {number}")
     return _of_mail_answer(attribute(error, "smtp_code"), attribute(error, "smtp_error"))
 
 

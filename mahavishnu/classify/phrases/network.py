@@ -42,7 +42,7 @@ PHRASES: dict[int, str] = {
     reset by %the? peer|remote|server|client
     by peer
     peer reset
-    connection reset
+    connection reset|loss
     stream reset|removed|terminated
     reset before ..
     broken pipe
@@ -58,7 +58,7 @@ PHRASES: dict[int, str] = {
     disconnect error|detected|during
     peer|remote|server|client|upstream|host|broker|other_side|remote_end|remote_host|far_end|proxy end|side|host|
         server? unexpectedly|prematurely|abruptly|has? %closed unexpectedly|connection|the|without|while|before|its|$
-    closed|ended|terminated|dropped|hung_up unexpectedly|prematurely|abnormally
+    closed|dropped|hung_up unexpectedly|prematurely|abnormally
     hang up
     hung up unexpectedly
     transfer closed
@@ -89,6 +89,7 @@ PHRASES: dict[int, str] = {
         for|
         the|payment
     no route to
+    network path|name|share|location .. not_found|not_available|could_not_be_found|no_longer_available
     %be* unreachable $
     is|was|are unreachable
     network|networking|internet|wifi|lan|ethernet|link|vpn|tunnel|proxy|uplink|carrier|interface connection|

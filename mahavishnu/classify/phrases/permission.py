@@ -24,6 +24,7 @@ PHRASES: dict[int, str] = {
     too many authentication|login|password|auth failures|attempts
     authentication|login|auth failures|attempts_failed !per
     access .... disabled|turned_off|switched_off|suspended
+    %be* disabled on_this_system|on_this_computer|by_policy|by_your|by_the_administrator|by_an_administrator
     must|need|needs|has|have to? be .. admin|administrator|owner|root|superuser|logged_in|signed_in|member|
         authenticated|authorized|verified|activated|approved !of_the_month
     cannot|may_not|can_only create|list|get|delete|update|patch|watch resource|pods|secrets|namespaces|deployments|
@@ -102,7 +103,8 @@ PHRASES: dict[int, str] = {
     host|ssh key verification failed
     key id you provided
     request signature we calculated
-    signature %be* does_not_match|mismatch|verification_failed|invalid|expired|not_yet_current
+    signature %be* does_not_match|mismatch|verification_failed|validation_failed|check_failed|invalid|expired|
+        not_yet_current
     publickey
     must|only be|the|run_as|an|table? superuser|owner|root|admin|administrator|administrators|superusers|admins|
         owners !of_the_month

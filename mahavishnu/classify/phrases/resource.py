@@ -41,6 +41,8 @@ PHRASES: dict[int, str] = {
     no|not|insufficient enough|more|sufficient|free|remaining? space|room %be* left|remaining|available|on_the_disk|
         on_device|on_disk|in_volume
     log|filegroup|segment|mount .... is|are %be* full
+    paging|page|swap file|space is? too_small
+    monthly|daily|hourly|weekly|annual .. limit|limits|cap|quota %be* %over
     no more? space left
     not|insufficient|out_of|low_on enough? .. disk|storage|free|local|temp|swap|available|
         tablespace? space !exploration

@@ -15,7 +15,8 @@ PHRASES: dict[int, str] = {
     too|so many .. requests|calls|queries|attempts|retries !left
     rate exceeded
     maximum ... rate exceeded
-    reduce|lower your request? rate|frequency
+    reduce|lower your? request|call|query? rate|rates|frequency
+    %over .. .. calls|requests|queries per second|minute|hour|day
     request rate is? too? large|high
     throttled|throttling|throttlingexception !valve|body|cable|policy|settings|position|response|control|
         disabled|enabled
@@ -56,7 +57,8 @@ PHRASES: dict[int, str] = {
     %fail acquire|acquiring|obtain|obtaining|get|take|grab .... lock|locks|row|lease
     %fail .. lock row|table|record|file|resource
     lock|locks|lease %be* not_available|held_by|not_acquired|taken|conflict|contention
-    database|table|row|file|schema|record|index|resource|repository|document|state .. is|was|are locked
+    database|table|row|file|schema|record|index|resource|repository|document|state|
+        object .. is|was|are currently|already|temporarily? locked
     index.lock
     could not serialize access
     serialization failure|anomaly|conflict
@@ -118,6 +120,9 @@ PHRASES: dict[int, str] = {
     is|error retryable|retriable
     retryable error|exception|failure
     under|down_for|undergoing|scheduled|in|for|planned scheduled|planned|routine|emergency|system? maintenance mode?
+    %server is|was|still in safe_mode|safemode|standby_mode|transition|a_transitional_state
+    zookeeper|zk|keeper|etcd|consul|coordinator session|lease|lock %be* expired|lost
+    %fail accept .. connection|connections|request|requests|submission|submissions|job|jobs|traffic
     maintenance mode !off|ended|disabled|finished|exited
     %server|it|we|pool .. %be* not? starting|starting_up|shutting_down|restarting|recovering|in_recovery_mode|
         rebooting|initializing|stopping|warming_up

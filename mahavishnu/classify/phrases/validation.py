@@ -11,6 +11,8 @@ PHRASES: dict[int, str] = {
     is|are not a|an? valid? integer|int|number|float|boolean|bool|string|list|dict|date|datetime|url|uuid|enumeration|
         array|mapping|email !of
     value|input is not a? valid
+    column|columns|function|parameter|variable|reference|symbol|type|identifier|
+        attribute ........ cannot|could_not be resolved
     missing|required|unknown|invalid|unexpected parameter|param|argument|field|property|column $
     """,
     2: """
@@ -55,6 +57,8 @@ PHRASES: dict[int, str] = {
     columns,|fields,|values,|arguments,|items,|elements,|rows,|bytes,|dimensions,|parameters,|characters,|digits,|parts,|
         channels, expected|expecting|requires|required|needs
     must|should alternate|precede|belong|differ|correspond|agree|add_up|sum_to|sum_up
+    has|have|contains|with|found|is an|a? empty|blank|null .. value|values|field|fields|cell|cells|column|columns|entry
+    does_not|do_not|did_not start|begin|end with
     was expecting
     did not find expected
     is not expected here

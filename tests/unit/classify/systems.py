@@ -136,6 +136,13 @@ Model meta-llama/Llama is currently loading, estimated_time 20.0
 smtplib.SMTPRecipientsRefused: {'a@b.c': (450, b'4.2.0 Greylisted, try again later')}
 the API throttle limit was reached
 the container exited with code 143
+SafeModeException: Cannot create file/x. Name node is in safe mode.
+Zookeeper session expired
+Shopify: Exceeded 2 calls per second for api client. Reduce request rates to resume uninterrupted service.
+object is currently locked by user Y
+429 while listing invalid orders
+yarn: queue root.etl already has 1000 applications, cannot accept submission
+boto3.exceptions.RetriesExceededError: Max Retries Exceeded
 """  # noqa: E501
 
 NETWORK = r"""
@@ -284,11 +291,12 @@ Command timed out
 validation endpoint unreachable
 could not reach the license server
 permissions service: connection reset by peer
-ftplib.error_temp: 425 Can't open data connection.
 TCP Provider: Error code 0x2746
 Hostname/IP does not match certificate's altnames
 slurmstepd: error: *** JOB 42 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***
 command terminated with exit code 124
+KeeperErrorCode = ConnectionLoss for /brokers/ids
+The network path was not found.
 """  # noqa: E501
 
 RESOURCE = r"""
@@ -423,6 +431,9 @@ not enough memory to validate the file
 Msg 9002: The transaction log for database 'x' is full due to 'LOG_BACKUP'.
 openai.RateLimitError: Error code: 429 - {'error': {'message': 'You exceeded your current quota, please check your plan and billing details.', 'type': 'insufficient_quota'}}
 ftplib.error_perm: 552 Exceeded storage allocation
+Mailgun: Domain is not allowed to send: monthly message limit reached
+message limit reached
+The paging file is too small for this operation to complete.
 """  # noqa: E501
 
 PERMISSION = r"""
@@ -562,6 +573,8 @@ password for disk encryption is wrong
 ftplib.error_perm: 530 Login incorrect.
 MongoServerError: not authorized on admin to execute command { find: "x" }
 System.Runtime.InteropServices.COMException (0x80070005)
+SAML response rejected: signature validation failed
+PowerShell: File cannot be loaded because running scripts is disabled on this system.
 """  # noqa: E501
 
 VALIDATION = r"""
@@ -756,6 +769,10 @@ invalid network name
 malformed permission string
 messages: roles must alternate between "user" and "assistant"
 input has 429 columns, expected 12
+AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column or function parameter with name `memory` cannot be resolved.
+row 503 has an empty 'network' value
+'timed_out' is not a recognised ticket state
+file does not start with RIFF id
 """  # noqa: E501
 
 PERMANENT = r"""
@@ -886,6 +903,7 @@ the disk report does not exist
 Job has reached the specified backoff limit
 the throttle lever of the tractor is blue
 unhandled case in throttle(): this is a bug
+workflow 'retry_storm_analysis' ended unexpectedly
 """  # noqa: E501
 
 SYSTEMS: tuple[tuple[str, str], ...] = tuple(
