@@ -10,9 +10,8 @@ import heapq
 from dataclasses import dataclass
 from typing import Any
 
-from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.stores.base import CURRENT, Cursor, Page
-from mahavishnu.stores.order import Order
+from mahavishnu.stores.order import Order, foreign_cursor
 from mahavishnu.stores.schema import T
 
 
@@ -30,7 +29,7 @@ class Place:
         if cursor is None or not any(isinstance(part, Cursor) for part in cursor.after):
             return cls(cursor)
         if len(cursor.after) != 3 or not all(part is None or isinstance(part, Cursor) for part in cursor.after):
-            raise _foreign()
+            raise foreign_cursor()
         return cls(*cursor.after)
 
 
@@ -88,8 +87,4 @@ def _is_shown(order: Order[Any], position: tuple[Any, ...], shown: Cursor | None
     try:
         return shown is not None and order.compare(position, shown.after) <= 0
     except (TypeError, ValueError):
-        raise _foreign() from None
-
-
-def _foreign() -> InvalidQuery:
-    return InvalidQuery("the cursor is not one of this list; leave it out to start at the beginning")
+        raise foreign_cursor() from None

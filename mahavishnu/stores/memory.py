@@ -9,7 +9,7 @@ from typing import Any, Generic
 from mahavishnu.model.letter import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
-from mahavishnu.stores.order import Order
+from mahavishnu.stores.order import Order, checked_position
 from mahavishnu.stores.schema import Field, Kind, T, scalar_text
 
 
@@ -56,7 +56,8 @@ class MemoryCollection(Generic[T]):
         order = Order(self.kind, query)
         found = order.sorted(matching(self.kind, query.where, self._records.values()))
         if after is not None:
-            found = [record for record in found if order.compare(order.position(record), after.after) > 0]
+            place = checked_position(self.kind, query.sort, after.after)
+            found = [record for record in found if order.compare(order.position(record), place) > 0]
         items = found[: query.limit]
         positions = [order.position(record) for record in items]
         return Page(items, Cursor(positions[-1]) if len(found) > len(items) else None, positions)

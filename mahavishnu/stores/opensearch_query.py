@@ -12,6 +12,7 @@ from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, N
 from mahavishnu.stores.base import Cell, Cursor
 from mahavishnu.stores.opensearch_document import path_text
 from mahavishnu.stores.opensearch_mapping import KEY, Layout, integer_bits
+from mahavishnu.stores.order import foreign_cursor
 from mahavishnu.stores.schema import LONGEST_TERM, FieldType, Kind, findable, scalar_text
 
 MOST_HITS = 10_000  # of one answer, by the server's default
@@ -37,8 +38,11 @@ def search(kind: Kind[Any], layout: Layout, query: Query, after: Cursor | None, 
         "track_total_hits": False,
     }
     if after is not None:
-        if len(after.after) != len(order) + 1 or not all(_is_position(value) for value in after.after):
-            raise InvalidQuery("the cursor is not one of this list; leave it out to start at the beginning")
+        types = [kind.by_name[sort.field].type for sort in query.sort]
+        if len(after.after) != len(order) + 1 or not isinstance(after.after[-1], str):
+            raise foreign_cursor()
+        if not all(_is_position(type_, value) for type_, value in zip(types, after.after, strict=False)):
+            raise foreign_cursor()
         body["search_after"] = list(after.after)
     return body
 
@@ -143,8 +147,8 @@ def _terms(kind: Kind[Any], name: str, values: Iterable[Any]) -> list[Any]:
     """Those of the values that a record can have; the server would refuse the others, or make something of them."""
     match kind.by_name[name].type:
         case FieldType.DATE:
-            moments = (instant(value) for value in values if isinstance(value, datetime) and value == instant(value))
-            return [instant_text(moment) for moment in moments]
+            aware = (value for value in values if isinstance(value, datetime) and value.tzinfo is not None)
+            return [instant_text(moment) for moment in aware if moment.microsecond % 1000 == 0]
         case FieldType.INTEGER:
             limit = 1 << integer_bits(kind, name)
             numbers = [value for value in values if isinstance(value, int | float) and value == value // 1]
@@ -178,8 +182,11 @@ def _edge(bound: Any, *, at_least: bool = False, strict: bool = False) -> _Edge 
     return instant_text(moment), strict if moment == bound else at_least
 
 
-def _is_position(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float)
+def _is_position(type_: FieldType, value: Any) -> bool:
+    """Whether the server may have sorted a field by this: dates are milliseconds, and an empty field is the largest."""
+    if type_ is FieldType.KEYWORD:
+        return value is None or isinstance(value, str)
+    return value is None or (isinstance(value, int) and -(1 << 63) <= value < 1 << 63)
 
 
 def _moment(milliseconds: float) -> datetime:

@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import cmp_to_key
 from typing import Any, Generic
 
-from mahavishnu.model.query import Query
-from mahavishnu.stores.schema import Kind, T
+from mahavishnu.model.errors import InvalidQuery
+from mahavishnu.model.query import Query, Sort
+from mahavishnu.stores.schema import FieldType, Kind, T
+
+_NUMBERS = (int, float)
+
+
+def foreign_cursor() -> InvalidQuery:
+    """What a cursor of another list, or one that somebody made up, raises in every store."""
+    return InvalidQuery("the cursor is not one of this list; leave it out to start at the beginning")
+
+
+def checked_position(kind: Kind[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tuple[Any, ...]:
+    """The position that a cursor says, which comes from outside and may be anything. Raises InvalidQuery."""
+    if len(after) != len(sorts) + 1 or not isinstance(after[-1], str):
+        raise foreign_cursor()
+    for sort, value in zip(sorts, after, strict=False):
+        match kind.by_name[sort.field].type:
+            case FieldType.DATE:
+                fits = isinstance(value, datetime) and value.tzinfo is not None
+            case FieldType.INTEGER:
+                fits = isinstance(value, _NUMBERS) and value == value
+            case _:
+                fits = isinstance(value, str)
+        if not fits and value is not None:
+            raise foreign_cursor()
+    return tuple(after)
 
 
 class Order(Generic[T]):

@@ -10,8 +10,8 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
-from mahavishnu.model.clock import instant_text
-from mahavishnu.model.errors import InvalidQuery
+from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.errors import InvalidInput, InvalidQuery
 from mahavishnu.model.letter import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Not, Query
 
@@ -136,6 +136,9 @@ class Kind(Generic[T]):
                 raise InvalidQuery(
                     f"{type(condition).__name__} does not work on {condition.field!r}, a {kind.value} field"
                 )
+            if isinstance(condition, Between):
+                for bound in (condition.at_least, condition.below, condition.at_most):
+                    _check_bound(condition.field, kind, bound)
 
     def check_tally(self, query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> None:
         """Raise InvalidQuery where a tally asks for what this kind does not have."""
@@ -169,6 +172,18 @@ def _leaves(conditions: Sequence[Condition]) -> list[Any]:
             case leaf:
                 found.append(leaf)
     return found
+
+
+def _check_bound(name: str, kind: FieldType, bound: Any) -> None:
+    if bound is None:
+        return
+    if kind is FieldType.DATE and isinstance(bound, datetime):
+        try:
+            instant(bound)
+        except InvalidInput as problem:
+            raise InvalidQuery(str(problem)) from None
+    elif kind is not FieldType.INTEGER or not isinstance(bound, int | float) or bound != bound:
+        raise InvalidQuery(f"{name!r} is a {kind.value} field: it cannot be compared with {bound!r:.80}")
 
 
 def plain(value: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.stores.order import checked_position, foreign_cursor
 from mahavishnu.stores.schema import Field, FieldType, scalar_text
 from mahavishnu.stores.sqlite_table import (
     BODY,
@@ -151,10 +152,8 @@ def _contains(name: str, text: str) -> Sql:
 
 
 def _bound(field: Field[Any], value: Any, up: bool) -> Any:
-    if field.type is FieldType.DATE and isinstance(value, datetime):
+    if field.type is FieldType.DATE:
         return milliseconds(value, up=up)
-    if field.type is FieldType.DATE or not isinstance(value, int | float):
-        raise InvalidQuery(f"{field.name!r} is a {field.type.value} field: it cannot be compared with {value!r}")
     if isinstance(value, int) and bindable(value) is None:  # farther out than any column can be
         return float("inf") if value > 0 else float("-inf")
     return value
@@ -165,26 +164,16 @@ def _order(sort: Sort) -> str:
 
 
 def _place(table: Table[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tuple[Any, ...]:
-    """The values of a cursor as columns hold them. A cursor comes from outside, so it may be anything."""
-    *values, key = after or [None]
-    if len(values) != len(sorts) or not _is_text(key):
-        raise InvalidQuery("the cursor belongs to a list in another order; start that list from the beginning")
+    """The values of a cursor as columns hold them."""
+    *values, key = checked_position(table.kind, sorts, after)
+    if not all(is_unicode(text) for text in (*values, key) if isinstance(text, str)):
+        raise foreign_cursor()
     fields = [table.kind.by_name[sort.field] for sort in sorts]
     return (*(_position(field, value) for field, value in zip(fields, values, strict=True)), key)
 
 
 def _position(field: Field[Any], value: Any) -> Any:
-    if value is None:
-        return None
-    if field.type is FieldType.KEYWORD:
-        if _is_text(value):
-            return value
-        raise InvalidQuery(f"the cursor has {value!r} for {field.name!r}; start the list from the beginning")
-    return _bound(field, value, False)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and is_unicode(value)
+    return value if value is None or isinstance(value, str) else _bound(field, value, False)
 
 
 def _beyond(sorts: Sequence[Sort], place: tuple[Any, ...]) -> Sql:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +12,7 @@ from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, N
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.schema import Kind
+from mahavishnu.testing.clock import START
 from mahavishnu.testing.promises.base import Promises, everything, keys, pages, put, put_one
 from mahavishnu.testing.promises.finding import parcels
 from mahavishnu.testing.promises.kinds import PARCELS, TORN, Parcel, Sample
@@ -107,6 +108,12 @@ class Listing(Promises):
             Missing(json),
             Between(many, at_least=1),
             Between("shelf" if kind is PARCELS else "status", at_least=1),
+            Between(date, at_least=1),
+            Between(date, below=START.replace(tzinfo=None)),
+            Between(number, at_most=START),
+            Between(number, at_least=cast("Any", "1")),
+            Between(number, below=cast("Any", float("nan"))),
+            Not(Between(date, at_most=1)),
             At(json, "a", 1),
             At(date, "a", 1),
             Not(Is("no_such_field", ("a",))),

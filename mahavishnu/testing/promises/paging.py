@@ -136,6 +136,31 @@ class Paging(Promises):
             with pytest.raises(InvalidQuery):
                 Cursor.parse(text)
 
+    async def test_a_cursor_that_is_not_of_this_list_is_refused(self, store: Store, shelf: str) -> None:
+        collection = store.collection(PARCELS)
+        await put(collection, parcels(shelf))
+        dates, weights, colours = (Sort("sent_at"),), (Sort("weight", descending=True),), (Sort("colour"),)
+        foreign: list[tuple[tuple[Sort, ...], tuple[Any, ...]]] = [
+            ((), ()),
+            ((), (1,)),
+            ((), (None,)),
+            ((), ([],)),
+            ((), (1, "key")),
+            (weights, ("key",)),
+            (weights, (1, 2, "key")),
+            (weights, (1, 2)),
+            (weights, ("heavy", "key")),
+            (weights, (START, "key")),
+            (weights, ([1], "key")),
+            (dates, ("soon", "key")),
+            (dates, (START.replace(tzinfo=None), "key")),
+            (colours, (7, "key")),
+            (colours, ({"red": 1}, "key")),
+        ]
+        for sort, after in foreign:
+            with pytest.raises(InvalidQuery):
+                await collection.find(Query((Is("shelf", (shelf,)),), sort), Cursor(after))
+
     async def test_an_everything_list_holds_ours(self, store: Store, sample: Sample[Any], shelf: str) -> None:
         collection = store.collection(sample.kind)
         stored = await put(collection, sample.many(shelf, 3))
