@@ -33,7 +33,7 @@ _STATUS = rf"([45]\d\d)\b(?![.,]?\d)(?!%| ?%)(?! {_COUNTED}\b)"
 _MAY_BE_STATUS = re.compile(r"\b[45]\d\d\b")
 _MAY_FOLLOW = any_of("""
     error|client|server|for|from|on|while|when|after|in|at|with|response|and|url|status|http|because|due|by|to|as|
-    service|trying|during|retry""")
+    service|trying|during|retry|twice|again|once|repeatedly""")
 _NAMED = any_of("""
     status|statuscode|status code|response code|response status|error code|errorcode|http code|returned|got|
     received|response|code|answered|responded|failed|error|replied|threw|gave""")

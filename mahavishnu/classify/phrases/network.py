@@ -145,6 +145,8 @@ PHRASES: dict[int, str] = {
     100% packet loss
     ping|heartbeat|keepalive|keep_alive|health_check|probe|liveness_probe timeout|failed|timed_out|missed|lost|
         failure|expired|error
+    ping|heartbeat|keepalive to|from .. %be* lost|missed|missing|failed|timed_out
+    connection|session|socket|tunnel|channel could_not|cannot be opened|established|made|created|maintained|set_up
     missed|lost|no|missing heartbeat|heartbeats|keepalive
     gone away
     connection|transport|channel|session is closing|closing_down

@@ -13,6 +13,11 @@ PHRASES: dict[int, str] = {
     access|entry|login|logon ....... denied|forbidden|refused|disallowed|prohibited|restricted|revoked|blocked
     no .. permission|permissions|privilege|privileges to|for|on|$
     accessdenied
+    access from|to|by|for .... %be* not allowed|permitted|granted|authorized
+    user|account|role|bot|client|caller|principal .. may_not|must_not read|write|access|modify|delete|list|execute|
+        create|update|push|publish
+    not in %the? sudoers
+    consent %be* withdrawn|revoked|denied|missing|expired|not_given
     denied access
     not have .. access|authorization|authority|rights|clearance
     no|without|lacks|lacking read|write|admin|root|any? access rights|to

@@ -21,6 +21,7 @@ PHRASES: dict[int, str] = {
     memory|heap exhausted|exhaustion|pressure|overflow|full|error|exceeded
     exhausted .... memory
     used memory >
+    no .. memory|ram|vram|swap left|available|remaining
     low memory
     bad alloc
     memory allocation error|failed

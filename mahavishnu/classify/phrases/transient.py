@@ -82,7 +82,8 @@ PHRASES: dict[int, str] = {
     rebalanced $
     already? rebalanced and|the_partitions
     cannot execute .. in a? read_only transaction
-    operation|rebalance|snapshot|migration|failover already? in progress
+    operation|rebalance|snapshot|migration|failover|upgrade|restart|reboot|backup|restore|resize|reindex|
+        redeployment already? in progress
     rebalance|rebalancing in_progress|$
     # busy, absent for a while, not ready yet
     at this time $

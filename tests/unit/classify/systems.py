@@ -4,6 +4,8 @@ They were written in five rounds without a look at the rules, to see how well th
 changed for them the rounds were read with 11, 18, 32, 15 and 8 of a hundred wrong: mostly by knowing nothing, which
 means that a failure is not retried. (The third has sentences such as "birthday lies in the future".) What was
 systematic was then put right. Where two categories are equally defensible the table follows the rules.
+
+Of three later rounds, read with 4, 10 and 7 of a hundred wrong, only what was wrong and then put right is here.
 """
 
 from __future__ import annotations
@@ -143,6 +145,8 @@ object is currently locked by user Y
 429 while listing invalid orders
 yarn: queue root.etl already has 1000 applications, cannot accept submission
 boto3.exceptions.RetriesExceededError: Max Retries Exceeded
+step skipped: cluster upgrade in progress
+vendor API answered 502 twice
 """  # noqa: E501
 
 NETWORK = r"""
@@ -297,6 +301,9 @@ slurmstepd: error: *** JOB 42 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME
 command terminated with exit code 124
 KeeperErrorCode = ConnectionLoss for /brokers/ids
 The network path was not found.
+ftplib.error_temp: 425 Can't open data connection.
+ping to gateway lost
+FTP: data connection could not be opened
 """  # noqa: E501
 
 RESOURCE = r"""
@@ -434,6 +441,7 @@ ftplib.error_perm: 552 Exceeded storage allocation
 Mailgun: Domain is not allowed to send: monthly message limit reached
 message limit reached
 The paging file is too small for this operation to complete.
+No GPU memory left to load the checkpoint
 """  # noqa: E501
 
 PERMISSION = r"""
@@ -575,6 +583,10 @@ MongoServerError: not authorized on admin to execute command { find: "x" }
 System.Runtime.InteropServices.COMException (0x80070005)
 SAML response rejected: signature validation failed
 PowerShell: File cannot be loaded because running scripts is disabled on this system.
+user bot may not write to bucket secrets
+sudo: bot is not in the sudoers file
+OAuth consent has been withdrawn
+access from this IP address is not allowed
 """  # noqa: E501
 
 VALIDATION = r"""
