@@ -102,6 +102,7 @@ def letters(texts: st.SearchStrategy[str] = awkward_texts) -> st.SearchStrategy[
         requeue=st.none()
         | st.builds(Requeue, instants, texts, counts, some, st.sampled_from(RequeueOutcome), automatic=counts),
         runs=several,
+        run_outcomes=several,
         revision=counts,
         settled=some,
         tallies=st.builds(Tallies, **{each.name: counts for each in fields(Tallies)}),

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from mahavishnu.core import letterbox
 from mahavishnu.core.auditing import Auditing
 from mahavishnu.core.run_verbs import RunVerbs, known
-from mahavishnu.engine.bulk import LEASE_SECONDS, READ, Runner, Shelves
+from mahavishnu.engine.bulk import LEASE_SECONDS, Runner
 from mahavishnu.engine.maintenance import Chore
-from mahavishnu.engine.members import Movers, members, reason_of
+from mahavishnu.engine.members import members, reason_of
 from mahavishnu.engine.processor import Limits
+from mahavishnu.engine.shelves import READ, Shelves
 from mahavishnu.model import bulk
 from mahavishnu.model.bulk import BulkRun, ItemOutcome, ItemState, RunItem, RunState, Same
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchRun, StoreUnavailable
@@ -301,8 +302,7 @@ class Bulk(Auditing):
     async def _items(self, run: BulkRun, first: int) -> AsyncIterator[tuple[int, Sequence[RunItem]]]:
         """The pages from the first one on; what became of letters is looked up where it is not written down yet."""
         looks = run.awaits_outcomes and run.state is not RunState.DONE
-        shelves = self._shelves
-        movers = Movers(shelves.letters, shelves.history, run.run_id)
+        shelves, movers = self._shelves, self._shelves.movers(run)
         for start in range(first, run.pages, READ):
             for page in await shelves.shown(run, range(start, min(start + READ, run.pages))):
                 items = list(page.items)

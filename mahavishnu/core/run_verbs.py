@@ -19,7 +19,8 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.revisions import REVISIONS, keep_revisions
 
-STOP_RULE = "stop_rule"  # who halts a run
+# Who halts a run: where too many letters fail again; where it cannot be carried on.
+STOP_RULE, HALT_ON_ERROR = "stop_rule", "halt_on_error"
 
 
 Change = Callable[[Auditing, BulkRun, DeadLetter], DeadLetter]
@@ -102,9 +103,10 @@ class RunVerbs:
         self._desk._heard(Event(event, self._desk.clock.now(), None, {**told, **detail}))
 
     @asynccontextmanager
-    async def halting(self, run: BulkRun, why: str) -> AsyncIterator[Callable[[str], object]]:
+    async def halting(self, run: BulkRun, why: str, *, broken: bool) -> AsyncIterator[Callable[[str], object]]:
         """Audit it."""
-        async with self._desk._audited("run.halt", f"run:{run.run_id}", by=STOP_RULE, reason=why, via="rule") as record:
+        rule = HALT_ON_ERROR if broken else STOP_RULE
+        async with self._desk._audited("run.halt", f"run:{run.run_id}", by=rule, reason=why, via="rule") as record:
             record.noted(**asdict(run.counts))
             yield record.refused
 

@@ -10,15 +10,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mahavishnu.model import bulk, lifecycle
-from mahavishnu.model.bulk import ItemOutcome, ItemState, RunItem
+from mahavishnu.model.bulk import BUSY, BulkRun, ItemOutcome, ItemState, RunItem
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.lifecycle import KEPT_RUNS
 from mahavishnu.model.query import Between, Query, Sort
 from mahavishnu.stores.base import Collection, Cursor, Result
 
 Change = Callable[[DeadLetter], DeadLetter]
 _FOUND = 1000  # letters that are looked up at once
 _TRIES = 20
+
+
+class Lost(Exception):
+    """Somebody else carries the run on, or has done so to its end."""
 
 
 async def members(
@@ -61,23 +66,26 @@ class Movers:
 
     letters: Collection[DeadLetter]
     history: Collection[FormerLetter]
+    runs: Collection[BulkRun]
     run_id: str
+    awaited: bool = False
     change: Change = lambda letter: letter
     prepare: Callable[[Sequence[DeadLetter], Sequence[DeadLetter]], Awaitable[Sequence[MahavishnuError | None]]] = (
         _no_objection
     )
     moved: Callable[[DeadLetter], object] = lambda letter: None
 
-    async def move(self, items: Sequence[RunItem]) -> tuple[list[RunItem], StoreError | None]:
+    async def move(self, items: Sequence[RunItem], now: datetime) -> tuple[list[RunItem], StoreError | None]:
         """Move these waiting members. Those that a store could not take now stay waiting, and the reason is given.
 
-        Raises StoreUnavailable where it is not known what was done: asking the letters tells, later.
+        Raises StoreUnavailable where it is not known what was done: asking the letters tells, later; and Lost.
         """
         done = list(items)
         todo = list(range(len(items)))
         away: StoreError | None = None
         for _ in range(_TRIES):
             current = await self._now([items[place] for place in todo])
+            over = await self._over(current)
             before: dict[int, DeadLetter] = {}
             changed: dict[int, DeadLetter] = {}
             for place, letter in zip(todo, current, strict=True):
@@ -86,10 +94,12 @@ class Movers:
                     done[place] = settled
                 elif isinstance(letter, DeadLetter):
                     try:
-                        changed[place] = lifecycle.in_run(letter, self.change(letter), self.run_id)
+                        moved = self.change(letter)
+                        changed[place] = lifecycle.in_run(letter, moved, self.run_id, awaited=self.awaited, over=over)
                         before[place] = letter
                     except MahavishnuError as problem:
-                        done[place] = _refused(items[place], problem)
+                        waits = isinstance(problem, IllegalMove) and bulk.is_busy(letter, now)
+                        done[place] = replace(items[place], why=BUSY) if waits else _refused(items[place], problem)
             places = list(changed)
             objections = await self.prepare(list(before.values()), list(changed.values())) if changed else []
             for place, objection in zip(places, objections, strict=True):
@@ -105,7 +115,7 @@ class Movers:
                 if written is None:
                     todo.append(place)  # somebody was quicker: look again
                 elif isinstance(written, DeadLetter):
-                    done[place] = replace(items[place], state=ItemState.MOVED)
+                    done[place] = replace(items[place], state=ItemState.MOVED, why=None)
                     self.moved(written)
                 elif isinstance(written, StoreUnavailable):
                     away = written
@@ -119,14 +129,14 @@ class Movers:
         """Which of these waiting members were moved by somebody who could not say so any more."""
         current = await self._now(items)
         return [
-            replace(item, state=ItemState.MOVED) if self._is_marked(letter) else item
+            replace(item, state=ItemState.MOVED, why=None) if self._is_marked(letter) else item
             for item, letter in zip(items, current, strict=True)
         ]
 
     async def outcomes(self, items: Sequence[RunItem]) -> list[RunItem]:
         """These moved members with what became of them, as far as it is known now."""
         return [
-            item if isinstance(letter, StoreError) else replace(item, outcome=_outcome(letter, item.outcome))
+            item if isinstance(letter, StoreError) else replace(item, outcome=self._outcome(letter, item.outcome))
             for item, letter in zip(items, await self._now(items), strict=True)
         ]
 
@@ -147,6 +157,29 @@ class Movers:
                 raise letter
         return found
 
+    async def _over(self, letters: Sequence[Result[DeadLetter]]) -> frozenset[str]:
+        """The runs that letters with many of them may forget. Raises Lost if this one is over itself.
+
+        It is asked after the letters were read: what is not over then has not been forgotten by them. So a runner that
+        was asleep for long does not take a letter that has forgotten its run for one that was never moved.
+        """
+        many = [letter for letter in letters if isinstance(letter, DeadLetter) and len(letter.runs) >= KEPT_RUNS]
+        asked = {run_id for letter in many for run_id in letter.runs}
+        if not asked:
+            return frozenset()
+        ours, *others = await self.runs.get([self.run_id, *asked])
+        if isinstance(ours, StoreError):
+            raise ours
+        if ours is None or ours.is_over:
+            raise Lost
+        return frozenset(run.run_id for run in others if isinstance(run, BulkRun) and run.is_over)
+
+    def _outcome(self, letter: DeadLetter | None, known: ItemOutcome | None) -> ItemOutcome | None:
+        """What is known stays so where the letter does not tell any more."""
+        if letter is None:
+            return known or ItemOutcome.CLOSED
+        return bulk.outcome_for(letter, self.run_id) or known
+
     def _is_marked(self, letter: Result[DeadLetter]) -> bool:
         return isinstance(letter, DeadLetter) and self.run_id in letter.runs
 
@@ -155,7 +188,7 @@ class Movers:
         if isinstance(letter, StoreError):
             return _refused(item, letter)
         if self._is_marked(letter):
-            return replace(item, state=ItemState.MOVED)
+            return replace(item, state=ItemState.MOVED, why=None)
         if letter is None:
             return replace(item, state=ItemState.GONE, why="it was deleted")
         if isinstance(letter, FormerLetter):
@@ -165,8 +198,3 @@ class Movers:
 
 def _refused(item: RunItem, problem: MahavishnuError) -> RunItem:
     return replace(item, state=ItemState.REFUSED, why=reason_of(problem, item.key))
-
-
-def _outcome(letter: DeadLetter | None, known: ItemOutcome | None) -> ItemOutcome | None:
-    """What is known stays so where the letter does not tell any more."""
-    return (known or ItemOutcome.CLOSED) if letter is None else (bulk.outcome_for(letter) or known)

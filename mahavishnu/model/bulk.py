@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import IllegalRunMove, InvalidInput
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ResolutionStatus, Version
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Version
 from mahavishnu.model.payload import Json
 
 PAGE = 200  # members in one page, and letters moved at once
@@ -28,6 +28,9 @@ POLL_SECONDS = 1.0  # between two looks at what became of the letters
 LONGEST_POLL_SECONDS = 60.0  # where nothing has been heard for long
 SLOWEST = 1 / 86_400  # letters in a second: one a day
 RAMP = (1, 5, 25)  # the waves of a run that has a stop rule, and was given none
+GRACE_SECONDS = 60.0  # in which a worker takes up a letter whose lease has run out
+BUSY = "it is being run: looked at again when the others are done"  # why a member waits
+_OPEN = "open"
 AWAITED = frozenset({"redrive"})  # verbs after which a letter is run, so that there is an outcome to wait for
 
 
@@ -49,7 +52,7 @@ ENDED: Final = (RunState.CANCELLED, RunState.DONE)  # for ever
 class ItemState(StrEnum):
     """What the run did to one of its members."""
 
-    WAITING = "waiting"  #: nothing yet
+    WAITING = "waiting"  #: nothing yet; if its turn has come, but it was being run then, `why` says so
     MOVED = "moved"
     REFUSED = "refused"  #: the letter's state did not allow it; `why` says so
     GONE = "gone"  #: it had been deleted, or replaced by the next failure of its task
@@ -72,6 +75,16 @@ class RunItem:
     state: ItemState = ItemState.WAITING
     why: str | None = None
     outcome: ItemOutcome | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether its turn has not come yet."""
+        return self.state is ItemState.WAITING and self.why is None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it was being run when its turn came, and is to be looked at again."""
+        return self.state is ItemState.WAITING and self.why is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +144,8 @@ class BulkRun:
 
     `ramp` are the sizes of the first waves; after them come all the others. `max_per_second` is the most that are moved
     in a second, `stop_percent` how many of the moved letters may fail again. `at_page` is the first page that may have
-    waiting members; `paced_at` when the next slice may be moved; `quiet_since` when the last outcome was heard of.
+    members whose turn has not come, `busy_pages` are those with members that were being run then, the next one first.
+    `paced_at` is when the next slice may be moved; `quiet_since` when the last outcome was heard of.
     While it has a lease, it may be further than it says.
     """
 
@@ -153,6 +167,7 @@ class BulkRun:
     plan: str | None = None
     pages: int = 0
     at_page: int = 0
+    busy_pages: tuple[int, ...] = ()
     paced_at: datetime | None = None
     quiet_since: datetime | None = None
     lease: RunLease | None = None
@@ -168,6 +183,11 @@ class BulkRun:
     def awaits_outcomes(self) -> bool:
         """Whether the run waits for what becomes of the letters that it moved."""
         return self.verb in AWAITED
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is for ever that nobody carries it on, or asks letters what was done."""
+        return self.state in ENDED and self.lease is None
 
 
 # --- what is to be done now
@@ -208,9 +228,7 @@ def next_step(run: BulkRun, now: datetime) -> Step:
     if why := too_many_failed(run):
         return Halt(why)
     if counts.awaited and must_wait(run):
-        quiet = (now - run.quiet_since).total_seconds() if run.quiet_since else 0.0
-        seconds = max(POLL_SECONDS, min(quiet / 20, LONGEST_POLL_SECONDS))
-        return Wait(instant(now + timedelta(seconds=seconds)))
+        return Wait(_next_look(run, now))
     if not counts.waiting:
         return Finish()
     if run.paced_at is not None and run.paced_at > now:
@@ -219,6 +237,13 @@ def next_step(run: BulkRun, now: datetime) -> Step:
     if run.max_per_second is not None:
         most = min(most, max(1, math.floor(run.max_per_second)))
     return Move(most)
+
+
+def _next_look(run: BulkRun, now: datetime) -> datetime:
+    """When there may be news of letters: looks become rare where nothing is heard for long."""
+    quiet = (now - run.quiet_since).total_seconds() if run.quiet_since else 0.0
+    seconds = max(POLL_SECONDS, min(quiet / 20, LONGEST_POLL_SECONDS))
+    return instant(now + timedelta(seconds=seconds))
 
 
 def must_look(run: BulkRun) -> bool:
@@ -247,18 +272,42 @@ def too_many_failed(run: BulkRun) -> str | None:
     return f"{counts.failed_again} of {counts.moved} letters failed again, which is more than {percent:g} %"
 
 
-def outcome_of(resolution: str | None, status: str | None, retry_count: int | None) -> ItemOutcome | None:
-    """What became of a redriven letter that looks like this now; None while that is open."""
-    if resolution == ResolutionStatus.REQUEUED:
-        return ItemOutcome.SUCCEEDED
-    if retry_count or (status == DeadLetterStatus.EXHAUSTED and resolution == ResolutionStatus.PENDING):
-        return ItemOutcome.FAILED_AGAIN
-    return None if resolution == ResolutionStatus.PENDING else ItemOutcome.CLOSED
+# --- what a letter notes for the runs that redrove it
 
 
-def outcome_for(letter: DeadLetter) -> ItemOutcome | None:
-    """The same for a whole letter."""
-    return outcome_of(letter.resolution.status, letter.status, letter.retry_count)
+def outcome_mark(run_id: str, outcome: ItemOutcome | None = None) -> str:
+    """What a letter notes for a run; no outcome: that is open.
+
+    >>> outcome_mark("0197"), outcome_mark("0197", ItemOutcome.FAILED_AGAIN)
+    ('open 0197', 'failed_again 0197')
+    """
+    return f"{outcome or _OPEN} {run_id}"
+
+
+def outcomes_after(marks: tuple[str, ...], outcome: ItemOutcome) -> tuple[str, ...]:
+    """What is noted once a run has ended, or the case.
+
+    The first thing that happens to a letter is what became of it, whoever sends it back then; but one that failed
+    again may succeed later.
+    """
+    if not marks:
+        return marks
+    takes = (_OPEN, ItemOutcome.FAILED_AGAIN) if outcome is ItemOutcome.SUCCEEDED else (_OPEN,)
+    pairs = [mark.partition(" ") for mark in marks]
+    return tuple([f"{outcome if known in takes else known} {run_id}" for known, _, run_id in pairs])
+
+
+def outcome_for(letter: DeadLetter, run_id: str) -> ItemOutcome | None:
+    """What became of a letter that the run has redriven; None while that is open."""
+    known = next((mark for mark in letter.run_outcomes if mark.partition(" ")[2] == run_id), _OPEN).partition(" ")[0]
+    return None if known == _OPEN else ItemOutcome(known)
+
+
+def is_busy(letter: DeadLetter, now: datetime) -> bool:
+    """Whether the letter is being run: a run waits for that, but not for ever where nobody takes over a lost lease."""
+    if letter.status is not DeadLetterStatus.RETRYING or letter.due_at is None:
+        return False
+    return now < letter.due_at + timedelta(seconds=GRACE_SECONDS)
 
 
 # --- how a run changes
@@ -311,15 +360,21 @@ def planned(run: BulkRun, plan: str, pages: int, counts: RunCounts, now: datetim
     return _changed(run, now, state=state, plan=plan, pages=pages, counts=counts, at_page=0)
 
 
-def moved_on(run: BulkRun, counts: RunCounts, at_page: int, released: int, now: datetime) -> BulkRun:
-    """So many letters were released just now, and this is how far it is."""
-    paced = run.paced_at
+def moved_on(
+    run: BulkRun, counts: RunCounts, page: int, released: int, now: datetime, *, busy: bool = False
+) -> BulkRun:
+    """So many letters of this page were released just now, and this is how far it is; some of it may be `busy`."""
+    paced, at_page = run.paced_at, max(run.at_page, page)
+    busy_pages = (*(number for number in run.busy_pages if number != page), *((page,) if busy else ()))
+    heard = run if counts == run.counts else replace(run, counts=counts, quiet_since=instant(now))
     if run.max_per_second is not None and released:
         # Rounded up: it may be slower than asked for by a millisecond, never quicker.
         wait = timedelta(milliseconds=math.ceil(1000 * released / run.max_per_second))
         paced = instant(now) + wait
+    if busy_pages and at_page == run.pages and page >= max(busy_pages):  # all that are left were looked at once
+        paced = max(_next_look(heard, now), paced or instant(now))
     step = bisect_right(list(accumulate(run.ramp)), counts.moved)
-    return replace(run, counts=counts, at_page=at_page, paced_at=paced, step=step, quiet_since=instant(now))
+    return replace(heard, at_page=at_page, busy_pages=busy_pages, paced_at=paced, step=step)
 
 
 def heard(run: BulkRun, counts: RunCounts, now: datetime) -> BulkRun:

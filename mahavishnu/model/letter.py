@@ -216,11 +216,13 @@ class _Remembering:
 class DeadLetter(_Remembering):
     """One captured failure. Every change makes a new letter, in `mahavishnu.model.lifecycle` and nowhere else.
 
-    `due_at` always says when anyone may next pick it up: the next retry while pending, the lease's end while retrying.
-    `generation` counts the letters that this task has had, this one included; `absorbed` are the entry ids of letters
-    that this one succeeded, or that were written elsewhere at the same time and became part of it. `runs` are the bulk
-    runs that have moved it, the last ones; `revision` counts the edits, and what it was before each is kept. `settled`
-    is the last outcome that a claim of `claim_letters` was settled with, as `<outcome> <token>`.
+    `due_at` always says when anyone may next pick it up: the next retry while pending, the lease's end while
+    retrying. `generation` counts the letters that this task has had, this one included; `absorbed` are the entry
+    ids of letters that this one succeeded, or that were written elsewhere at the same time and became part of it.
+    `runs` are the bulk runs that have moved it: the last ones, and all that are not over; `run_outcomes` are what
+    became of it after those that redrove it, as `<outcome> <run id>`, `open` where that is not known yet.
+    `revision` counts the edits, and what it was before each is kept. `settled` is the last outcome that a claim of
+    `claim_letters` was settled with, as `<outcome> <token>`.
     `more_repos` are those that the task failed for while it was being run for others.
     """
 
@@ -262,6 +264,7 @@ class DeadLetter(_Remembering):
     occurrences: int = 1
     requeue: Requeue | None = None
     runs: tuple[str, ...] = ()
+    run_outcomes: tuple[str, ...] = ()
     revision: int = 0
     settled: str | None = None
     tallies: Tallies = _NONE_YET
@@ -338,6 +341,7 @@ PASSING = frozenset(
         "updated_at",
         "requeue",
         "runs",
+        "run_outcomes",
         "settled",
         "tallies",
         "exhausted_at",

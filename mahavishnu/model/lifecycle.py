@@ -10,7 +10,7 @@ that end or prolong a run demand the lease's token too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -19,6 +19,7 @@ from typing import Any
 
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
+from mahavishnu.model.bulk import ItemOutcome, outcome_mark, outcomes_after
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, LostLease, NotDue
 from mahavishnu.model.letter import (
@@ -42,7 +43,7 @@ PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
 REMEMBERED = 50  # letters that became part of another one, or were succeeded by it
 MAX_PRIORITY = 100  # that requeues may lift a letter to
 BY_LIMIT = "system_max_retries"  # who gives up a letter that was requeued too often
-KEPT_RUNS = 10  # bulk runs that a letter remembers
+KEPT_RUNS = 10  # bulk runs that a letter remembers, besides those that are not over
 MAX_RECOVERIES = 3  # leases in a row that may run out before it counts as a failed attempt
 
 
@@ -124,12 +125,13 @@ def capture(
 
     `retry_in` overrules the policy's delay (a server that said Retry-After). Raises InvalidInput for a broken letter.
     """
-    created = instant(letter.created_at)
+    failed, created = instant(letter.failed_at), instant(letter.created_at)
     assert letter.key  # raises where the name of the letter cannot be
-    dates = {"failed_at": instant(letter.failed_at), "created_at": created, "updated_at": created}
     if letter.max_retries < 0:
         raise InvalidInput(f"max_retries of task {letter.task_id!r} must not be negative, but is {letter.max_retries}")
-    letter = _scheduled(evolve(letter, **dates), created, retry_in, backoffs)
+    if not (letter.failed_at is failed and letter.created_at is created is letter.updated_at):
+        letter = evolve(letter, failed_at=failed, created_at=created, updated_at=created)
+    letter = _scheduled(letter, created, retry_in, backoffs)
     if broken := violations(letter):
         raise InvalidInput(f"the letter for task {letter.task_id!r} is not sound: {'; '.join(broken)}")
     return letter
@@ -379,14 +381,23 @@ def requeue(
     return evolve(_reopened(letter, now), requeue=sent_back, tallies=tallies)
 
 
-def in_run(letter: DeadLetter, moved: DeadLetter, run_id: str) -> DeadLetter:
+def in_run(
+    letter: DeadLetter, moved: DeadLetter, run_id: str, *, awaited: bool = False, over: Collection[str] = ()
+) -> DeadLetter:
     """`moved` with a note that a bulk run moved `letter`: a run moves a letter once, whoever carries it on.
 
-    Raises IllegalMove if it has done so before.
+    If the run is `awaited`, what becomes of the letter is noted too. Where there are too many notes, the oldest go, but
+    only of runs that are `over`: the others may ask. Raises IllegalMove if the run has moved it before.
     """
     if run_id in letter.runs:
         raise IllegalMove(letter.key, "move", str(letter.status), f"bulk run {run_id} has moved it before")
-    return evolve(moved, runs=(*letter.runs, run_id)[-KEPT_RUNS:])
+    spare = max(0, len(moved.runs) + 1 - KEPT_RUNS)
+    forgotten = [run for run in moved.runs if run in over][:spare]
+    runs = (*(run for run in moved.runs if run not in forgotten), run_id)
+    outcomes = [mark for mark in moved.run_outcomes if mark.partition(" ")[2] not in forgotten]
+    if awaited:
+        outcomes.append(outcome_mark(run_id))
+    return evolve(moved, runs=runs, run_outcomes=tuple(outcomes))
 
 
 def resolve(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
@@ -419,7 +430,7 @@ def archive(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = N
 def violations(letter: DeadLetter) -> list[str]:
     """Which of the promises that hold for every letter this one breaks, in words; empty for a sound letter."""
     is_open, is_awake = letter.is_open, letter.status in (PENDING, RETRYING)
-    moments = [moment for moment in _moments(letter) if moment is not None]
+    naive = [moment for moment in _moments(letter) if moment is not None and moment.tzinfo is None]
     promises = {
         "a completed or archived letter must be resolved": letter.status not in (COMPLETED, ARCHIVED) or not is_open,
         "a resolved letter neither waits nor runs": is_open or not is_awake,
@@ -432,7 +443,7 @@ def violations(letter: DeadLetter) -> list[str]:
         "a letter is closed once for each time it was opened": letter.generation + letter.tallies.reopened
         == is_open + letter.tallies.closings,
         "only a retrying letter has repos for its next run": not letter.more_repos or letter.status is RETRYING,
-        "instants are aware": all(moment.tzinfo is not None for moment in moments),
+        "instants are aware": not naive,
     }
     return [promise for promise, kept in promises.items() if not kept]
 
@@ -512,6 +523,7 @@ def _with_failure(letter: DeadLetter, failure: Failure, left: tuple[str, ...] | 
         last_error=failure.message,
         error_category=failure.category or letter.error_category,
         failures=_with(letter.failures, failure),
+        run_outcomes=outcomes_after(letter.run_outcomes, ItemOutcome.FAILED_AGAIN),
         tallies=letter.tallies.plus("retry_failed"),
         recoveries=0,
     )
@@ -570,9 +582,11 @@ def _closed(
     letter = _answered(letter, RequeueOutcome.ABANDONED)
     moment = {COMPLETED: "completed_at", ARCHIVED: "archived_at", EXHAUSTED: "exhausted_at"}[status]
     resolution = Resolution(how, now, by, notes)
+    outcome = ItemOutcome.SUCCEEDED if how is ResolutionStatus.REQUEUED else ItemOutcome.CLOSED
     changes: dict[str, Any] = {
         "status": status,
         "resolution": resolution,
+        "run_outcomes": outcomes_after(letter.run_outcomes, outcome),
         "tallies": letter.tallies.plus(tally),
         "due_at": None,
         "lease": None,

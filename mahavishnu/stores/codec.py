@@ -87,6 +87,7 @@ def decoder(letter: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
             made.occurrences = _int(read("occurrences", 1))
             made.requeue = _requeue(read("requeue"))
             made.runs = _texts(read("runs"))
+            made.run_outcomes = _texts(read("run_outcomes"))
             made.revision = _int(read("revision", 0))
             made.settled = _maybe_text(read("settled"))
             made.tallies = _tallies(document)
@@ -246,6 +247,7 @@ FIELDS: tuple[Field[Any], ...] = (
     _field("repos", _KEYWORDS),
     _field("depends_on", _KEYWORDS),
     _field("runs", _KEYWORDS),
+    _field("run_outcomes", _KEYWORDS),
     Field("requeue_outcome", _KEYWORD, lambda letter: letter.requeue and str(letter.requeue.outcome)),
     Field("words", _KEYWORDS, words_of, derived=True),
     _field("failed_at", _DATE),

@@ -169,5 +169,5 @@ _maybe_passing = _Optional(
     *_each(_instant, "resolution_timestamp"),
     *_each(quoted, "resolved_by", "resolution_notes", "settled"),
     *_each(int.__repr__, "recoveries", empty=0),
-    *_each(_list, "runs", empty=()),
+    *_each(_list, "runs", "run_outcomes", empty=()),
 )

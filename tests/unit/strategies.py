@@ -130,6 +130,7 @@ letters = st.builds(
     occurrences=counts,
     requeue=maybe(requeues),
     runs=st.lists(texts, max_size=3).map(tuple),
+    run_outcomes=st.lists(texts, max_size=3).map(tuple),
     revision=counts,
     settled=maybe(texts),
     tallies=tallies,

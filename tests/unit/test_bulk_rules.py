@@ -166,31 +166,33 @@ def test_the_pace_is_kept_over_the_whole_run(rate: float, members: int) -> None:
     assert (now - NOW).total_seconds() <= (members - last) / rate + members * 0.001 + 0.001, "and not much more"
 
 
-WHAT_BECAME: list[tuple[dict[str, Any], ItemOutcome | None]] = [
-    ({"status": "pending"}, None),
-    ({"status": "retrying"}, None),
-    ({"status": "pending", "retry_count": 1}, ItemOutcome.FAILED_AGAIN),
-    ({"status": "retrying", "retry_count": 2}, ItemOutcome.FAILED_AGAIN),
-    ({"status": "exhausted"}, ItemOutcome.FAILED_AGAIN),
-    ({"status": "completed", "resolution": "requeued"}, ItemOutcome.SUCCEEDED),
-    ({"status": "completed", "resolution": "requeued", "retry_count": 2}, ItemOutcome.SUCCEEDED),
-    ({"status": "archived", "resolution": "requeued"}, ItemOutcome.SUCCEEDED),
-    ({"status": "completed", "resolution": "manually_resolved"}, ItemOutcome.CLOSED),
-    ({"status": "archived", "resolution": "cancelled"}, ItemOutcome.CLOSED),
-    ({"status": "exhausted", "resolution": "permanently_failed"}, ItemOutcome.CLOSED),
-    ({"status": "exhausted", "resolution": "permanently_failed", "retry_count": 1}, ItemOutcome.FAILED_AGAIN),
+OUTCOMES: list[tuple[ItemOutcome | None, ItemOutcome, ItemOutcome]] = [
+    # before, what happens, after
+    (None, ItemOutcome.SUCCEEDED, ItemOutcome.SUCCEEDED),
+    (None, ItemOutcome.FAILED_AGAIN, ItemOutcome.FAILED_AGAIN),
+    (None, ItemOutcome.CLOSED, ItemOutcome.CLOSED),
+    (ItemOutcome.FAILED_AGAIN, ItemOutcome.SUCCEEDED, ItemOutcome.SUCCEEDED),
+    (ItemOutcome.FAILED_AGAIN, ItemOutcome.CLOSED, ItemOutcome.FAILED_AGAIN),
+    (ItemOutcome.SUCCEEDED, ItemOutcome.FAILED_AGAIN, ItemOutcome.SUCCEEDED),
+    (ItemOutcome.SUCCEEDED, ItemOutcome.CLOSED, ItemOutcome.SUCCEEDED),
+    (ItemOutcome.CLOSED, ItemOutcome.SUCCEEDED, ItemOutcome.CLOSED),
+    (ItemOutcome.CLOSED, ItemOutcome.FAILED_AGAIN, ItemOutcome.CLOSED),
 ]
 
 
-@pytest.mark.parametrize(("letter", "outcome"), WHAT_BECAME, ids=lambda value: str(value))
-def test_what_became_of_a_letter(letter: dict[str, Any], outcome: ItemOutcome | None) -> None:
-    looks = {"resolution": "pending", "retry_count": 0, **letter}
-    assert bulk.outcome_of(looks["resolution"], looks["status"], looks["retry_count"]) is outcome
+@pytest.mark.parametrize(("before", "happens", "after"), OUTCOMES)
+def test_what_became_of_a_letter(before: ItemOutcome | None, happens: ItemOutcome, after: ItemOutcome) -> None:
+    marks = tuple(bulk.outcome_mark(run_id, before) for run_id in ("r", "s"))
+    letter = make_letter(run_outcomes=bulk.outcomes_after(marks, happens))
+    assert [bulk.outcome_for(letter, run_id) for run_id in ("r", "s", "t")] == [after, after, None]
 
 
-def test_of_a_whole_letter_it_is_the_same() -> None:
-    assert bulk.outcome_for(make_letter(status="pending")) is None
-    assert bulk.outcome_for(make_letter(status="exhausted", due_at=None)) is ItemOutcome.FAILED_AGAIN
+def test_a_letter_that_is_run_is_waited_for_until_nobody_takes_it_over() -> None:
+    running = make_letter(status="retrying", due_at=NOW)
+    assert bulk.is_busy(running, NOW - SECOND)
+    assert bulk.is_busy(running, NOW + 59 * SECOND)
+    assert not bulk.is_busy(running, NOW + 60 * SECOND)
+    assert not bulk.is_busy(make_letter(due_at=LATER), NOW)
 
 
 LEASE = RunLease("w", "t")

@@ -372,14 +372,31 @@ def test_automatic_requeues_are_counted_apart() -> None:
 
 
 def test_a_bulk_run_moves_a_letter_once() -> None:
-    """Whoever carries the run on; a letter remembers the last ten runs."""
+    """Whoever carries the run on; a letter remembers ten runs, and all of those that are not over."""
     letter = exhausted
     for number in range(12):
-        letter = in_run(letter, redrive(letter, now=NOON), f"run-{number}")
+        over = {"run-1", "run-2", "run-3"}
+        letter = in_run(letter, redrive(letter, now=NOON), f"run-{number}", awaited=number % 2 == 0, over=over)
 
-    assert letter.runs == tuple(f"run-{number}" for number in range(2, 12))
-    with pytest.raises(IllegalMove, match="bulk run run-11 has moved it before"):
-        in_run(letter, redrive(letter, now=NOON), "run-11")
+    assert letter.runs == ("run-0", *(f"run-{number}" for number in range(3, 12)))
+    assert letter.run_outcomes == tuple(f"open run-{number}" for number in (0, 4, 6, 8, 10))
+    for run_id in ("run-0", "run-11"):
+        with pytest.raises(IllegalMove, match=f"bulk run {run_id} has moved it before"):
+            in_run(letter, redrive(letter, now=NOON), run_id)
+    thirteen = in_run(letter, redrive(letter, now=NOON), "run-12")
+    assert thirteen.runs == (*letter.runs, "run-12"), "none is over"
+
+
+def test_a_letter_notes_what_became_of_it_after_a_run() -> None:
+    """In the same write as the move that it is: whatever people do then, it is known."""
+    sent = in_run(exhausted, redrive(exhausted, now=NOON), "r", awaited=True)
+    failed = fail(claimed(sent, NOON), failure=failure(), **IN_TIME)
+    succeeded = succeed(claimed(sent, NOON), **IN_TIME)
+    assert sent.run_outcomes == ("open r",)
+    assert failed.run_outcomes == redrive(failed, now=NOON).run_outcomes == ("failed_again r",)
+    assert resolve(failed, now=NOON, by="ann").run_outcomes == ("failed_again r",)
+    assert succeeded.run_outcomes == archive(succeeded, now=NOON, by="ann").run_outcomes == ("succeeded r",)
+    assert resolve(sent, now=NOON, by="ann").run_outcomes == ("closed r",)
 
 
 # ------------------------------------------------------------------------------- more repos, while it is run for others

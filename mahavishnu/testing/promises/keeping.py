@@ -90,6 +90,7 @@ def full_letter(shelf: str) -> DeadLetter:
         dlq_retry_count=2,
         requeue=Requeue(START, "bob", 10, "once more", RequeueOutcome.FAILED, automatic=1),
         runs=("run-1", "run-2"),
+        run_outcomes=("failed_again run-1", "open run-2"),
         revision=3,
         settled="failed token-1",
         occurrences=5,

@@ -269,6 +269,84 @@ async def test_a_letter_that_fails_first_and_succeeds_then_has_succeeded(house: 
     assert len(await items_of(queue, run, outcome="succeeded")) == 2
 
 
+async def test_letters_that_are_being_run_are_waited_for_and_the_others_are_not_held_up(any_house: House) -> None:
+    queue, other = any_house.queue(gate := Gate({"status": "failed", "error": "connection refused"})), any_house.queue()
+    names = await fill(queue, 2 * PAGE + 40, retry_policy="never")
+    running = [names[3], names[PAGE + 7], names[PAGE + 8], names[-1]]
+    retries = [asyncio.create_task(queue.retry_task(name)) for name in running]
+    await gate.reached(len(running))
+    run = await worked(other, await other.start_run("resolve", everything=True, by="ann", max_per_second=100))
+    for _ in range(20):
+        any_house.clock.advance(1)
+        run = await worked(other, run)
+    assert (run.state, run.counts.moved, run.counts.waiting) == (RunState.RUNNING, len(names) - 4, 4)
+    assert run.due_at is not None
+    assert run.due_at > any_house.clock.now(), "nobody looks all the time"
+    assert set(await items_of(other, run, state="waiting")) == set(running)
+    gate.open()
+    assert not any([(await retry)["success"] for retry in retries])
+    for _ in range(6):
+        any_house.clock.advance(1)
+        run = await worked(other, run)
+    assert (run.state, run.counts.moved, run.counts.refused) == (RunState.DONE, len(names), 0)
+    assert {item.why for item in (await items_of(other, run)).values()} == {None}
+
+
+async def test_a_letter_whose_worker_is_gone_is_waited_for_until_nobody_takes_it_over(any_house: House) -> None:
+    queue, other = any_house.queue(gate := Gate()), any_house.queue()
+    names = await fill(queue, 3, retry_policy="never")
+    lost = asyncio.create_task(queue.retry_task(names[1]))
+    await gate.reached()
+    lease_end = (await letter_of(other, names[1])).due_at
+    any_house.kill(queue)
+    run = await worked(other, await other.start_run("resolve", everything=True, by="ann"))
+    assert (run.state, run.counts.moved, run.counts.waiting) == (RunState.RUNNING, 2, 1)
+    assert lease_end is not None
+    any_house.clock.advance((lease_end - any_house.clock.now()).total_seconds() + 59)
+    assert (await worked(other, run)).state is RunState.RUNNING
+    any_house.clock.advance(60)
+    run = await worked(other, run)
+    assert (run.state, run.counts.refused) == (RunState.DONE, 1)
+    assert (await items_of(other, run))[names[1]].why == "retrying: cannot resolve it"
+    lost.cancel()
+
+
+async def test_what_became_of_a_letter_stays_known_whatever_people_do_then(any_house: House) -> None:
+    """The stop rule counts what its letters did, not what they look like afterwards."""
+    queue = any_house.queue(Runs(NETWORK))
+    names = await fill(queue, 5, max_retries=0)
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=()))
+    await queue.cancel(names[4])
+    await queue.run_due()
+    await queue.archive_task(names[0])  # (a) closed after it had failed
+    await queue.resolve(names[1])
+    await queue.redrive(names[2])  # (b) sent back after it had failed
+    second = await worked(queue, await queue.start_run("redrive", task_id=names[3], by="bob"))
+    run = await queue.get_run(run.run_id)
+    assert (run.counts.failed_again, run.counts.closed, run.counts.succeeded) == (4, 1, 0)
+    assert (await queue.get_run(second.run_id)).counts.awaited == 1, "of this run it is not known yet"
+    any_house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.failed_again, run.counts.closed) == (RunState.DONE, 4, 1)
+    assert set(await items_of(queue, run, outcome="failed_again")) == set(names[:4])
+
+
+async def test_a_retry_that_succeeds_has_done_so_also_if_the_task_failed_for_more_meanwhile(any_house: House) -> None:
+    queue = any_house.queue(gate := Gate())
+    await queue.enqueue("wf", {}, ["api"], NETWORK, max_retries=0)
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", stop_percent=0))
+    retrying = asyncio.create_task(queue.run_due())
+    await gate.reached()
+    await queue.enqueue("wf", {}, ["web"], NETWORK, max_retries=0)
+    gate.open()
+    await retrying
+    letter = await letter_of(queue, "wf")
+    assert (letter.status, letter.repos) == (DeadLetterStatus.EXHAUSTED, ("web",)), "the new part, for a person"
+    any_house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.succeeded, run.counts.failed_again) == (RunState.DONE, 1, 0)
+
+
 async def test_a_case_that_somebody_closes_does_not_hold_up_the_run(any_house: House) -> None:
     queue = any_house.queue(Runs())
     await fill(queue, 4, max_retries=0)
@@ -319,7 +397,7 @@ async def test_a_letter_that_is_in_the_history_already_is_not_counted_twice(any_
         any_house.clock.advance(1)
         any_house.faults.calls.clear()
         await queue.work_runs()
-        assert any_house.faults.calls["tally"] == 2, "one look at both collections"
+        assert any_house.faults.calls["tally"] == 8, "one look at both collections for each outcome"
     await queue.retry_task(names[1])
     any_house.clock.advance(60)
     run = await worked(queue, run)
@@ -347,6 +425,13 @@ async def test_the_members_are_those_that_were_there_at_the_start(any_house: Hou
     for _ in range(6):
         any_house.clock.advance(1)
         run = await worked(queue, run)
+    assert (run.state, run.counts.waiting) == (RunState.RUNNING, 1)
+    item = (await items_of(queue, run, state="waiting"))[running]
+    assert item.why == "it is being run: looked at again when the others are done"
+    gate.open()
+    assert (await retrying)["success"]
+    any_house.clock.advance(60)
+    run = await worked(queue, run)
     assert run.state is RunState.DONE
     items = await items_of(queue, run)
     assert set(items) == set(names)
@@ -358,12 +443,10 @@ async def test_the_members_are_those_that_were_there_at_the_start(any_house: Hou
         cleared: ItemState.GONE,
         running: ItemState.REFUSED,
     }
-    assert items[running].why == "retrying: cannot resolve it"
+    assert items[running].why == "completed and already resolved as requeued: cannot resolve it"
     assert (run.counts.moved, run.counts.refused, run.counts.gone) == (2, 2, 2)
     assert (await letter_of(queue, "later")).runs == ()
     assert (await letter_of(queue, again)).runs == ()
-    gate.open()
-    assert (await retrying)["success"]
 
 
 async def test_a_replaced_letter_is_found_in_the_history(any_house: House) -> None:

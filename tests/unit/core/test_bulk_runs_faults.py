@@ -13,6 +13,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.bulk import PAGE, BulkRun, ItemState, RunState
 from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.model.lifecycle import KEPT_RUNS
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.codec import LETTERS
@@ -105,6 +106,54 @@ async def test_every_runner_dies_after_a_few_writes_until_nothing_is_left(any_ho
             pass
         any_house.clock.advance(LONG)
     await each_was_moved_once(survivor, await worked(survivor, run), {names[3]})
+
+
+async def edited_often(queue: DeadLetterQueue, house: House, times: int) -> None:
+    for _ in range(times):
+        house.clock.advance(1)
+        run = await worked(queue, await queue.start_run("edit", status="pending", by="bob", patch={"n": 1}))
+        assert (run.state, run.counts.moved) == (RunState.DONE, 3)
+
+
+async def test_a_letter_that_many_runs_have_moved_since_is_not_moved_again(any_house: House) -> None:
+    """Its runner dies before it can say what it did, and a dozen other runs come before the next look."""
+    first, other = any_house.queue(), any_house.queue()
+    await fill(other, 3, retry_policy="never")
+    run = await first.start_run("edit", status="pending", by="ann", patch={"n": 0})
+    dies_at(any_house, first, 1, "after", (LETTERS,))
+    with pytest.raises(StoreUnavailable):
+        await first.work_runs()
+    await other.pause_run(run.run_id, by="ann")
+    await edited_often(other, any_house, 12)
+    any_house.clock.advance(LONG)
+    await other.resume_run(run.run_id, by="ann")
+    run = await worked(other, run)
+    assert (run.state, run.counts.moved) == (RunState.DONE, 3)
+    await edited_often(other, any_house, 1)
+    letters = [letter async for letter in scan(other.letters, Query())]
+    assert [letter.revision for letter in letters] == [14] * 3, "each run once"
+    for letter in letters:
+        assert len(letter.runs) == KEPT_RUNS
+        assert run.run_id not in letter.runs, "it is over: nobody asks any more"
+
+
+async def test_a_runner_that_slept_through_many_runs_moves_nothing_again(any_house: House) -> None:
+    """Its run is over when it wakes up, and the letters have forgotten it."""
+    slow, quick = any_house.queue(), any_house.queue()
+    await fill(quick, 3, retry_policy="never")
+    run = await slow.start_run("edit", status="pending", by="ann", patch={"n": 0})
+    assert isinstance(slow.store, FaultyStore)
+    hold = slow.store.faults.hold("write", kind=LETTERS)
+    sleeping = asyncio.create_task(slow.work_runs())
+    await hold.reached()
+    any_house.clock.advance(LONG)
+    assert (await worked(quick, run)).state is RunState.DONE
+    await edited_often(quick, any_house, 11)
+    hold.release()
+    await sleeping
+    letters = [letter async for letter in scan(quick.letters, Query())]
+    assert [letter.revision for letter in letters] == [12] * 3
+    assert all(run.run_id not in letter.runs for letter in letters)
 
 
 async def test_two_runners_at_once_move_nothing_twice(any_house: House) -> None:
@@ -255,6 +304,8 @@ async def test_a_run_that_cannot_be_carried_on_is_halted_and_others_go_on(any_ho
     assert found[whole.run_id].state is RunState.DONE
     assert found[broken.run_id].state is RunState.HALTED
     assert "cannot be read" in str(found[broken.run_id].halted_because)
+    entry = (await queue.list_audit(action="run.halt")).items[0]
+    assert (entry.actor, entry.reason) == ("halt_on_error", found[broken.run_id].halted_because)
     await queue.resume_run(broken.run_id, by="ann")
     for _ in range(5):
         any_house.clock.advance(1)
