@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol
 
 from mahavishnu.classify.verdict import POLICY_OF
@@ -117,10 +118,23 @@ class DLQIntegration:
         if attempt is not None and not attempt.is_over and not requested:
             self._counts["folded"] += 1
             return Decided(wanted.task_id, folded=True)
-        keeping = asyncio.create_task(self._keep(self._strategy, wanted, error, adapter, requested))
+        loop = asyncio.get_running_loop()
+        keeping = loop.create_task(self._keep(self._strategy, wanted, error, adapter, requested))
         self._under_way.add(keeping)
-        keeping.add_done_callback(self._under_way.discard)
-        return await asyncio.shield(keeping)  # who waits for this may give up: the run has failed all the same
+        answer: asyncio.Future[Decided] = loop.create_future()
+        keeping.add_done_callback(partial(self._kept, answer))
+        return await answer  # who waits for this may give up: the run has failed all the same
+
+    def _kept(self, answer: asyncio.Future[Decided], keeping: asyncio.Task[Decided]) -> None:
+        # What asyncio.shield does, and forgetting the task, by one callback of the loop where there would be two.
+        self._under_way.discard(keeping)
+        if keeping.cancelled():
+            answer.cancel()
+        elif problem := keeping.exception():
+            if not answer.done():
+                answer.set_exception(problem)
+        elif not answer.done():
+            answer.set_result(keeping.result())
 
     async def finish(self) -> None:
         """Wait for what is being captured although nobody waits for it any more."""

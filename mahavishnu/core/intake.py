@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from mahavishnu.classify.verdict import POLICY_OF, policy
@@ -22,6 +23,7 @@ PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 MASK = "***"
 _new_letter = maker(DeadLetter)
 _WORKFLOW = Source()
+_spoken = lru_cache(1024)(Verdict)  # a few reasons make up nearly all letters, and one value of each will do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +72,10 @@ class Intake:
         Its payload may be too large yet: `check_size` says so.
         """
         failure, verdict = judged.failure, judged.verdict
-        name = f"task {wanted.task_id!r:.80}"
         if not isinstance(wanted.task_id, str):
             raise InvalidInput(f"task_id must be text, not {wanted.task_id!r:.80}")
         if wanted.metadata is not None and not isinstance(wanted.metadata, Mapping):
-            raise InvalidInput(f"metadata of {name} must be a dict, not {wanted.metadata!r:.80}")
+            raise InvalidInput(f"metadata of {_name(wanted)} must be a dict, not {wanted.metadata!r:.80}")
         labels = EMPTY
         if wanted.metadata:
             labels = Json.of(redacted(dict(wanted.metadata), self.redact_keys), "metadata")
@@ -83,7 +84,7 @@ class Intake:
                 task_id=wanted.task_id,
                 entry_id=new_entry_id(now),
                 payload=Json.of(redacted(wanted.task, self.redact_keys)),
-                repos=texts(wanted.repos, f"repos of {name}"),
+                repos=texts(wanted.repos, "repos of task {!r:.80}", wanted.task_id),
                 labels=labels,
                 error=failure.message,
                 last_error=failure.message,
@@ -93,14 +94,14 @@ class Intake:
                 created_at=now,
                 updated_at=now,
                 retry_policy=self._policy(wanted, judged, by_category),
-                max_retries=self._budget(wanted, judged, name),
-                priority=_priority(wanted, name),
-                depends_on=texts(wanted.depends_on, f"depends_on of {name}"),
+                max_retries=self._budget(wanted, judged),
+                priority=_priority(wanted),
+                depends_on=texts(wanted.depends_on, "depends_on of task {!r:.80}", wanted.task_id),
                 namespace=wanted.namespace,
                 queue=wanted.queue,
                 reason=_reason(wanted),
                 source=wanted.source,
-                verdict=Verdict(verdict.reason or None, verdict.author or None),
+                verdict=_spoken(verdict.reason or None, verdict.author or None),
                 fingerprint=judged.fingerprint,
             ),
             retry_in=verdict.retry_in,
@@ -121,10 +122,10 @@ class Intake:
             return judged.verdict.policy
         return POLICY_OF[judged.verdict.category] if by_category else policy(self.retry_policy)
 
-    def _budget(self, wanted: Wanted, judged: Judged, name: str) -> int:
+    def _budget(self, wanted: Wanted, judged: Judged) -> int:
         if wanted.max_retries is not None:
             if isinstance(wanted.max_retries, bool) or not isinstance(wanted.max_retries, int):
-                raise InvalidInput(f"max_retries of {name} must be a whole number, not {wanted.max_retries!r}")
+                raise InvalidInput(f"max_retries of {_name(wanted)} must be a whole number, not {wanted.max_retries!r}")
             return wanted.max_retries
         if judged.verdict.max_retries is not None:
             return judged.verdict.max_retries
@@ -151,17 +152,23 @@ def redacted(value: Any, patterns: Sequence[str]) -> Any:
     return value
 
 
+def _name(wanted: Wanted) -> str:
+    return f"task {wanted.task_id!r:.80}"
+
+
 def _reason(wanted: Wanted) -> DlqReason:
+    if type(wanted.reason) is DlqReason:
+        return wanted.reason
     try:
         return DlqReason(wanted.reason)
     except ValueError:
         raise InvalidInput(f"there is no reason {wanted.reason!r:.80}; there are {', '.join(DlqReason)}") from None
 
 
-def _priority(wanted: Wanted, name: str) -> int:
+def _priority(wanted: Wanted) -> int:
     if wanted.priority is not None:
         if isinstance(wanted.priority, bool) or not isinstance(wanted.priority, int):
-            raise InvalidInput(f"priority of {name} must be a whole number, not {wanted.priority!r}")
+            raise InvalidInput(f"priority of {_name(wanted)} must be a whole number, not {wanted.priority!r}")
         return wanted.priority
     named = wanted.metadata.get("priority") if wanted.metadata else None
     return PRIORITIES.get(named.lower(), 0) if isinstance(named, str) else 0

@@ -10,6 +10,7 @@ from typing import Any
 
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.failure import cut, failure_of
+from mahavishnu.classify.fingerprint import fingerprint_of
 from mahavishnu.classify.reclassify import recalled
 from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict, category
 from mahavishnu.engine.attempt import Judge, Ruling, adapter_of
@@ -48,7 +49,7 @@ async def judge(
     if chain.names_causes:  # it may hang for a moment, the loop must not
         mark = await asyncio.to_thread(chain.fingerprint, error, context, failure)
     else:
-        mark = chain.fingerprint(error, context, failure)
+        mark = fingerprint_of(failure)
     return Judged(failure, verdict, mark)
 
 

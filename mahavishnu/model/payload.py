@@ -93,15 +93,15 @@ class Json:
 EMPTY = Json("{}")
 
 
-def texts(values: Iterable[str], what: str) -> tuple[str, ...]:
-    """Some texts or paths. Raises InvalidInput for anything else."""
+def texts(values: Iterable[str], what: str, *names: object) -> tuple[str, ...]:
+    """Some texts or paths. Raises InvalidInput for anything else, saying `what` it is, formatted with `names`."""
     if type(values) in (list, tuple) and set(map(type, values)) <= {str}:  # as nearly all are
         return tuple(values)
     found = None
     if isinstance(values, Iterable) and not isinstance(values, str | bytes):
         found = tuple(map(_as_text, values))
     if found is None or not all(isinstance(each, str) for each in found):
-        raise InvalidInput(f"{what} must be a list of texts, not {values!r:.80}")
+        raise InvalidInput(f"{what.format(*names)} must be a list of texts, not {values!r:.80}")
     return found
 
 
