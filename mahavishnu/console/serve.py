@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 import sys
@@ -118,9 +119,25 @@ def _server(api: FastAPI) -> uvicorn.Server:
             yield
 
     config = uvicorn.Config(
-        api, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=5, lifespan="on"
+        api,
+        http="h11",  # not what else may be installed: it refuses a head without an end, and httptools would keep it all
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        lifespan="on",
     )
     return Server(config)
+
+
+def _collect_seldom() -> None:
+    """Have Python look for garbage less often, and never again among what was there before the first request.
+
+    While 50 clients read lists, the looking took a quarter of the time, in pauses of up to 90 ms.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 @contextlib.contextmanager
@@ -139,6 +156,7 @@ def told_to_stop() -> Iterator[asyncio.Event]:
 async def _until_told(dlq: DeadLetterQueue, listening: socket.socket, settings: MahavishnuSettings) -> None:
     with told_to_stop() as stop:
         async with serving(dlq, listening, settings) as served:
+            _collect_seldom()
             line(f"serving {dlq.store!r} at {url_of(listening)}/api/v1")
             sys.stdout.flush()
             asked = asyncio.create_task(stop.wait())
