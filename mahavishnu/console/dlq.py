@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
 from mahavishnu.console import dlq_acts, dlq_transfer, watch
+from mahavishnu.console.anew import Apply, ask_again
 from mahavishnu.console.bulk import confirm
-from mahavishnu.console.exits import ExitCode, NotFound
+from mahavishnu.console.exits import NotFound
 from mahavishnu.console.filters import Filters
 from mahavishnu.console.letter_view import letter_block, letters_table
 from mahavishnu.console.options import expanded
 from mahavishnu.console.output import AsJson, JsonList, as_json, block, line, moment, notice, table
 from mahavishnu.console.session import reaching, session
-from mahavishnu.model.errors import InvalidInput
 
 app = typer.Typer(help="Look after letters.", no_args_is_help=True, rich_markup_mode=None, callback=reaching)
 dlq_acts.register(app)
@@ -148,40 +147,18 @@ def clear(
 @app.command()
 def reclassify(
     context: typer.Context,
-    apply: Annotated[bool, typer.Option("--apply", help="Change the letters; without it nothing is changed.")] = False,
+    apply: Apply = False,
     category: Annotated[str | None, typer.Option(help="Only letters of this category.")] = None,
     json: AsJson = False,
 ) -> None:
     """Ask the classifier again about open letters, after plugins or rules have changed."""
-    from mahavishnu.core.wiring import queue_from
-    from mahavishnu.engine.moves import BulkResult
-
-    if session(context).server:
-        raise InvalidInput("reclassify asks the plugins of this machine about the letters of a store: without --server")
-
-    async def ask() -> BulkResult:
-        async with queue_from(session(context).settings) as dlq:
-            return await dlq.reclassify(dry_run=not apply, by=session(context).user, category=category)
-
-    result = asyncio.run(ask())
-    if json:
-        as_json(
-            {
-                "dry_run": result.dry_run,
-                "changed": result.done,
-                "refused": result.refused,
-                "degraded": result.degraded,
-            }
-        )
-    else:
-        for key in result.done:
-            line(key)
-        for key, why in result.refused.items():
-            line(f"{key}: {why}")
-        done = "would be classified otherwise; --apply does it" if result.dry_run else "classified otherwise"
-        line(f"{len(result.done)} {'letter' if len(result.done) == 1 else 'letters'} {done}")
-    if result.refused:
-        raise typer.Exit(ExitCode.FAILED)
+    ask_again(
+        context,
+        "reclassify",
+        lambda dlq, by: dlq.reclassify(dry_run=not apply, by=by, category=category),
+        done="classified otherwise",
+        json=json,
+    )
 
 
 def _stats(context: typer.Context, by_reason: bool, json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.console import bulk
+from mahavishnu.console.anew import Apply, ask_again
 from mahavishnu.console.bulk import Way, count
 from mahavishnu.console.dlq_acts import Patch, Reason, Sets, patch_of
 from mahavishnu.console.filters import moment_of
@@ -151,6 +152,26 @@ def release(
             line(f"{count(_number(released['released']), 'group')} waited for {name}")
 
     talk(session(context), ask)
+
+
+@app.command()
+def regroup(
+    context: typer.Context,
+    fingerprints: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FINGERPRINT]...", help="Only letters of these groups.", show_default=False),
+    ] = None,
+    apply: Apply = False,
+    json: AsJson = False,
+) -> None:
+    """Group open letters anew, after plugins or rules have changed; what was said of a group goes with its letters."""
+    ask_again(
+        context,
+        "regroup",
+        lambda dlq, by: dlq.regroup(dry_run=not apply, by=by, fingerprint=fingerprints or None),
+        done="grouped otherwise",
+        json=json,
+    )
 
 
 def _number(released: Any) -> int:

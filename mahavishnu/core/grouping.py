@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -39,6 +40,8 @@ from mahavishnu.model.groups import (
     is_growing,
     is_on_hold,
     is_regression,
+    latest_word,
+    moved_on,
     released,
     settled,
     told,
@@ -58,6 +61,7 @@ _PAGE = 1000
 _SHOWN = 1000  # characters of a sample's error
 _NAMED = 5  # growing groups that a warning names
 _ALL = Query(limit=_PAGE)
+_LINKED = 20  # groups that letters of one group have gone to, and that are told of it
 
 
 class Grouping(Auditing):
@@ -218,11 +222,14 @@ class Grouping(Auditing):
     ) -> BulkResult:
         """Compute the fingerprint of open letters anew, after plugins or rules have changed. Dry by default.
 
-        `done` are those whose fingerprint changes; the others are not listed. For many letters, start a bulk run.
+        `done` are those whose fingerprint changes; the others are not listed. What people have said of a group goes
+        with its letters, if all of them go to one group of which nothing has been said; else notes tell of one another.
+        For many letters, start a bulk run: it moves nothing but letters.
         """
         await self.open()
         query = letterbox.listing(None, query, filters)
         as_they_are: set[str] = set()
+        ways: dict[str, tuple[str | None, str | None]] = {}
 
         def change(letter: DeadLetter) -> DeadLetter:
             fingerprint = fingerprint_again(letter, self.chain)
@@ -230,6 +237,7 @@ class Grouping(Auditing):
                 as_they_are.add(letter.key)
                 raise InvalidInput(f"letter {letter.key!r} belongs to the group that it is in")
             as_they_are.discard(letter.key)
+            ways[letter.key] = letter.fingerprint, fingerprint
             return lifecycle.regroup(letter, now=self.clock.now(), fingerprint=fingerprint)
 
         async def moved() -> BulkResult:
@@ -245,9 +253,14 @@ class Grouping(Auditing):
         if dry_run:
             result = await moved()
         else:
+            changed(
+                Group(""), self.clock.now(), by, note="-"
+            )  # a name that cannot be is refused before anything is moved
+            said, _ = await self._said_of_groups()
             async with self._audited("regroup", "queue", by=by) as record:
                 result = await moved()
                 record.noted(done=len(result.done))
+            await self._words_follow(said, Counter(ways[key] for key in result.done), by)
         for key in as_they_are:
             result.refused.pop(key, None)
         return result
@@ -340,16 +353,61 @@ class Grouping(Auditing):
         current = await get_one(self._group_records, before.fingerprint)
         if current is None or current.version != before.version:  # most often seen here: nobody need hear of it
             return None
-        reason = _why(before, after)
-        async with self._audited(
-            "group.update", f"group:{before.fingerprint}", by=RULE, reason=reason, via=RULE
-        ) as record:
+        return await self._put_group(before, after, RULE, _why(before, after), via=RULE)
+
+    async def _words_follow(
+        self, said: Mapping[str, Group], ways: Mapping[tuple[str | None, str | None], int], by: str
+    ) -> None:
+        """What was `said` of groups goes with their letters, so many of which went from one group to another."""
+        left = {name for name, _ in ways if name is not None and name in said}
+        for name in sorted(left, key=lambda name: (-latest_word(said[name]), name)):  # the first to come is carried on
+            targets = {to: count for (old, to), count in ways.items() if old == name}
+            try:
+                await self._follow(said[name], targets, by)
+            except StoreError as problem:
+                log.error("what was said of group %s stays there, its letters have another one now: %s", name, problem)
+
+    async def _follow(self, group: Group, targets: Mapping[str | None, int], by: str) -> None:
+        now, name = self.clock.now(), group.fingerprint
+        current = await get_one(self._group_records, name)
+        if current is None:
+            return
+        # That no letter is open any more, a rule may have noticed meanwhile; what people said counts.
+        group = replace(group if current.updated_by == RULE else current, version=current.version)
+        counts = await counted(self.letters, self._former_letters, now, name, recent=False)
+        to = next(iter(targets))
+        if len(targets) == 1 and to is not None and not counts.of(name).open and not counts.degraded:
+            new, rest = moved_on(group, to, now, by)
+            if await self._put_group(Group(to), new, by, f"the letters of group {name} belong to it now"):
+                if not await self._put_group(current, rest, by, f"its letters belong to group {to} now"):
+                    await self._note(name, by, f"its letters are in group {to} now")
+                return
+        largest = sorted(targets.items(), key=lambda target: -target[1])[:_LINKED]
+        for other, count in largest:
+            if other is not None:
+                await self._note(other, by, f"{_letters(count)} in group {name} before")
+        told_of = ", ".join(f"{other or 'none'} ({count})" for other, count in largest)
+        more = f" and {len(targets) - len(largest)} more" if len(targets) > len(largest) else ""
+        await self._note(name, by, f"letters of it are in other groups now: {told_of}{more}")
+
+    async def _note(self, fingerprint: str, by: str, note: str) -> None:
+        for _ in range(_TRIES):
+            group = await get_one(self._group_records, fingerprint) or Group(fingerprint)
+            if await self._put_group(group, changed(group, self.clock.now(), by, note=note), by, note):
+                return
+        raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
+
+    async def _put_group(
+        self, before: Group, after: Group, by: str, reason: str, via: str | None = None
+    ) -> Group | None:
+        """The group as it was written; None if somebody else was quicker."""
+        async with self._audited("group.update", f"group:{after.fingerprint}", by=by, reason=reason, via=via) as record:
             written = await write_one(self._group_records, after)
             if written is None:
                 record.refused("somebody else was quicker")
                 return None
             record.changed(told(before), told(written))
-        self._tell_of_group(before, written, RULE)
+        self._tell_of_group(before, written, by)
         return written
 
     async def _let_go(self, fingerprint: str, release: str, by: str) -> bool:
@@ -376,6 +434,10 @@ class Grouping(Auditing):
             "by": by,
         }
         self._heard(Event(EventName.GROUP_CHANGED, self.clock.now(), None, detail))
+
+
+def _letters(count: int) -> str:
+    return "1 letter was" if count == 1 else f"{count} letters were"
 
 
 def _as_it_is(group: Group, counts: Counts, now: datetime) -> Group:

@@ -165,6 +165,19 @@ def released(group: Group, release: str, now: datetime, by: str) -> Group:
     return replace(group, hold_release=None, hold_until=None, updated_at=instant(now), updated_by=by)
 
 
+def moved_on(group: Group, fingerprint: str, now: datetime, by: str) -> tuple[Group, Group]:
+    """All open letters of `group` belong to another one now, of which nobody has said anything: what was said goes with
+    them. Returns that one, and what stays here; each has a note of the other.
+    """
+    now, by = instant(now), _text(by, "by", LONGEST_NAME)
+    came = Note(now, by, f"its letters were in group {group.fingerprint} before")
+    went = Note(now, by, f"its letters are in group {fingerprint} now, with what was said of them")
+    notes = (*group.notes, came)[-MOST_NOTES:]
+    new = replace(group, fingerprint=fingerprint, notes=notes, updated_at=now, updated_by=by, version=None)
+    left = Group(group.fingerprint, notes=(went,), updated_at=now, updated_by=by, version=group.version)
+    return new, left
+
+
 def is_on_hold(group: Group, now: datetime) -> bool:
     """Whether it stays silent now."""
     if group.hold_until is not None:
@@ -202,7 +215,7 @@ def reunited(theirs: Group, ours: Group) -> Group:
         notes=tuple(notes)[-MOST_NOTES:],
         links=tuple(dict.fromkeys((*theirs.links, *ours.links)))[:MOST_LINKS],
     )
-    if _when(ours) <= _when(theirs):
+    if latest_word(ours) <= latest_word(theirs):
         return both
     said: dict[str, Any] = {"updated_at": ours.updated_at, "updated_by": ours.updated_by}
     if ours.state is not GroupState.NEW:
@@ -394,7 +407,8 @@ def _with_link(links: tuple[str, ...], link: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*links, link)))
 
 
-def _when(group: Group) -> float:
+def latest_word(group: Group) -> float:
+    """When something was said of it last, in seconds since 1970; before everything if nothing was."""
     return group.updated_at.timestamp() if group.updated_at else float("-inf")
 
 

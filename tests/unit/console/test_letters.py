@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.console.filters import moment_of
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.stores.urls import open_store
 from tests.unit.console.conftest import Run, kept
 
 pytestmark = pytest.mark.usefixtures("letters")
@@ -510,3 +514,23 @@ def test_a_task_may_be_called_like_a_part_of_the_api(run: Run, task: str) -> Non
     assert run("dlq", "requeue", task).code == 0
     assert run("dlq", "resolve", task).out.startswith(f"{task}: ")
     assert run("dlq", "archive", task, "--json").json[0]["status"] == "archived"
+
+
+def test_regroup_is_dry_unless_told_and_takes_along_what_was_said(run: Run) -> None:
+    async def misplaced() -> None:
+        async with DeadLetterQueue(store=open_store("sqlite:///letters.db")) as dlq:
+            letter = await dlq.get_task("wf_1")
+            assert letter is not None
+            await dlq.letters.write([lifecycle.regroup(letter, now=letter.updated_at, fingerprint="old")])
+            await dlq.update_group("old", by="bob", owner="bob")
+
+    asyncio.run(misplaced())
+    dry = {"dry_run": True, "changed": ["wf_1"], "refused": {}, "degraded": None}
+    assert run("group", "regroup", "--json").json == dry
+    assert run("group", "regroup", "another").out == "0 letters would be grouped otherwise; --apply does it\n"
+    assert run("group", "regroup", "old", "another", "--apply").out == "wf_1\n1 letter grouped otherwise\n"
+    fingerprint = run("dlq", "show", "wf_1", "--json").json["fingerprint"]
+    assert fingerprint == run("dlq", "show", "wf_2", "--json").json["fingerprint"]
+    assert run("group", "show", fingerprint, "--json").json["owner"] == "bob"
+    assert run("audit", "list", "--action", "regroup", "--json").json[0]["actor"] == "ann"
+    assert run("group", "regroup", "--server", "http://localhost:1").code == 2

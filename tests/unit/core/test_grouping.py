@@ -556,6 +556,87 @@ async def test_regroup_after_a_plugin_came(any_house: House) -> None:
     assert (await queue.regroup(status="exhausted")).matched == 0
 
 
+def use_cards(queue: DeadLetterQueue) -> None:
+    plugins = Plugins()
+    plugins.register(Cards(), "cards")
+    queue.chain.use(Chain(plugins))
+
+
+async def test_what_was_said_goes_with_all_the_letters(any_house: House) -> None:
+    """Owner, state, hold, notes and links; the old group tells where they are, and the audit by whom."""
+    queue, clock = any_house.queue(), any_house.clock
+    old = await fails(queue, ValueError("card declined"), "a", "b", "closed")
+    await queue.resolve("closed")
+    until = clock.now() + timedelta(days=3)
+    await queue.update_group(old, by="bob", state="waiting_for_fix", owner="bob", note="the bank", hold_until=until)
+    said = await queue.update_group(old, by="bob", link="https://bank.example/1")
+    use_cards(queue)
+    clock.advance(60)
+
+    await queue.regroup(by="ann")
+    assert (await queue.group(old)).group == said.group
+    await queue.regroup(dry_run=False, by="ann")
+    new, left = await one(queue), await queue.group(old)
+
+    assert (new.fingerprint, new.count, new.on_hold) == ((await letter_of(queue, "b")).fingerprint, 2, True)
+    assert (new.state, new.owner, new.group.links) == ("waiting_for_fix", "bob", ("https://bank.example/1",))
+    assert [(note.by, note.text) for note in new.group.notes] == [
+        ("bob", "the bank"),
+        ("ann", f"its letters were in group {old} before"),
+    ]
+    assert [note.text for note in left.group.notes] == [
+        f"its letters are in group {new.fingerprint} now, with what was said of them"
+    ]
+    assert (left.state, left.owner, left.group.links, left.on_hold, left.total) == ("resolved", None, (), False, 1)
+    assert [line[:2] for line in await audited(queue)][2:4] == [("ann", "python")] * 2
+    await queue.regroup(dry_run=False, by="ann")
+    assert len((await one(queue)).group.notes) == 2
+
+
+async def test_where_groups_are_joined_or_parted_notes_tell_of_one_another(any_house: House) -> None:
+    """The latest word is carried on; no other is changed."""
+    queue, clock = any_house.queue(), any_house.clock
+    first = await fails(queue, ValueError("card declined"), "a")
+    second = await fails(queue, TypeError("no card"), "b")
+    both = await fails(queue, KeyError("card gone"), "c")
+    await queue.enqueue("other", {}, ["api"], ValueError("declined 7"))
+    for name, who in ((first, "bob"), (second, "cleo")):
+        clock.advance(1)
+        await queue.update_group(name, by=who, owner=who)
+    use_cards(queue)
+
+    await queue.regroup(dry_run=False, by="ann", task_id=["a", "b"])
+    new = await queue.group((await letter_of(queue, "a")).fingerprint or "")
+
+    assert (new.owner, new.count) == ("cleo", 2)
+    assert [note.text for note in new.group.notes] == [
+        f"its letters were in group {second} before",
+        f"1 letter was in group {first} before",
+    ]
+    assert (await queue.group(first)).owner == "bob"
+    (note,) = (await queue.group(first)).group.notes
+    assert note.text == f"letters of it are in other groups now: {new.fingerprint} (1)"
+    await queue.regroup(dry_run=False, by="ann")  # of the third one nobody has said anything
+    assert len((await queue.group(new.fingerprint)).group.notes) == 2
+    with pytest.raises(NoSuchGroup):
+        await queue.group(both)
+
+
+async def test_a_group_that_keeps_letters_keeps_what_was_said(house: House) -> None:
+    """Only some of them are meant."""
+    queue = house.queue()
+    old = await fails(queue, ValueError("card declined"), "a", "b")
+    await queue.update_group(old, by="bob", owner="bob")
+    use_cards(queue)
+
+    await queue.regroup(dry_run=False, by="ann", task_id="a")
+
+    assert (await queue.group(old)).owner == "bob"
+    assert len((await queue.group(old)).group.notes) == 1
+    new = next(group for group in (await queue.groups()).items if group.fingerprint != old)
+    assert (new.owner, [note.text for note in new.group.notes]) == (None, [f"1 letter was in group {old} before"])
+
+
 class Coded(Exception):
     """Says more than its text."""
 
