@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -10,21 +9,21 @@ from typing import Any, TypeVar
 
 from mahavishnu.core import letterbox
 from mahavishnu.core.auditing import Auditing
+from mahavishnu.core.run_preview import RunPreview, previewed
 from mahavishnu.core.run_verbs import RunVerbs, known
 from mahavishnu.engine.bulk import LEASE_SECONDS, Runner
 from mahavishnu.engine.maintenance import Chore
-from mahavishnu.engine.members import members, reason_of
 from mahavishnu.engine.processor import Limits
 from mahavishnu.engine.shelves import READ, Shelves
 from mahavishnu.model import bulk
 from mahavishnu.model.bulk import BulkRun, ItemOutcome, ItemState, RunItem, RunState, Same
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchRun, StoreUnavailable
+from mahavishnu.model.errors import InvalidInput, NoSuchRun, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_entry_id
-from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter import FormerLetter
 from mahavishnu.model.payload import Json
 from mahavishnu.model.query import Is, Query, Sort
-from mahavishnu.model.query_json import from_json, to_json
+from mahavishnu.model.query_json import to_json
 from mahavishnu.stores.base import Collection, Cursor, Page, get_one, write_one
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.runs import RUN_PAGES, RUNS
@@ -32,22 +31,7 @@ from mahavishnu.stores.runs import RUN_PAGES, RUNS
 E = TypeVar("E", bound=StrEnum)
 LOOK_SECONDS = 2.0  # between two looks for runs that are due
 MOST_ITEMS = 10_000
-_SAMPLES = 5
 _TRIES = 50
-
-
-@dataclass(frozen=True, slots=True)
-class RunPreview:
-    """What a run would do now: how many letters are meant, how many it could move, and why not the others.
-
-    `samples` are some that it could move, as they are. `ramp` are the sizes of the first waves; no ramp: all at once.
-    """
-
-    matched: int
-    eligible: int
-    ineligible: dict[str, int]
-    samples: tuple[DeadLetter, ...] = ()
-    ramp: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,29 +71,15 @@ class Bulk(Auditing):
     ) -> RunPreview:
         """What `start_run` with the same arguments would do. Nothing is changed.
 
+        Letters are read one by one up to a thousand, and beyond that where the verb has to see each (an edit, a redrive
+        with a patch, a regrouping); otherwise those in one state are counted together.
+
         preview = await dlq.preview_run("redrive", fingerprint="9f3c", status="exhausted")
         """
         await self.open()
         run = self._wanted(verb, query, filters, patch, redrive=redrive, everything=everything)
         run = _going(run, ramp, max_per_second, stop_percent)
-        matched, ineligible, samples = 0, Counter[str](), list[DeadLetter]()
-        async for found, corrupt in members(self.letters, from_json(run.query.value), run.created_at):
-            matched += len(found) + len(corrupt)
-            ineligible.update(str(problem) for problem in corrupt)
-            eligible: list[tuple[DeadLetter, DeadLetter]] = []
-            for letter in found:
-                try:
-                    eligible.append((letter, self._run_verbs.change(run, letter)))
-                except MahavishnuError as problem:
-                    ineligible[reason_of(problem, letter.key)] += 1
-            for letter, after in eligible:
-                if run.patch is not None and (why := await self._run_verbs.objection(after)) is not None:
-                    ineligible[reason_of(why, letter.key)] += 1
-                elif len(samples) < _SAMPLES:
-                    samples.append(letter)
-        return RunPreview(
-            matched, matched - ineligible.total(), dict(ineligible.most_common()), tuple(samples), run.ramp
-        )
+        return await previewed(self.letters, run, self._run_verbs)
 
     async def start_run(
         self,

@@ -48,10 +48,12 @@ def _regroup(desk: Auditing, run: BulkRun, letter: DeadLetter) -> DeadLetter:
 
 
 EDIT = "edit"
+_SIMPLE = (ARCHIVE, RESOLVE, CANCEL, FAIL)
+_BY_STATE = frozenset(verb.name for verb in (REDRIVE, *_SIMPLE))
 # What a run can do: the change of each letter, and what is told of it.
 VERBS: Mapping[str, tuple[Change, EventName]] = {
     REDRIVE.name: (_redrive, REDRIVE.event),
-    **{verb.name: (_by_hand(verb), verb.event) for verb in (ARCHIVE, RESOLVE, CANCEL, FAIL)},
+    **{verb.name: (_by_hand(verb), verb.event) for verb in _SIMPLE},
     EDIT: (_edit, EventName.EDITED),
     "regroup": (_regroup, EventName.EDITED),
 }
@@ -67,6 +69,10 @@ class RunVerbs:
         """The letter as the run wants it. Raises IllegalMove, and InvalidInput for a task that cannot be patched."""
         change, _ = VERBS[run.verb]
         return change(self._desk, run, letter)
+
+    def decides_by_state(self, run: BulkRun) -> bool:
+        """Whether a letter's status and resolution are all that tells if the run can move it."""
+        return run.patch is None and run.verb in _BY_STATE
 
     async def prepare(
         self, run: BulkRun, before: Sequence[DeadLetter], after: Sequence[DeadLetter]

@@ -26,6 +26,11 @@ class Lost(Exception):
     """Somebody else carries the run on, or has done so to its end."""
 
 
+def meant(query: Query, until: datetime) -> Query:
+    """The query, for letters that were there then, the oldest first, many at a time."""
+    return Query((*query.where, Between("created_at", at_most=until)), (Sort("created_at"),), _FOUND)
+
+
 async def members(
     letters: Collection[DeadLetter], query: Query, until: datetime
 ) -> AsyncIterator[tuple[list[DeadLetter], tuple[StoreError, ...]]]:
@@ -33,8 +38,7 @@ async def members(
 
     With them come the records that cannot be read. Raises StoreUnavailable where not everything can be seen.
     """
-    written = Between("created_at", at_most=until)
-    chosen = Query((*query.where, written), (Sort("created_at"),), _FOUND)
+    chosen = meant(query, until)
     after: Cursor | None = None
     seen: set[str] = set()  # a letter that goes home from a local store meanwhile is found twice
     while True:

@@ -1,0 +1,75 @@
+"""A preview that counts letters says the same as one that reads them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mahavishnu.core import run_preview
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.run_preview import RunPreview
+from mahavishnu.core.run_verbs import VERBS
+from mahavishnu.model.bulk import BUSY
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.testing import START, ManualClock, make_letter
+from tests.unit.queues import House
+
+STATES = st.tuples(st.sampled_from(DeadLetterStatus), st.sampled_from(ResolutionStatus))
+
+
+def letter_in(state: tuple[DeadLetterStatus, ResolutionStatus], **more: Any) -> DeadLetter:
+    status, resolution = state
+    return make_letter(status=status, resolution=Resolution(resolution, START, "ann"), **more)
+
+
+async def both_ways(queue: DeadLetterQueue, verb: str, **options: Any) -> tuple[RunPreview, RunPreview]:
+    """By reading all letters, and by counting as soon as that can be."""
+    seen = []
+    for read in (1_000_000, 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(run_preview, "READ", read)
+            seen.append(await queue.preview_run(verb, **{"everything": True, **options}))
+    return seen[0], seen[1]
+
+
+@settings(max_examples=60)
+@given(verb=st.sampled_from(sorted(VERBS)), states=st.lists(STATES, max_size=12))
+def test_counting_says_the_same_as_reading(verb: str, states: list[tuple[DeadLetterStatus, ResolutionStatus]]) -> None:
+    async def check() -> None:
+        async with DeadLetterQueue(store=MemoryStore(), clock=ManualClock()) as queue:
+            await queue.letters.write([letter_in(state) for state in states])
+            more = {"patch": {"n": 1}} if verb == "edit" else {}
+            read, counted = await both_ways(queue, verb, **more)
+            assert counted == read
+            assert read.matched == len(states) == read.eligible + sum(read.ineligible.values())
+
+    asyncio.run(check())
+
+
+async def test_many_letters_are_counted_and_some_shown(any_house: House) -> None:
+    """The first thousand could not be moved: what could be is found all the same, and only what the filter means."""
+    queue = any_house.queue()
+    closed = (DeadLetterStatus.COMPLETED, ResolutionStatus.REQUEUED)
+    open_ones = (DeadLetterStatus.EXHAUSTED, ResolutionStatus.PENDING)
+    running = (DeadLetterStatus.RETRYING, ResolutionStatus.PENDING)
+    await queue.open()
+    await queue.letters.write([letter_in(closed, fingerprint="f") for _ in range(1000)])
+    later = {"fingerprint": "f", "created_at": START + timedelta(milliseconds=1)}
+    await queue.letters.write([letter_in(open_ones, **later) for _ in range(90)])
+    await queue.letters.write([letter_in(running, **later) for _ in range(10)])
+    await queue.letters.write([letter_in(open_ones, fingerprint="g") for _ in range(7)])
+    any_house.clock.advance(1)
+    any_house.faults.calls.clear()
+    preview = await queue.preview_run("redrive", fingerprint="f")
+    assert (preview.matched, preview.eligible) == (1100, 90)
+    assert preview.ineligible == {"completed and resolved as requeued: cannot redrive it": 1000, BUSY: 10}
+    assert [(letter.status, letter.fingerprint) for letter in preview.samples] == [("exhausted", "f")] * 5
+    assert any_house.faults.calls["find"] == 2, "a page, and the samples"
+    preview = await queue.preview_run("redrive", fingerprint="f", patch={"n": 1})
+    assert (preview.matched, preview.eligible) == (1100, 90)
