@@ -119,6 +119,18 @@ async def hourly(
     return tuple(one.total.count + other.total.count for one, other in zip(tallies[::2], tallies[1::2], strict=True))
 
 
+async def closed_at(
+    letters: Collection[DeadLetter], history: Collection[FormerLetter], names: Iterable[str]
+) -> dict[str, datetime]:
+    """When the last letter was closed of each of these groups that have no open one: nothing changed in them since."""
+    query = Query((Is("fingerprint", tuple(names)),))
+    live, former = await asyncio.gather(
+        letters.tally(query, BY, spans=["updated_at"]), history.tally(query, BY, spans=["updated_at"])
+    )
+    cells = _joined(live.by(0), former.by(0))
+    return {name: cell.latest["updated_at"] for name, cell in cells.items() if cell.latest}
+
+
 async def looked_at(letters: Collection[DeadLetter], counts: Mapping[str, Count]) -> Looks:
     """What the open letters of these groups are like; the sample of one that has none is the newest of the others."""
     if not counts:

@@ -14,7 +14,7 @@ from mahavishnu.classify.fingerprint import title
 from mahavishnu.classify.regroup import fingerprint_again
 from mahavishnu.core import letterbox
 from mahavishnu.core.auditing import Auditing
-from mahavishnu.core.group_counts import Count, Counts, Looks, counted, hourly, looked_at
+from mahavishnu.core.group_counts import Count, Counts, Looks, closed_at, counted, hourly, looked_at
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import (
@@ -115,7 +115,11 @@ class Grouping(Auditing):
         rows.sort()
         rest = [row for row in rows if place is None or row > place]
         page, more = rest[:limit], len(rest) > limit
-        looks = await looked_at(self.letters, {name: counts.of(name) for _, name in page})
+        looks, quieted = await asyncio.gather(
+            looked_at(self.letters, {name: counts.of(name) for _, name in page}),
+            self._quieted([shown[name] for _, name in page], counts),
+        )
+        shown |= quieted
         degraded = counts.degraded or looks.degraded
         return GroupPage(
             items=[_view(shown[name], counts.of(name), looks, now, degraded) for _, name in page],
@@ -322,7 +326,16 @@ class Grouping(Auditing):
             if counts.degraded:
                 raise StoreUnavailable(f"whether there is a group {fingerprint!r} is not known now: {counts.degraded}")
             raise NoSuchGroup(fingerprint)
-        return _as_it_is(Group(fingerprint), counts, now), counts
+        group = _as_it_is(Group(fingerprint), counts, now)
+        return (await self._quieted([group], counts)).get(fingerprint, group), counts
+
+    async def _quieted(self, groups: Iterable[Group], counts: Counts) -> dict[str, Group]:
+        """Those of which nobody has said anything and no letter is open: resolved when the last one was closed."""
+        names = [group.fingerprint for group in groups if group.version is None and group.is_closed]
+        if not names:
+            return {}
+        moments = await closed_at(self.letters, self._former_letters, names)
+        return {name: _as_it_is(Group(name), counts, moment) for name, moment in moments.items()}
 
     async def _said_of(self, fingerprint: str) -> tuple[Group | None, str | None]:
         try:

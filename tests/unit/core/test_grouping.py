@@ -562,6 +562,28 @@ def use_cards(queue: DeadLetterQueue) -> None:
     queue.chain.use(Chain(plugins))
 
 
+async def test_an_untouched_group_is_quiet_since_its_last_letter_was_closed(any_house: House) -> None:
+    """Whenever somebody asks; and saying something of it does not change that."""
+    queue, clock = any_house.queue(), any_house.clock
+    fingerprint = await fails(queue, NETWORK, "a", "b", "c")
+    for name in "ab":
+        clock.advance(60)
+        await queue.resolve(name)
+    clock.advance(60)
+    await queue.cancel("c")
+    last = clock.now()
+    clock.advance(60)
+    await fails(queue, ValueError(BAD), "a")  # what it was is in the history now
+    for _ in range(2):
+        clock.advance(3600)
+        listed = (await queue.groups(quiet=True, state="resolved")).items
+        for view in (*listed, await queue.group(fingerprint)):
+            assert (view.fingerprint, view.group.resolved_by) == (fingerprint, "rule")
+            assert (view.group.resolved_at, view.group.updated_at) == (last, last)
+    noted = await queue.update_group(fingerprint, by="ann", note="it was the switch")
+    assert (noted.group.resolved_at, noted.group.updated_at) == (last, clock.now())
+
+
 async def test_what_was_said_goes_with_all_the_letters(any_house: House) -> None:
     """Owner, state, hold, notes and links; the old group tells where they are, and the audit by whom."""
     queue, clock = any_house.queue(), any_house.clock
