@@ -131,7 +131,8 @@ class Tally:
         """The cells by one of the fields alone: `tally.by(0)` for the first one asked for."""
         groups: dict[Any, Cell] = {}
         for values, cell in self.cells.items():
-            groups[values[place]] = groups.get(values[place], Cell()).joined(cell)
+            value = values[place]
+            groups[value] = groups[value].joined(cell) if value in groups else cell
         return groups
 
 

@@ -305,7 +305,7 @@ HISTORY: Kind[FormerLetter] = Kind(
     decode=decoder(FormerLetter),
     versioned=_versioned,
     fields=FIELDS,
-    indexes=(("created_at", "fingerprint"), ("task_id",), ("fingerprint", "created_at")),
+    indexes=(("created_at", "fingerprint"), ("task_id",), ("fingerprint", "created_at"), ("runs",), ("run_outcomes",)),
 )
 LETTERS: Kind[DeadLetter] = Kind(
     name="letters",
@@ -318,9 +318,11 @@ LETTERS: Kind[DeadLetter] = Kind(
         ("due_at",),
         ("created_at", "fingerprint"),  # what came lately, by group
         ("status", "created_at"),
-        ("resolution_status", "created_at"),
+        ("resolution_status", "created_at", "reason", "dlq_retry_count"),  # with all that is counted by reason
         ("fingerprint", "resolution_status", "created_at", "occurrences"),  # all that is counted of groups
         ("task_id",),
+        ("runs",),
+        ("run_outcomes",),
     ),
     reunite=_reunite,
     due="due_at",

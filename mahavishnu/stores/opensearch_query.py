@@ -69,6 +69,8 @@ def tally(
 
 def cell(count: int, metrics: Mapping[str, Any], sums: Sequence[str], spans: Sequence[str]) -> Cell:
     """What one bucket, or the whole answer, says."""
+    if not sums and not spans:
+        return Cell(count)
     edges = {
         edge: {name: _moment(value) for name in spans if (value := metrics[f"{edge} {name}"]["value"]) is not None}
         for edge in ("min", "max")

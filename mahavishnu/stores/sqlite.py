@@ -233,8 +233,7 @@ class SQLiteCollection(Generic[T]):
     ) -> Tally:
         self.kind.check_tally(query, by, sums, spans)
         sql = sqlite_sql.tally(self.table, query, by, sums, spans)
-        rows = await self._store.opened().read(self.table, sql, list)
-        return Tally(dict(self._cell(row, by, sums, spans) for row in rows if row[len(by)]))
+        return await self._store.opened().read(self.table, sql, lambda rows: self._tally(rows, by, sums, spans))
 
     def _enter(self, call: Call, records: Iterable[T], numbers: Iterable[int], failed: Missed) -> None:
         """Put the records into the call, under their numbers; `failed` takes those that cannot be encoded."""
@@ -270,20 +269,28 @@ class SQLiteCollection(Generic[T]):
                 positions.append(position)
         return Page(items, Cursor(position) if len(rows) > query.limit else None, positions, tuple(corrupt))
 
-    def _cell(
-        self, row: Sequence[Any], by: Sequence[str], sums: Sequence[str], spans: Sequence[str]
-    ) -> tuple[tuple[Any, ...], Cell]:
-        values = iter(row)
-        group = tuple(term(self.kind.by_name[name], next(values)) for name in by)
-        number = next(values)
-        totals = {name: next(values) or 0 for name in sums}
-        ends = {
-            name: (term(self.kind.by_name[name], next(values)), term(self.kind.by_name[name], next(values)))
-            for name in spans
-        }
-        ends = {name: pair for name, pair in ends.items() if pair[0] is not None}
-        earliest, latest = ({name: pair[place] for name, pair in ends.items()} for place in (0, 1))
-        return group, Cell(number, totals, earliest, latest)
+    def _tally(
+        self, rows: Iterable[Sequence[Any]], by: Sequence[str], sums: Sequence[str], spans: Sequence[str]
+    ) -> Tally:
+        """The values of `by`, the count, the sums, and two edges for each span are in each row, in this order."""
+        groups, ranges = ([self.kind.by_name[name] for name in names] for names in (by, spans))
+        place, edges = len(by), len(by) + 1 + len(sums)
+
+        def found(values: Sequence[Any]) -> dict[str, Any]:
+            return {each.name: term(each, it) for each, it in zip(ranges, values, strict=True) if it is not None}
+
+        return Tally(
+            {
+                tuple(map(term, groups, row)): Cell(
+                    row[place],
+                    {name: total or 0 for name, total in zip(sums, row[place + 1 : edges], strict=True)},
+                    found(row[edges::2]),
+                    found(row[edges + 1 :: 2]),
+                )
+                for row in rows
+                if row[place]
+            }
+        )
 
 
 def _name(record: Any) -> str:

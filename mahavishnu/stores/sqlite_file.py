@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores.sqlite_table import Table, bindable
+from mahavishnu.stores.sqlite_table import Table, bindable, quoted
 
 APPLICATION_ID = 0x4D56444C  # "MVDL": marks the file as ours
 LAYOUT = 1  # raised when older code could not work with the file any more
@@ -190,7 +190,10 @@ def roll_back(connection: sqlite3.Connection) -> None:
 
 
 def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:
-    """Make the table and its indexes; where its columns are another version's, derive them again from the bodies."""
+    """Make the table with its indexes and no others.
+
+    Where its columns are another version's, they are derived again from the bodies.
+    """
     known = "SELECT format FROM _kinds WHERE kind = ?"
     if connection.execute(known, (table.kind.name,)).fetchone() != (table.format,):
         with transaction(connection):
@@ -200,8 +203,13 @@ def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:
                 if found is not None:
                     _derive(connection, table)
                 connection.execute("INSERT OR REPLACE INTO _kinds VALUES (?, ?)", (table.kind.name, table.format))
-    for index in table.indexes:
+    for index in table.indexes.values():
         connection.execute(index)
+    # What another version declared would cost every write, and be asked by no query.
+    of_table = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
+    for (name,) in connection.execute(of_table, (table.kind.name,)).fetchall():
+        if name not in table.indexes and name.startswith(f"{table.kind.name}."):
+            connection.execute(f"DROP INDEX IF EXISTS {quoted(name)}")
 
 
 def _derive(connection: sqlite3.Connection, table: Table[Any]) -> None:

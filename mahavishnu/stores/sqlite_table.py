@@ -52,11 +52,11 @@ class Table(Generic[T]):
             f"CREATE TABLE IF NOT EXISTS {self.name} "
             f"({KEY} TEXT NOT NULL PRIMARY KEY, {VERSION} INTEGER NOT NULL, {', '.join([*columns, BODY])})"
         )
-        self.indexes = [
-            f"CREATE INDEX IF NOT EXISTS {quoted('.'.join([kind.name, *names]))} "
-            f"ON {self.name} ({', '.join(map(quoted, names))})"
+        self.indexes = {
+            (index := ".".join([kind.name, *names])): f"CREATE INDEX IF NOT EXISTS {quoted(index)} "
+            f"ON {self.name} ({', '.join(map(quoted, names))}){self._only_where(names[0])}"
             for names in kind.indexes
-        ]
+        }
         self.insert = (
             f"INSERT INTO {self.name} ({', '.join(bound)}, {KEY}) VALUES ({', '.join('?' * len(bound))}, ?) "
             f"ON CONFLICT ({KEY}) DO NOTHING"
@@ -70,6 +70,10 @@ class Table(Generic[T]):
             f"SELECT rowid, {KEY}, {VERSION}, {BODY} FROM {self.name} WHERE rowid > ? ORDER BY rowid LIMIT ?"
         )
         self.derive = f"UPDATE {self.name} SET {', '.join(f'{name} = ?' for name in columns)} WHERE rowid = ?"
+
+    def _only_where(self, name: str) -> str:
+        """Which rows an index that begins with this column has: of lists most are empty, and nobody looks for those."""
+        return f" WHERE {quoted(name)} IS NOT NULL" if self.kind.by_name[name].type in _MANY_VALUED else ""
 
     def _places(self, type_: FieldType) -> list[int]:
         return [place for place, each in enumerate(self.fields) if each.type is type_]

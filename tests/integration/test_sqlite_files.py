@@ -279,6 +279,21 @@ class TestUpgrade:
         with closing(sqlite3.connect(path)) as other:
             assert ("notes.size",) in other.execute("SELECT name FROM sqlite_schema WHERE type = 'index'").fetchall()
 
+    async def test_an_index_that_is_not_declared_any_more_is_dropped_and_a_stranger_s_stays(self, path: Path) -> None:
+        old, new = (
+            kind("text", "size", indexes=(("text",), ("size",))),
+            kind("text", "size", indexes=(("size", "text"),)),
+        )
+        async with SQLiteStore(path, kinds=[old]) as store:
+            stored = await store.collection(old).write([Note(f"{n}", "x", n) for n in range(3)])
+        with closing(sqlite3.connect(path)) as other, other:
+            other.execute("CREATE INDEX mine ON notes (text)")
+        async with SQLiteStore(path, kinds=[new]) as store:
+            assert (await store.collection(new).find(Query((Is("size", (2,)),)))).items == [stored[2]]
+        with closing(sqlite3.connect(path)) as other:
+            found = other.execute("SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL").fetchall()
+        assert sorted(found) == [("mine",), ("notes.size.text",)]
+
     async def test_what_an_older_version_writes_meanwhile_is_found_too(self, path: Path) -> None:
         old, new = kind("text"), kind("text", "size")
         for number, each in enumerate([old, new, old, new]):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.core.statistics import BY_REASON
 from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Query, Sort, letters
 from mahavishnu.stores import sqlite_sql
 from mahavishnu.stores.codec import HISTORY, LETTERS
@@ -96,6 +97,13 @@ def test_records_by_key(connection: sqlite3.Connection) -> None:
 def test_groups_are_counted_by_an_index(connection: sqlite3.Connection) -> None:
     steps = plan(connection, sqlite_sql.tally(Table(LETTERS), Query(), ["status"], [], []))
     assert steps == ["SCAN letters USING COVERING INDEX letters.status.created_at"]
+
+
+def test_letters_are_counted_by_reason_without_being_looked_at(connection: sqlite3.Connection) -> None:
+    first, *_ = plan(
+        connection, sqlite_sql.tally(Table(LETTERS), Query(), BY_REASON, ["dlq_retry_count"], ["created_at"])
+    )
+    assert "USING COVERING INDEX letters.resolution_status" in first
 
 
 def test_letters_of_one_cause_are_counted_without_being_looked_at(connection: sqlite3.Connection) -> None:
