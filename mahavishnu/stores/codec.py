@@ -305,7 +305,7 @@ HISTORY: Kind[FormerLetter] = Kind(
     decode=decoder(FormerLetter),
     versioned=_versioned,
     fields=FIELDS,
-    indexes=(("created_at", "fingerprint"), ("task_id",), ("fingerprint", "created_at"), ("runs",), ("run_outcomes",)),
+    indexes=(("created_at", "fingerprint"), ("task_id",), ("fingerprint", "created_at"), ("run_outcomes",)),
 )
 LETTERS: Kind[DeadLetter] = Kind(
     name="letters",
@@ -321,8 +321,7 @@ LETTERS: Kind[DeadLetter] = Kind(
         ("resolution_status", "created_at", "reason", "dlq_retry_count"),  # with all that is counted by reason
         ("fingerprint", "resolution_status", "created_at", "occurrences"),  # all that is counted of groups
         ("task_id",),
-        ("runs",),
-        ("run_outcomes",),
+        ("run_outcomes",),  # looked at again and again while a bulk run goes on
     ),
     reunite=_reunite,
     due="due_at",

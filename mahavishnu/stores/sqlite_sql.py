@@ -127,7 +127,8 @@ def _is(field: Field[Any], name: str, wanted: Sequence[Any]) -> Sql:
     match field.type:
         case FieldType.KEYWORDS:
             texts = [value for value in wanted if isinstance(value, str)]
-            return _tree(" OR ", [_contains(name, needle(text)) for text in texts], _NEVER)
+            found = _tree(" OR ", [_contains(name, needle(text)) for text in texts], _NEVER)
+            return _all([Sql(f"{name} IS NOT NULL"), found])  # so that SQLite knows that an index has them all
         case FieldType.DATE:
             # An instant between two milliseconds is nobody's.
             moments = [value for value in wanted if isinstance(value, datetime) and value.tzinfo is not None]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.statistics import BY_REASON
-from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Query, Sort, letters
+from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letters
 from mahavishnu.stores import sqlite_sql
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.schema import Kind
@@ -118,3 +118,14 @@ def test_letters_of_one_cause_are_counted_without_being_looked_at(connection: sq
         first, *rest = plan(connection, sqlite_sql.tally(Table(kind), query, by, sums, spanned))
         assert "USING COVERING INDEX" in first
         assert rest in ([], ["USE TEMP B-TREE FOR GROUP BY"])
+
+
+def test_what_became_of_the_letters_of_a_bulk_run_is_counted_without_looking_at_the_others(
+    connection: sqlite3.Connection,
+) -> None:
+    for kind in (LETTERS, HISTORY):
+        query = Query((Is("run_outcomes", ("open 0198",)),))
+        steps = plan(connection, sqlite_sql.tally(Table(kind), query, [], [], []))
+        assert steps == [f"SEARCH {kind.name} USING COVERING INDEX {kind.name}.run_outcomes (run_outcomes>?)"]
+    made = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'letters.run_outcomes'").fetchone()
+    assert made[0].endswith('WHERE "run_outcomes" IS NOT NULL'), "letters that no run has moved cost it nothing"
