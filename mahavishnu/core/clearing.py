@@ -1,23 +1,46 @@
-"""Deleting letters without losing count of them, see `mahavishnu.stores.ledger`."""
+"""Deleting letters without losing count of them, see `mahavishnu.stores.ledger`, and what they were with them.
+
+What was kept of a letter when it was edited goes after the letter and before its entry says *gone*: where somebody died
+in between, the entry still says *leaving*, and `finish` does the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mahavishnu.model.errors import StoreError, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Collection, get_one, scan
 from mahavishnu.stores.ledger import SUMS, Entry, entry_for
+from mahavishnu.stores.revisions import Revision, forget_revisions, revision_key
 
 _TRIES = 50
 
 
+@dataclass(frozen=True, slots=True)
+class Shelves:
+    """Where letters are, and everything that is kept of them."""
+
+    letters: Collection[DeadLetter]
+    ledger: Collection[Entry]
+    history: Collection[FormerLetter]
+    revisions: Collection[Revision]
+
+    async def forget(self, entry_ids: Sequence[str], keys: Sequence[str] = ()) -> None:
+        """Delete the revisions of these letters; of those that are in the history they stay. Raises StoreError."""
+        former = await self.history.get(entry_ids) if entry_ids else []
+        for problem in former:
+            if isinstance(problem, StoreError):
+                raise problem
+        gone = [entry_id for entry_id, there in zip(entry_ids, former, strict=True) if there is None]
+        await forget_revisions(self.revisions, gone, keys)
+
+
 async def delete(
-    letters: Collection[DeadLetter],
-    ledger: Collection[Entry],
+    shelves: Shelves,
     chosen: Sequence[DeadLetter],
     still: Callable[[DeadLetter], bool],
     now: datetime,
@@ -27,6 +50,7 @@ async def delete(
 
     Raises the StoreError of a letter that could not be removed, after the others were.
     """
+    letters, ledger = shelves.letters, shelves.ledger
     removed: list[DeadLetter] = []
     problems: list[StoreError] = []
     rest = list(chosen)
@@ -38,6 +62,10 @@ async def delete(
         results = await letters.remove(rest)
         done = [letter for letter, result in zip(rest, results, strict=True) if result is True]
         problems += [result for result in results if isinstance(result, StoreError)]
+        await shelves.forget(
+            [entry_id for letter in done for entry_id in (letter.entry_id, *letter.absorbed)],
+            [revision_key(letter.entry_id, number) for letter in done for number in range(letter.revision + 1)],
+        )
         await _noted(ledger, [replace(entries[letter.entry_id], gone=True) for letter in done])
         removed += done
         changed = [letter for letter, result in zip(rest, results, strict=True) if result is False]
@@ -56,6 +84,15 @@ async def delete(
     if problems:
         raise problems[0]
     return removed
+
+
+async def finish(shelves: Shelves) -> None:
+    """Do the rest for letters that somebody had removed who then died, or could not go on. Raises StoreError."""
+    async for entry in scan(shelves.ledger, Query((Is("gone", (0,)),))):
+        letter = await get_one(shelves.letters, entry.letter_key)
+        if letter is None or entry.entry_id not in (letter.entry_id, *letter.absorbed):
+            await shelves.forget((entry.entry_id, *entry.absorbed))
+            await _noted(shelves.ledger, [replace(entry, gone=True)])
 
 
 async def _forget(ledger: Collection[Entry], entry_ids: Sequence[str]) -> None:

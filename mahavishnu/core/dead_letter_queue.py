@@ -397,12 +397,15 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
     # --- all of them
 
     async def clear_all(self, *, by: str = BY, notes: str | None = None) -> int:
-        """Delete every open letter, and what waits to become one. Returns how many. Their runs' outcomes are refused.
+        """Delete every open letter with its revisions, and what waits to become one. Returns how many.
+
+        Their runs' outcomes are refused.
 
         Raises StoreError if not all of them can be reached: nothing is said to be cleared that is still there.
         """
         async with self._audited("clear", "queue", by=by, reason=notes) as record:
-            cleared = await letterbox.cleared(self.letters, self._ledger, self.waiting, self.clock.now(), by)
+            shelves = clearing.Shelves(self.letters, self._ledger, self._history, self._revisions)
+            cleared = await letterbox.cleared(shelves, self.waiting, self.clock.now(), by)
             self.room.stale()
             self._announcer.tell(Event(EventName.CLEARED, self.clock.now(), None, {"by": by, "count": cleared}))
             record.noted(cleared=cleared)

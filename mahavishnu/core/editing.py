@@ -18,7 +18,7 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.patch import Difference, difference
 from mahavishnu.model.query import Is, Query, Sort
 from mahavishnu.stores.base import Collection, get_one, scan
-from mahavishnu.stores.revisions import Revision, keep_revisions
+from mahavishnu.stores.revisions import Revision, forget_revisions, keep_revisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,8 @@ class Editing(Auditing):
         async with self._audited("edit", f"letter:{key}", by=by, reason=notes) as record:
             after = await move(self.letters, key, change, first=first)
             if after is None or before is None:
+                if before is not None:  # it was deleted meanwhile, and what it was has been kept just now
+                    await forget_revisions(self._revisions, [before.entry_id])
                 raise NoSuchLetter(key)
             changed = sorted({*changes, *(["task"] if edit.task else [])})
             self._tell(EventName.EDITED, after, by=by, notes=notes, changed=changed)

@@ -16,7 +16,6 @@ from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import Query, letters
 from mahavishnu.stores.base import Collection, Cursor, Page, Store, scan
-from mahavishnu.stores.ledger import Entry
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.schema import Kind
 
@@ -127,17 +126,16 @@ async def page(collection: Collection[DeadLetter], query: Query, after: Cursor |
     return await collection.find(query, after)
 
 
-async def cleared(
-    collection: Collection[DeadLetter], ledger: Collection[Entry], waiting: WaitingRoom, now: datetime, by: str
-) -> int:
-    """Delete every open letter and empty the waiting room. Returns how many letters are gone."""
+async def cleared(shelves: clearing.Shelves, waiting: WaitingRoom, now: datetime, by: str) -> int:
+    """Delete every open letter with its revisions, and empty the waiting room. Returns how many letters are gone."""
     count = 0
+    await clearing.finish(shelves)
     after: Cursor | None = None
     while True:
-        page = await collection.find(replace(OPEN_ONES, limit=_PAGE), after)
+        page = await shelves.letters.find(replace(OPEN_ONES, limit=_PAGE), after)
         if page.degraded:
             raise StoreError(f"not everything can be cleared now, {count} letters were: {page.degraded}")
-        removed = await clearing.delete(collection, ledger, page.items, lambda letter: letter.is_open, now, by)
+        removed = await clearing.delete(shelves, page.items, lambda letter: letter.is_open, now, by)
         count += len(removed)
         if page.next is None:
             break

@@ -16,9 +16,10 @@ from typing import Any
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.query import AnyOf, Is, Query
 from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.held import Held, held_kind
 from mahavishnu.stores.ledger import LEDGER
+from mahavishnu.stores.revisions import REVISIONS
 from mahavishnu.stores.schema import Kind, Outcome, T
 
 log = logging.getLogger(__name__)
@@ -68,8 +69,10 @@ async def _move(
     was_certain = {held.key for held in items if not held.uncertain}
     arrived: list[Held[T]] = []
     try:
-        if kind is LETTERS:
-            deleted = await _deleted(primary, [held for held in moving if held.key not in was_certain])
+        if kind is LETTERS or kind is REVISIONS:
+            # A letter that has never been home cannot have been deleted there; what it was has its own way home.
+            suspects = [held for held in moving if kind is REVISIONS or held.key not in was_certain]
+            deleted = await _deleted(kind, primary, suspects)
             arrived = [held for held in moving if held.key in deleted]
             moving = [held for held in moving if held.key not in deleted]
         results = await home.write([kind.versioned(held.record, None) for held in moving])
@@ -115,22 +118,27 @@ async def _make_seen(home: Collection[Any]) -> None:
         log.warning("what went home cannot be searched for: %s", problem)
 
 
-async def _deleted(primary: Store, uncertain: Sequence[Held[Any]]) -> set[str]:
+async def _deleted(kind: Kind[Any], primary: Store, uncertain: Sequence[Held[Any]]) -> set[str]:
     """The keys of those that have been home, came to their end there and were deleted: the ledger knows.
+
+    Revisions go with their letter, unless it was succeeded by the deleted one and is in the history.
 
     Of a letter that was removed without a word in the ledger nothing can be known. It is created once more: to run
     it again is better than to lose it.
     """
     if not uncertain:
         return set()
-    ids = tuple(held.record.entry_id for held in uncertain)
+    ids = tuple({held.record.entry_id for held in uncertain})
     named = AnyOf((Is("entry_id", ids), Is("absorbed", ids)))
     try:
         page = await primary.collection(LEDGER).find(Query((named, Is("gone", (1,))), limit=len(ids)))
     except StoreMisconfigured as problem:
         log.warning("it cannot be seen whether letters of unknown fate were deleted: %s", problem)
         return set()
-    gone = {entry_id for entry in page.items for entry_id in (entry.entry_id, *entry.absorbed)}
+    gone = {entry_id for entry in page.items for entry_id in (entry.entry_id, *entry.absorbed)} & set(ids)
+    if kind is REVISIONS and gone:
+        there = await primary.collection(HISTORY).get(sorted(gone))
+        gone = {entry_id for entry_id, former in zip(sorted(gone), there, strict=True) if former is None}
     return {held.key for held in uncertain if held.record.entry_id in gone}
 
 

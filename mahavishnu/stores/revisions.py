@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -11,11 +12,19 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.payload import Json
-from mahavishnu.stores.base import Collection
+from mahavishnu.model.query import Is, Query
+from mahavishnu.stores.base import Collection, Cursor
 from mahavishnu.stores.plain import plain_kind
 from mahavishnu.stores.schema import Outcome
 
+log = logging.getLogger(__name__)
 _TRIES = 10
+_PAGE = 500
+
+
+def revision_key(entry_id: str, number: int) -> str:
+    """Under which it is kept what this letter was when it had been edited so often."""
+    return f"{entry_id}/{number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,7 @@ class Revision:
 
     @property
     def key(self) -> str:
-        return f"{self.entry_id}/{self.number}"
+        return revision_key(self.entry_id, self.number)
 
     @classmethod
     def of(cls, letter: DeadLetter) -> Revision:
@@ -114,3 +123,44 @@ async def keep_revisions(revisions: Collection[Revision], letters: Sequence[Dead
     for place, revision in waiting.items():
         outcomes[place] = StoreUnavailable(f"revision {revision.key} was changed by others {_TRIES} times in a row")
     return outcomes
+
+
+async def forget_revisions(revisions: Collection[Revision], entry_ids: Sequence[str], keys: Sequence[str] = ()) -> None:
+    """Delete what is kept of these letters, also what a search may not show yet, where the `keys` are known.
+
+    Raises StoreError unless all of it is gone. Doing it twice is doing it once.
+    """
+    for start in range(0, len(keys), _PAGE):
+        there = await revisions.get(keys[start : start + _PAGE])
+        await _removed(revisions, [each for each in there if isinstance(each, Revision)])
+    for start in range(0, len(entry_ids), _PAGE):
+        query = Query((Is("entry_id", tuple(entry_ids[start : start + _PAGE])),), limit=_PAGE)
+        for _ in range(_TRIES):
+            if await _all_removed(revisions, query):
+                break
+        else:
+            raise StoreUnavailable(f"revisions were changed by others {_TRIES} times in a row while they were deleted")
+
+
+async def _all_removed(revisions: Collection[Revision], query: Query) -> bool:
+    """False if somebody brought one up to date meanwhile."""
+    after: Cursor | None = None
+    complete = True
+    while True:
+        page = await revisions.find(query, after)
+        if page.degraded:
+            raise StoreUnavailable(f"not all revisions can be deleted now: {page.degraded}")
+        for problem in page.corrupt:
+            log.error("a revision of a deleted letter stays: %s", problem)
+        complete = await _removed(revisions, page.items) and complete
+        if page.next is None:
+            return complete
+        after = page.next
+
+
+async def _removed(revisions: Collection[Revision], found: Sequence[Revision]) -> bool:
+    results = await revisions.remove(found) if found else []
+    for result in results:
+        if isinstance(result, StoreError):
+            raise result
+    return False not in results

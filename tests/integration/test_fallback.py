@@ -31,7 +31,7 @@ from mahavishnu.stores.ledger import LEDGER, entry_for
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.pair import PairCollection
 from mahavishnu.stores.replies import Reply
-from mahavishnu.stores.revisions import Revision
+from mahavishnu.stores.revisions import REVISIONS, Revision, keep_revisions
 from mahavishnu.stores.schema import Kind
 from mahavishnu.stores.workers import Worker
 from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
@@ -236,6 +236,26 @@ async def test_a_letter_that_had_landed_and_was_deleted_since(two: Two, noted: s
     await two.comes_back()
     assert await two.kept() == {}
     assert set(await two.at_home()) == (set() if noted else {"a"}), "rather run twice than lost"
+
+
+async def test_what_a_letter_was_stays_away_if_the_letter_was_deleted_at_home(two: Two) -> None:
+    """Its edits were kept locally, it went home first, and somebody else deleted it there."""
+    gone, alive, former = (make_letter(task_id=name) for name in ("gone", "alive", "former"))
+    two.primary.faults.unavailable()
+    revisions = two.store.collection(REVISIONS)
+    assert await keep_revisions(revisions, [gone, alive, former]) == [None] * 3
+    entries = [
+        replace(entry_for(gone, two.clock.now(), "ann"), gone=True),
+        replace(
+            entry_for(make_letter(entry_id="later", absorbed=(former.entry_id,)), two.clock.now(), "ann"), gone=True
+        ),
+    ]
+    await two.primary.inner.collection(LEDGER).write(entries)
+    await two.primary.inner.collection(HISTORY).write([FormerLetter.of(former)])
+    await two.comes_back()
+    at_home = [each.entry_id async for each in scan(two.primary.inner.collection(REVISIONS), Query())]
+    assert sorted(at_home) == sorted([alive.entry_id, former.entry_id])
+    assert not [each async for each in scan(two.local.inner.collection(held_kind(REVISIONS)), Query())]
 
 
 async def test_while_the_ledger_cannot_be_read_nothing_is_created_again(two: Two) -> None:

@@ -348,3 +348,63 @@ class TestPluginsObject:
         await one(queue)
         assert (await queue.edit("wf_1", patch=PATCH)).task == PATCHED
         assert {info.name: info.faults for info in chain.plugins.report()} == {"schema": 1, "built-in": 0}
+
+
+async def kept(queue: DeadLetterQueue) -> list[str]:
+    await queue.open()
+    return [each.key async for each in scan(queue.store.collection(REVISIONS), Query())]
+
+
+class TestClearing:
+    """What letters were goes with them; what closed letters were stays with those."""
+
+    async def test_revisions_go_with_the_letters_that_are_deleted(self, any_house: House) -> None:
+        queue = any_house.queue()
+        for task_id in ("wf_1", "wf_2", "closed"):
+            await queue.enqueue(task_id, TASK, [], "connection refused")
+            await queue.edit(task_id, patch={"n": 1}, by="ann")
+            await queue.edit(task_id, patch={"n": 2}, by="ann")
+        await queue.resolve("closed", by="ann")
+        await queue.resolve("wf_2", by="ann")
+        former = (await letter_of(queue, "wf_2")).entry_id
+        await queue.enqueue("wf_2", TASK, [], "connection refused")  # the next generation
+        await queue.edit("wf_2", patch={"n": 3}, by="ann")
+        assert await queue.clear_all(by="ann") == 2
+        closed = (await letter_of(queue, "closed")).entry_id
+        assert sorted(await kept(queue)) == sorted(f"{entry}/{n}" for entry in (closed, former) for n in (0, 1))
+        assert len(await queue.revisions("wf_2", entry_id=former)) == 2
+        for task_id in ("wf_1", "wf_2"):  # the same names again
+            with pytest.raises(NoSuchLetter):
+                await queue.revisions(task_id)
+            await queue.enqueue(task_id, TASK, [], "connection refused")
+            assert await queue.revisions(task_id) == []
+            await queue.edit(task_id, patch={"n": 4}, by="ann")
+            assert [each.number for each in await queue.revisions(task_id)] == [0]
+        await sound(queue)
+
+    async def test_what_could_not_be_deleted_is_deleted_the_next_time(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await one(queue)
+        await queue.edit("wf_1", patch={"n": 1}, by="ann")
+        any_house.faults.unavailable("remove", kind=REVISIONS)
+        with pytest.raises(StoreUnavailable):
+            await queue.clear_all(by="ann")
+        assert (await queue.get_task("wf_1"), len(await kept(queue))) == (None, 1)
+        assert (await sound(queue))["lifetime_stats"]["cleared"] == 1
+        any_house.faults.clear()
+        assert await queue.clear_all(by="ann") == 0
+        assert await kept(queue) == []
+        assert (await sound(queue))["lifetime_stats"]["cleared"] == 1
+
+    async def test_an_edit_of_a_letter_that_is_deleted_meanwhile_leaves_nothing(self, any_house: House) -> None:
+        queue, other = any_house.queue(), any_house.queue()
+        await one(queue)
+        held = hold(queue, "write", LETTERS)
+        edit = asyncio.create_task(queue.edit("wf_1", patch={"n": 1}, by="ann"))
+        await held.reached()
+        assert len(await kept(other)) == 1
+        await other.clear_all(by="bob")
+        held.release()
+        with pytest.raises(NoSuchLetter):
+            await edit
+        assert await kept(other) == []
