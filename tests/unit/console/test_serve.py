@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
+from mahavishnu.console.serve import listener
+from mahavishnu.core.config import MahavishnuSettings
 from tests.unit.console.test_worker import ENQUEUE, MAHAVISHNU, lines_until, shop, started
 
 __all__ = ["shop"]  # a fixture
@@ -123,6 +128,43 @@ def test_with_an_app_it_retries_its_workflows(shop: Path) -> None:
         server.terminate()
         assert server.wait(30) == 0
     assert (shop / "swept").read_text() == "night\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [(b"GET /", b"a" * 1000), (b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ", b"a" * 1000),
+     (b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X-A: b\r\n" * 100)],
+    ids=["line", "header", "headers"],
+)  # fmt: skip
+def test_a_request_whose_head_does_not_end_is_refused(shop: Path, start: bytes, more: bytes) -> None:
+    with started("serve", "--port", "0") as server:
+        parts = urlsplit(address(server))
+        with socket.create_connection((parts.hostname, parts.port), timeout=30) as line:
+            line.sendall(start)
+            with suppress(OSError):  # it has hung up
+                for _ in range(20_000):
+                    line.sendall(more)
+                pytest.fail("20 MB of a head were taken in")
+            assert line.recv(100).startswith(b"HTTP/1.1 400 ")
+        server.terminate()
+        assert server.wait(30) == 0
+
+
+async def test_small_answers_do_not_wait_for_the_next_packet_of_the_client() -> None:
+    options: asyncio.Queue[int] = asyncio.Queue()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted = writer.get_extra_info("socket")
+        await options.put(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    with listener(MahavishnuSettings(), None, 0) as listening:
+        server = await asyncio.start_server(connected, sock=listening)
+        async with asyncio.timeout(10), server:
+            _, writer = await asyncio.open_connection(*listening.getsockname())
+            assert await options.get()
+            writer.close()
+            await writer.wait_closed()
 
 
 def test_an_app_without_a_queue_has_nothing_to_serve(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
