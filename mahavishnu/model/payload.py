@@ -79,6 +79,12 @@ class Json:
         """A fresh copy of the value."""
         return json.loads(self.text)
 
+    @property
+    def shown(self) -> Any:
+        """The value, perhaps not a copy, for those who write it down and change nothing of it."""
+        value = self._value  # read before the text, likewise
+        return value if self._text is None else json.loads(self._text)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Json) and (self.text == other.text or self.value == other.value)
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query, Request
+from pydantic_core import PydanticSerializationError, to_json
 from starlette.responses import Response
 
 from mahavishnu.console.api.edge import ITSELF, MARK, SLASH
@@ -92,16 +93,20 @@ def letter_json(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
 
 
 def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes:
-    """The same for many, as bytes: what people gave us is JSON text already, and goes out as it is."""
-    return f"[{', '.join([_letter_text(letter, whole) for letter in letters])}]".encode()
-
-
-def _letter_text(letter: DeadLetter, whole: bool) -> str:
-    task = letter.payload.text
-    return (
-        f'{json.dumps(_letter(letter, whole))[:-1]}, "task": {task}, "metadata": {letter.labels.text}, '
-        f'"task_snapshot": {task}}}'
-    )
+    """The same for many, as bytes without white space, by what is quickest: lists are what is read most."""
+    shown = [
+        {
+            **_letter(letter, whole),
+            "task": (task := letter.payload.shown),
+            "metadata": letter.labels.shown,
+            "task_snapshot": task,
+        }
+        for letter in letters
+    ]
+    try:
+        return to_json(shown)
+    except PydanticSerializationError:  # half a character, or somebody else's nesting without an end
+        return json.dumps(shown).encode()
 
 
 def _letter(letter: DeadLetter, whole: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A list writes what people gave as the text that it is; it says the same as a single letter does."""
+"""A list is written in another way than a single letter, and says the same."""
 
 from __future__ import annotations
 
@@ -8,15 +8,37 @@ from typing import Any
 import pytest
 
 from mahavishnu.console.api.reading import as_bytes, letter_json, letters_json
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.stores.codec import LETTERS
 from mahavishnu.testing import make_letter
 
-ODD: list[Any] = [None, {}, {"ä": "\ud800", "n": [1.5, True, {"deep": '"}]'}]}, "text", [[]]]
+DEEP: list[Any] = []
+for _ in range(190):
+    DEEP = [DEEP]
+ODD: list[Any] = [None, {}, {"ä": "\x7f", "n": [1e16, -0.0, 2**200, True, {"deep": '"}]'}]}, "text", [[]], DEEP]
+
+
+def decoded(letter: DeadLetter) -> DeadLetter:
+    """The letter as a store gives it."""
+    return LETTERS.decode(json.loads(LETTERS.encode(letter)), (1,))
 
 
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("status", ["pending", "retrying", "exhausted", "completed", "archived"])
 def test_many_say_what_each_says(status: str, whole: bool) -> None:
-    letters = [make_letter(status=status, task=task, metadata={"of": task}, error="hôte\n\ud800") for task in ODD]
-    each = [json.loads(as_bytes(letter_json(letter, whole=whole))) for letter in letters]
-    assert json.loads(letters_json(letters, whole=whole)) == each
+    for half in ("", "\ud800"):  # half a character is written by other means
+        tasks = [*ODD, half]
+        letters = [
+            make_letter(status=status, task=task, metadata={"of": task}, error=f"hôte\n{half}") for task in tasks
+        ]
+        letters += [decoded(letter) for letter in letters]
+        each = [json.loads(as_bytes(letter_json(letter, whole=whole))) for letter in letters]
+        assert json.loads(letters_json(letters, whole=whole)) == each
     assert json.loads(letters_json([])) == []
+
+
+def test_what_is_shown_is_not_changed_by_who_reads_it_later() -> None:
+    letter = decoded(make_letter(task={"type": "sweep"}))
+    before = letters_json([letter])
+    letter.task["type"] = "changed"
+    assert letters_json([letter]) == before
