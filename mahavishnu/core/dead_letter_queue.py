@@ -333,13 +333,16 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         await self.open()
         return await letterbox.listed(self.letters, letterbox.listing(status, query, filters), limit)
 
-    async def find(self, query: Query, after: Cursor | None = None, *, offset: int = 0) -> Page[DeadLetter]:
-        """One page of letters, and where the next one begins; an `offset` steps over the first ones.
+    async def find(
+        self, query: Query, after: Cursor | None = None, *, offset: int = 0, most_bytes: int | None = None
+    ) -> Page[DeadLetter]:
+        """One page of letters, and where the next one begins; an `offset` steps over the first ones. A page ends early,
+        but not before its first letter, when its letters have more than about `most_bytes`.
 
         Raises InvalidInput for an offset below 0, InvalidQuery for what letters cannot be searched by.
         """
         await self.open()
-        return await letterbox.page(self.letters, letterbox.checked(query), after, offset)
+        return await letterbox.page(self.letters, letterbox.checked(query), after, offset, most_bytes)
 
     async def blocked_by(
         self, task_id: str, *, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE

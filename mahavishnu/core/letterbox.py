@@ -15,7 +15,7 @@ from mahavishnu.core.waiting import WaitingRoom
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import Query, letters
-from mahavishnu.stores.base import Collection, Cursor, Page, Store, scan
+from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, Store, scan
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.schema import Kind
 
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 OPEN_ONES = letters(resolution=ResolutionStatus.PENDING)
 _PAGE = 500
 _STEP = 5000  # letters that an offset steps over at once
+_AT_ONCE, _MOST_AT_ONCE = 50, 250  # letters that are read before it is known how large they are, and after
 DEFAULT_SECONDS = 2.0  # that a call to OpenSearch may take
 
 
@@ -114,8 +115,14 @@ async def listed(collection: Collection[DeadLetter], query: Query, limit: int | 
     return found
 
 
-async def page(collection: Collection[DeadLetter], query: Query, after: Cursor | None, offset: int) -> Page[DeadLetter]:
-    """A page that begins `offset` letters after the cursor, or after the start."""
+async def page(
+    collection: Collection[DeadLetter],
+    query: Query,
+    after: Cursor | None,
+    offset: int,
+    most_bytes: int | None = None,
+) -> Page[DeadLetter]:
+    """A page that begins `offset` letters after the cursor, or after the start, and ends early at `most_bytes`."""
     if type(offset) is not int or offset < 0:
         raise InvalidInput(f"offset must be a whole number from 0, not {offset!r:.80}")
     while offset:
@@ -123,7 +130,47 @@ async def page(collection: Collection[DeadLetter], query: Query, after: Cursor |
         if step.next is None:
             return Page((), None, (), step.corrupt, step.degraded)
         offset, after = offset - min(offset, _STEP), step.next
-    return await collection.find(query, after)
+    return (
+        await collection.find(query, after)
+        if most_bytes is None
+        else await _within(collection, query, after, most_bytes)
+    )
+
+
+async def _within(
+    collection: Collection[DeadLetter], query: Query, after: Cursor | None, most_bytes: int
+) -> Page[DeadLetter]:
+    """A page of at least one letter whose letters have no more than so many bytes, about. It is read in steps, so that
+    not all that it could have been are in memory.
+    """
+    items: list[DeadLetter] = []
+    positions: list[tuple[Any, ...]] = []
+    corrupt: list[StoreError] = []
+    degraded: str | None = None
+    size, step = 0, _AT_ONCE
+    while True:
+        left = query.limit - len(items) - len(corrupt)
+        found = await collection.find(replace(query, limit=min(step, left)), after)
+        corrupt += found.corrupt
+        degraded = degraded or found.degraded
+        for letter, position in zip(found.items, found.positions, strict=True):
+            size += _weight(letter)
+            if items and size > most_bytes:
+                return Page(items, Cursor(positions[-1]), positions, tuple(corrupt), degraded)
+            items.append(letter)
+            positions.append(position)
+        if found.next is None or len(items) + len(corrupt) >= query.limit:
+            return Page(items, found.next, positions, tuple(corrupt), degraded)
+        # Within one page nothing has to be held fast: the next page is asked for later, this one goes on at once.
+        after = found.next if found.next.snapshot else replace(found.next, snapshot=CURRENT)
+        fitting = (most_bytes - size) * len(items) // size if size else _AT_ONCE
+        step = max(1, min(fitting, _MOST_AT_ONCE))
+
+
+def _weight(letter: DeadLetter) -> int:
+    """What a letter takes, about, when it is shown, where its task stands under two names."""
+    told = sum(len(failure.message) + len(failure.traceback or "") for failure in letter.failures)
+    return 2 * len(letter.payload.text) + len(letter.labels.text) + len(letter.error) + told
 
 
 async def cleared(shelves: clearing.Shelves, waiting: WaitingRoom, now: datetime, by: str) -> int:

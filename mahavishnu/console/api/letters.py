@@ -62,6 +62,7 @@ SORTS = {
 }
 _NO_LETTER = documented(404)
 NDJSON = "application/x-ndjson"
+PAGE_BYTES = 16 * 1024 * 1024  # about; a page ends early where its letters have more
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["letters"])
 
@@ -81,7 +82,7 @@ async def listed(request: Request, dlq: Queue, actor: Viewer, asked: Annotated[L
     """A page of letters; the Link header leads to the next one, X-Degraded says why some may be missing."""
     query = as_query(asked, limit=asked.limit, sort=SORTS[asked.sort])
     after = None if asked.cursor is None else Cursor.parse(asked.cursor)
-    page = await dlq.find(query, after, offset=asked.offset)
+    page = await dlq.find(query, after, offset=asked.offset, most_bytes=PAGE_BYTES)
     headers = page_headers(request, page)
     if page.corrupt:
         headers["X-Corrupt"] = str(len(page.corrupt))

@@ -8,6 +8,8 @@ from urllib.parse import quote
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.model.payload import Json
+from mahavishnu.model.query import Query
 from mahavishnu.stores.base import get_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
@@ -291,3 +293,32 @@ async def test_numbers_of_what_is_here_say_that_they_are_no_more() -> None:
             assert answer.status_code == 200, path
             assert answer.headers["x-degraded"].startswith("only what is kept locally is shown"), path
         assert (await desk.get(items)).status_code == 503  # a run is known whole, or not at all
+
+
+async def test_a_page_of_large_letters_ends_early_and_leads_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahavishnu.console.api.letters.PAGE_BYTES", 50_000)
+    sizes = [10] * 60 + [4_000] * 30 + [60_000] * 2 + [10] * 400
+    for number, size in enumerate(sizes):
+        desk.clock.advance(1)
+        await desk.keep(f"wf_{number:03}", created_at=desk.clock.now(), payload=Json.of("x" * size))
+    real, read = type(desk.dlq.letters).find, list[int]()
+
+    async def find(self: Any, query: Query, after: Any = None) -> Any:
+        page = await real(self, query, after)
+        read.append(len(page.items))
+        return page
+
+    monkeypatch.setattr(type(desk.dlq.letters), "find", find)
+    pages, url = [], "/api/v1/dlq?limit=1000&sort=oldest"
+    while url:
+        answer = await desk.client.get(url)
+        pages.append([letter["task_id"] for letter in answer.json()])
+        url = answer.links.get("next", {}).get("url")
+        assert len(answer.content) < 50_000 * 2 + 2_000 * len(pages[-1]) or len(pages[-1]) == 1
+    assert [name for page in pages for name in page] == [f"wf_{number:03}" for number in range(len(sizes))]
+    assert [len(page) for page in pages][:1] == [65]  # 60 small ones, and what fits of the larger ones
+    assert sum(len(page) == 1 for page in pages) >= 2
+    assert max(read) == 250
+    read.clear()
+    assert len((await desk.get("/dlq", params={"limit": 40, "sort": "oldest"})).json()) == 40
+    assert read == [40]
