@@ -59,7 +59,7 @@ def items(
     context: typer.Context,
     run: Id,
     state: Annotated[str | None, typer.Option("--state", help="waiting, moved, refused or gone.")] = None,
-    outcome: Annotated[str | None, typer.Option("--outcome", help="succeeded or failed_again.")] = None,
+    outcome: Annotated[str | None, typer.Option("--outcome", help="succeeded, failed_again or closed.")] = None,
     limit: Limit = 200,
     everything: Every = False,
     json: AsJson = False,

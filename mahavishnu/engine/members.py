@@ -129,6 +129,12 @@ class Movers:
                 return done, away
         return done, away or StoreUnavailable(f"{len(todo)} letters were changed by others {_TRIES} times in a row")
 
+    async def ready(self, items: Sequence[RunItem], now: datetime) -> list[bool]:
+        """Which of these members are not being run, or not any more."""
+        return [
+            not isinstance(letter, DeadLetter) or not bulk.is_busy(letter, now) for letter in await self._now(items)
+        ]
+
     async def recognise(self, items: Sequence[RunItem]) -> list[RunItem]:
         """Which of these waiting members were moved by somebody who could not say so any more."""
         current = await self._now(items)

@@ -222,14 +222,16 @@ class Turn:
             raise away
 
     async def _next_members(self) -> tuple[RunPage, list[int]]:
-        """A page and the places of those that are to be moved next: the fresh ones first, then those that were busy."""
+        """A page and who is to be moved next in it: the fresh ones first, then those that were busy and are not now."""
         while self.run.at_page < self.run.pages:
             page = await self._read(self.run.at_page)
             if places := [place for place, item in enumerate(page.items) if item.is_fresh]:
                 return page, places
             self.run = replace(self.run, at_page=self.run.at_page + 1)
         page = await self._read(self.run.busy_pages[0])
-        return page, [place for place, item in enumerate(page.items) if item.is_busy]
+        places = [place for place, item in enumerate(page.items) if item.is_busy]
+        ready = await self._movers.ready([page.items[place] for place in places], self._clock.now())
+        return page, [place for place, is_ready in zip(places, ready, strict=True) if is_ready]
 
     async def _read(self, number: int) -> RunPage:
         if self._page is None or self._page.number != number:

@@ -419,11 +419,14 @@ class Same(StrEnum):
 
 
 def resumed(run: BulkRun, now: datetime, stop_percent: float | Same | None = Same.SAME) -> BulkRun:
-    """Carried on from where it stopped, perhaps with another stop rule."""
+    """Carried on from where it stopped, perhaps with another stop rule; the first one it has gets the usual waves."""
     if run.state in ENDED:
         raise IllegalRunMove(run.run_id, "resume", run.state)
     if not isinstance(stop_percent, Same):
-        run = checked(replace(run, stop_percent=stop_percent))
+        ramp = run.ramp
+        if not ramp and run.stop_percent is None and stop_percent is not None:
+            ramp = (*([run.counts.moved] if run.counts.moved else []), *RAMP)  # from here on
+        run = checked(replace(run, stop_percent=stop_percent, ramp=ramp))
     if run.state in ACTIVE:
         return _changed(run, now)
     state = RunState.PLANNING if run.plan is None else RunState.RUNNING

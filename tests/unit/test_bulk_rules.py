@@ -241,6 +241,19 @@ def test_resuming_clears_the_reason_and_may_change_the_rule() -> None:
         bulk.resumed(halted, LATER, 101)
 
 
+def test_the_first_rule_of_a_run_that_is_resumed_has_waves_to_look_at() -> None:
+    paused = run_of(state=RunState.PAUSED, counts=counts(500, 200, 200))
+    resumed = bulk.resumed(paused, LATER, 20)
+    assert resumed.ramp == (200, 1, 5, 25)
+    assert [bulk.next_step(replace(resumed, counts=counts(500, n, n)), LATER) for n in (200, 201, 206, 231)] == [
+        Move(1), Move(5), Move(25), Move(PAGE),
+    ]  # fmt: skip
+    assert bulk.resumed(replace(paused, counts=counts(500)), LATER, 20).ramp == (1, 5, 25)
+    for kept in (replace(paused, ramp=(7,)), replace(paused, stop_percent=10.0)):
+        assert bulk.resumed(kept, LATER, 20).ramp == kept.ramp
+    assert bulk.resumed(paused, LATER, None).ramp == ()
+
+
 def test_whose_turn_it_is() -> None:
     free = run_of(due_at=NOW)
     assert bulk.is_free(free, NOW, SKEW)

@@ -292,6 +292,27 @@ async def test_letters_that_are_being_run_are_waited_for_and_the_others_are_not_
     assert {item.why for item in (await items_of(other, run)).values()} == {None}
 
 
+async def test_one_letter_that_is_run_for_long_does_not_keep_the_run_from_another(any_house: House) -> None:
+    long, short, other = any_house.queue(day := Gate()), any_house.queue(minute := Gate()), any_house.queue()
+    names = await fill(other, 3, retry_policy="never")
+    runs = zip((long, short, short), names, strict=True)
+    retries = [asyncio.create_task(queue.retry_task(name)) for queue, name in runs]
+    await day.reached()
+    await minute.reached(2)
+    run = await worked(other, await other.start_run("archive", everything=True, by="ann", max_per_second=1))
+    assert (run.counts.moved, run.counts.waiting) == (0, 3)
+    minute.open()
+    await asyncio.gather(*retries[1:])
+    for _ in range(4):
+        any_house.clock.advance(1)
+        run = await worked(other, run)
+    assert (run.counts.moved, run.counts.waiting) == (2, 1)
+    day.open()
+    await asyncio.gather(*retries)
+    any_house.clock.advance(60)
+    assert (await worked(other, run)).state is RunState.DONE
+
+
 async def test_a_letter_whose_worker_is_gone_is_waited_for_until_nobody_takes_it_over(any_house: House) -> None:
     queue, other = any_house.queue(gate := Gate()), any_house.queue()
     names = await fill(queue, 3, retry_policy="never")

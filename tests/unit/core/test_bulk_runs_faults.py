@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.bulk import PAGE, BulkRun, ItemState, RunState
 from mahavishnu.model.errors import StoreUnavailable
-from mahavishnu.model.lifecycle import KEPT_RUNS
+from mahavishnu.model.lifecycle import KEPT_RUNS, claim, release
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.codec import LETTERS
@@ -89,6 +90,39 @@ async def test_a_runner_may_die_at_any_of_its_writes(tmp_path: Path, when: str) 
         await each_was_moved_once(second, await worked(second, run), {names[3]})
         await house.close()
     assert number > 8
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_runner_may_die_while_members_are_being_run(tmp_path: Path, when: str) -> None:
+    """They are set aside, come back one by one, and are moved once."""
+    number, killed = 0, True
+    while killed:
+        number += 1
+        house = House("memory", tmp_path)
+        first, second = house.queue(), house.queue()
+        names = await fill(second, COUNT, retry_policy="never")
+        running = [names[3], names[PAGE - 1], names[-1]]
+        for name in running:
+            letter, until = await letter_of(second, name), house.clock.now() + timedelta(hours=1)
+            taken = claim(letter, owner="w", token="t", until=until, now=house.clock.now(), manual=True)
+            await second.letters.write([taken])
+        run = await first.start_run("resolve", everything=True, by="ann")
+        writes = dies_at(house, first, number, when, (RUNS, RUN_PAGES, LETTERS))
+        runner = first
+        for name in running:
+            try:
+                await runner.work_runs()
+            except StoreUnavailable:
+                runner = second
+                await runner.work_runs()
+            letter = await letter_of(second, name)
+            await second.letters.write([release(letter, token="t", now=house.clock.now())])
+            house.clock.advance(LONG)
+        killed = writes() >= number
+        run = await worked(second, run)
+        await each_was_moved_once(second, run, set())
+        await house.close()
+    assert number > 12
 
 
 async def test_every_runner_dies_after_a_few_writes_until_nothing_is_left(any_house: House) -> None:
