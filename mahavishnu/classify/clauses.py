@@ -51,8 +51,11 @@ _WELL = re.compile(
     r"incidents?|timeouts?)"
     r"(?! (?:message|code|details|information|description|handler|was|text))|(?:is|are|looks?) (?:fine|good|valid)\b|"
     r"successfully|succeeded|okay|recovered|fixed(?! (?:max|min|size|length|width|number|limit|rate|point|amount|"
-    r"set|ip|header|schema))|restored|reconnected|re established|established|granted|healthy|"
-    r"healed|as expected|all good|no longer|back online|is back|up and running|worked|cleared|all right|"
+    r"set|ip|header|schema))|restored|reconnected|re established|"
+    r"established(?! (?:connection|session|stream|socket))|granted|healthy|"
+    r"healed|as expected|all good|no longer (?:\w+ )?(?:fail\w*|un(?:reachable|available|healthy)|down|blocked|locked|"
+    r"timing|throttled|limited|denied|broken|required|needed|busy|full|refus\w+|issues?|problems?|exceed\w*|stuck|lost|"
+    r"missing|overloaded|offline|slow|necessary|affected)|back online|is back|up and running|worked|cleared|all right|"
     r"in good order)"
 )
 _NOT_WELL = re.compile(

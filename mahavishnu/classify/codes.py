@@ -21,7 +21,9 @@ _REASONS = any_of("""
     gateway time ?out|insufficient storage|loop detected|bandwidth limit exceeded|web server is down|
     connection timed out|origin is unreachable|server error|client error|backend|varnish|slow down|
     a timeout occurred|web server is returning an unknown error|origin error|overloaded|
-    network authentication required|site is overloaded""")
+    network authentication required|site is overloaded|misdirected request|precondition required|
+    web server returned an unknown error|http version not supported|loop detected|not extended|invalid ssl certificate|
+    ssl handshake failed|web server|origin is|origin""")
 # "404 items processed" is a number of items.
 _COUNTED = any_of(r"""
     items?|rows?|records?|files?|results?|users?|requests?|times?|ms|s|sec|seconds?|bytes?|[kmgt]i?b|entries|entry|
@@ -51,7 +53,7 @@ _HTTP = tuple(
         r"\[(?:http )?([45]\d\d)\]",
     )
 )
-_ERRNO = re.compile(r"\[errno (\d{1,3})\]|\berrno ?[=:] ?(\d{1,3})\b")
+_ERRNO = re.compile(r"\[errno (\d{1,3})\](?! nodename)|\berrno ?[=:] ?(\d{1,3})\b")
 _WINDOWS = re.compile(r"\[win ?error (\d{1,5})\]|\bwsa?e?rror ?(\d{5})\b")
 _WINDOWS_HEX = re.compile(r"\b0x(?:8007([0-9a-f]{4})|(27[0-9a-f]{2}))\b")  # an HRESULT of Win32, a socket's error
 _SQL_STATE = re.compile(

@@ -37,7 +37,10 @@ TYPES: Mapping[str, ErrorCategory] = _table(
         kafka.errors.NotLeaderForPartitionError kafka.errors.CoordinatorNotAvailableError zmq.error.Again
         _queue.Empty asyncio.queues.QueueEmpty kazoo.exceptions.SessionExpiredError
         pymongo.errors.AutoReconnect pymongo.errors.NotPrimaryError google.auth.exceptions.TransportError
-        mahavishnu.model.errors.StoreUnavailable mahavishnu.model.errors.LostLease""",
+        mahavishnu.model.errors.StoreUnavailable mahavishnu.model.errors.LostLease
+        io.github.resilience4j.circuitbreaker.CallNotPermittedException
+        io.github.resilience4j.ratelimiter.RequestNotPermitted
+        io.github.resilience4j.bulkhead.BulkheadFullException""",
     network="""
         socket.gaierror socket.herror ssl.SSLError ssl.SSLCertVerificationError
         asyncio.exceptions.IncompleteReadError http.client.IncompleteRead http.client.BadStatusLine
@@ -61,7 +64,8 @@ TYPES: Mapping[str, ErrorCategory] = _table(
     resource="""
         _queue.Full queue.Full asyncio.queues.QueueFull redis.exceptions.MaxConnectionsError
         urllib3.exceptions.EmptyPoolError urllib3.exceptions.FullPoolError psycopg_pool.TooManyRequests
-        mahavishnu.model.errors.QueueFull PIL.Image.DecompressionBombError botocore.exceptions.NoSpaceLeftError
+        mahavishnu.model.errors.QueueFull psycopg_pool.PoolTimeout
+        PIL.Image.DecompressionBombError botocore.exceptions.NoSpaceLeftError
         google.api_core.exceptions.ResourceExhausted""",
     permission="""
         redis.exceptions.AuthenticationWrongNumberOfArgsError botocore.exceptions.NoCredentialsError
@@ -116,10 +120,12 @@ WEAK_TYPES: Mapping[str, ErrorCategory] = _table(
         httpcore.TransportError urllib3.exceptions.MaxRetryError paramiko.ssh_exception.SSHException
         opensearchpy.exceptions.TransportError elastic_transport.TransportError
         websockets.exceptions.ConnectionClosed websockets.exceptions.WebSocketException anyio.ClosedResourceError
-        kombu.exceptions.KombuError kombu.exceptions.OperationalError pika.exceptions.AMQPError""",
+        kombu.exceptions.KombuError kombu.exceptions.OperationalError pika.exceptions.AMQPError
+        java.sql.SQLTransientConnectionException java.sql.SQLNonTransientConnectionException""",
     transient="""
         sqlite3.OperationalError tenacity.RetryError kafka.errors.KafkaError celery.exceptions.Retry ftplib.error_temp
-        MongoServerError""",
+        MongoServerError feign.RetryableException""",
+    permission="System.Security.Authentication.AuthenticationException",
     validation="""
         jsonschema.exceptions.ValidationError jsonschema.exceptions._WrappedReferencingError
         smtplib.SMTPRecipientsRefused smtplib.SMTPDataError""",
@@ -164,11 +170,14 @@ ERRNO: Mapping[int, ErrorCategory] = _numbers(
 )
 
 WINDOWS: Mapping[int, ErrorCategory] = {
-    **dict.fromkeys((64, 121, 1225, 1236, 10048, 10049, 10050, 10051, 10053, 10054), N),
-    **dict.fromkeys((10057, 10060, 10061, 10064, 10065, 11001), N),
-    **dict.fromkeys((32, 33, 170, 10035), T),
-    **dict.fromkeys((8, 14, 112, 1450, 1455, 10055), R),
-    **dict.fromkeys((5, 1314, 1326), P),
+    **dict.fromkeys((53, 55, 59, 64, 67, 109, 121, 240, 258, 1222, 1225, 1229, 1231, 1232, 1233, 1234, 1236), N),
+    **dict.fromkeys((1311, 1355, 1460, 1722, 1723, 1727, 10048, 10049, 10050, 10051, 10052, 10053, 10054), N),
+    **dict.fromkeys((10057, 10058, 10060, 10061, 10064, 10065, 11001, 11002, 11003, 11004), N),
+    **dict.fromkeys((21, 32, 33, 142, 170, 212, 1052, 1053, 1056, 1237, 10004, 10035, 10036, 10037), T),
+    **dict.fromkeys((4, 8, 14, 39, 71, 112, 1117, 1295, 1450, 1453, 1455, 1816, 10024, 10055, 10067), R),
+    **dict.fromkeys((5, 19, 65, 86, 740, 1314, 1326, 1327, 1328, 1330, 1331, 1385, 1907, 1909, 10013), P),
+    **dict.fromkeys((6, 13, 87, 123, 124, 145, 160, 161, 183, 193, 206, 267, 10014, 10022, 10038, 10040, 10047), V),
+    **dict.fromkeys((2, 3, 20, 126, 127, 1060, 1062, 1167, 1168), X),
 }
 
 

@@ -36,6 +36,9 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"account (disabled|suspended|locked)|bad credentials",
     ),
     (T, r"lock (wait )?(timeout|timed out|conflict)"),
+    (R, r"connection (pool|acquire) (timeout|exhausted)"),
+    (N, r"cert(ificate)? path( \w+)*"),
+    (X, r"index out of (range|bounds)|unsupported operation"),
     (V, r"(parameter|param|field|argument|property|column|header|value)s? (missing|required|invalid|unknown|empty)"),
     (
         N,
@@ -44,18 +47,19 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
     ),
     (
         T,
-        r"rate limit(ed|s|ing)?|ratelimit(ed)?|throttl(ed|ing|e)|too many requests|toomanyrequests|"
+        r"rate limit(ed|s|ing|er)?|ratelimit(ed)?|throttl(ed|ing|e)|too many requests|toomanyrequests|"
         r"requests? limit|slow ?down|throughput exceeded|"
         r"(service|server|host|broker|leader|node|replica|temporarily|shard|shards|system) (unavailable|busy|"
-        r"not available|overloaded)|temporarily unavailable|unavailable|overloaded|overload|temporary|transient|"
-        r"retryable|retriable|retries exceeded|try again|retry later|deadlock(ed)?|lock|locks|"
+        r"not available|overloaded)|temporarily unavailable|unavailable|overloaded|overload|temporary|"
+        r"(?<!non )transient|retryable|retriable|retries exceeded|concurrency( \w+)?|try again|"
+        r"retry later|deadlock(ed)?|lock|locks|"
         r"lock (wait|conflict|not available|held)|locked|"
         r"database locked|serialization (conflict|anomaly)|internal (server |service )?(error|failure|exception)|"
         r"server (error|failure|exception)|bad gateway|circuit (breaker |is )?open|circuit breaker|open circuit|"
         r"not (the )?(leader|primary|master)|not enough replicas|rebalanc(e|ed|ing)( in progress)?|no leader|"
         r"maintenance|concurrent (modification|update)|"
         r"write conflict|version conflict|(optimistic|stale) (lock\w*|data|object|state)|(?<!merge )conflict|busy|"
-        r"backend|not ready|starting up|shutting down|shutdown|aborted|cancell?ed",
+        r"backend|not ready|starting up|shutting down|shutdown|aborted|cancell?ed|cancellation",
     ),
     (
         R,
@@ -72,7 +76,7 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"unprocessable|validation|validate|unsupported|not supported|schema|syntax|parse|parser|parsing|pars|"
         r"decode|decoding|encode|encoding|deserialize|(de)?seriali[sz]ation|"
         r"(missing|required)( \w+){0,2} (field|parameter|argument|property|key|value|header|schema|column)|"
-        r"integrity|constraint|unique|duplicate|already exists|exists|programming|not null|foreign key|"
+        r"integrity|constraint|unique|duplicate|already exists|exists|not empty|programming|not null|foreign key|"
         r"too (large|long|big|short)|mismatch|out of range|"
         r"(type|value|usage|argument|parameter|input|format|unicode|assertion) (error|exception)|"
         r"unexpected (value|type|field|token|keyword)|(length|size|depth) (exceeded|limit)|precondition|"
@@ -129,11 +133,7 @@ def of_name(name: str) -> ErrorCategory | None:
     >>> of_name("ReadTimeout"), of_name("insufficient_quota"), of_name("BillingError")
     (<ErrorCategory.NETWORK: 'network'>, <ErrorCategory.RESOURCE: 'resource'>, None)
     """
-    words = [word.lower() for word in _HUMPS.split(name) if word]
-    spaced = " ".join(words)
-    while words and words[-1] in _EMPTY_WORDS:
-        words.pop()
-    bare = " ".join(words)
+    spaced, bare = _spelt(name)
     if bare in _WHOLE:
         return _WHOLE[bare]
     both = f"{spaced}\n{bare}"
@@ -141,3 +141,19 @@ def of_name(name: str) -> ErrorCategory | None:
         if rule.search(both):
             return category
     return None
+
+
+@lru_cache(maxsize=4096)
+def says_nothing(name: str) -> bool:
+    """Whether the words in it are there for another reason: an `InterfaceError` is of no network interface."""
+    bare = _spelt(name)[1]
+    return bare in _WHOLE and _WHOLE[bare] is None
+
+
+def _spelt(name: str) -> tuple[str, str]:
+    """The words of a name, with and without those at its end that all names of errors have."""
+    words = [word.lower() for word in _HUMPS.split(name) if word]
+    spaced = " ".join(words)
+    while words and words[-1] in _EMPTY_WORDS:
+        words.pop()
+    return spaced, " ".join(words)

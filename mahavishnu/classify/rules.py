@@ -8,6 +8,7 @@ raised comes after all that, and what a library's most general error usually mea
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -15,7 +16,7 @@ from typing import Any
 
 from mahavishnu.classify import delays, known
 from mahavishnu.classify.causes import Link, attribute, is_bare, walk, words_of
-from mahavishnu.classify.names import of_name
+from mahavishnu.classify.names import of_name, says_nothing
 from mahavishnu.classify.signs import Finding, of_signs, retriable
 from mahavishnu.classify.spoken import Spoken, heard, of_spoken_type
 from mahavishnu.classify.verdict import BUILT_IN, RETRYABLE, Verdict
@@ -77,7 +78,7 @@ def _of_words(error: BaseException) -> Finding | None:
 
 def _with_name(name: str | None, message: str) -> str:
     """A library's name for the error is as good as words: "CannotAcquireLock: could not execute the statement"."""
-    if not name or name in known.BUILTINS or name in known.WEAK_TYPES:
+    if not name or name in known.WEAK_TYPES or hasattr(builtins, name) or says_nothing(name.rpartition(".")[2]):
         return message
     return f"{name.rpartition('.')[2]}: {message}"
 

@@ -34,6 +34,10 @@ _ENDINGS = (
 )
 # SQLAlchemy names the driver's own error in front of the message, and that is the more particular one.
 _DRIVER = re.compile(r"^\((?P<name>(?:[A-Za-z_]\w*\.)+[A-Z]\w*)\)\s")
+# What browsers and Node call a TypeError when the network fails them.
+_FETCH = re.compile(
+    r"(?:fetch failed|failed to fetch|load failed|networkerror|network request failed)\b", re.IGNORECASE
+)
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+, in (?P<function>.+)$')
 
 
@@ -143,6 +147,8 @@ def of_spoken_type(spoken: Spoken) -> Finding | None:
     if name is None:
         return None
     kind = getattr(builtins, name.removeprefix("builtins."), None)
+    if kind is TypeError and _FETCH.match(spoken.message) is not None:
+        return Finding(known.N, "fetch failed")
     if isinstance(kind, type) and issubclass(kind, BaseException):
         base = next((base for base in kind.__mro__ if base in known.BUILTIN_TYPES), None)
         return Finding(known.BUILTIN_TYPES[base], base.__name__) if base else None

@@ -10,7 +10,7 @@ from mahavishnu.classify.causes import middle_cut
 from mahavishnu.classify.clauses import clauses, is_taken_back, tidied
 from mahavishnu.classify.codes import of_codes, of_named_code, of_shouted_name
 from mahavishnu.classify.grammar import WORD, Phrase, by_word
-from mahavishnu.classify.known import P, R, T
+from mahavishnu.classify.known import N, P, R, T
 from mahavishnu.classify.signs import Finding
 
 
@@ -53,16 +53,20 @@ def may_be_excused(finding: Finding) -> bool:
     """Whether it may stand for something else.
 
     It does if it is a mere 403, which some services answer where a rate limit or a quota is exceeded, or tells of a
-    rate limit: so do some where there is no money left, and for that it helps nothing to slow down.
+    rate limit: so do some where there is no money left, and for that it helps nothing to slow down. What was merely
+    cancelled may have been so because of a timeout.
     """
     if finding.category is T:
-        return "429" in finding.reason or "RateLimit" in finding.reason
+        return any(sign in finding.reason for sign in ("429", "RateLimit", "ancel", "borted"))
     return finding.category is P and ("403" in finding.reason or "orbidden" in finding.reason)
 
 
 def excused(finding: Finding, text: str) -> Finding:
     """What the text says is the reason for it, if it says so; else the finding."""
     if finding.category is T:
+        if "ancel" in finding.reason or "borted" in finding.reason:
+            late = _LATE.search(text)
+            return finding if late is None else Finding(N, f"text: {late[0].lower()!r} ({finding.reason})")
         paid = _PAID.search(text)
         return finding if paid is None else Finding(R, f"text: {paid[0].lower()!r} ({finding.reason})")
     better = of_text(text, with_codes=False)
@@ -71,6 +75,9 @@ def excused(finding: Finding, text: str) -> Finding:
     return finding
 
 
+_LATE = re.compile(
+    r"\b(?:due to|because of|after|by) (?:(?:a|an|the|its) )?(?:\S+ )?(?:\S*timeout|deadline)\b", re.IGNORECASE
+)
 _PAID = re.compile(
     r"\binsufficient[_ ](?:quota|credits?|balance|funds)\b|\bcredit balance\b|"
     r"\bbilling (?:details|account|hard limit|plan|status)\b|\bplan and billing\b",

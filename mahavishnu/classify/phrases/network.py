@@ -6,14 +6,30 @@ PHRASES: dict[int, str] = {
     1: """
     remote error: tls
     temporary failure in name resolution
+    econnrefused|econnreset|econnaborted|etimedout|ehostunreach|ehostdown|enetunreach|enetdown|enetreset|epipe|
+        enotconn|eshutdown|eaddrnotavail|eaddrinuse|eproto|enolink|ecomm|eremoteio|enonet|etime
+    rpc server is? unavailable
+    only one usage of_each_socket
+    upstream sent ..
+    incomplete message $
+    [ssl:|[ssl] ..
+    zero|no addresses $
+    zero|no addresses for|from|returned|were_returned|found
+    protocol error $
+    depth zero self
+    pkix ..
+    login timeout expired
+    transport level error
+    marked|declared dead|down $
+    %server .... marked dead|down
+    maximum statement execution_time
     """,
     2: """
     connection|connections|conn attempt|attempts|request|to_it|link? .... %be* refused|reset|aborted|lost|broken|
         interrupted|severed|rejected|failed|failure|dead|unreachable|disconnected|hung_up|forcibly|unexpectedly|
         not_established|prematurely|abruptly !handler|page|policy
-    connection|connections|conn attempt? %be* timed_out|timeout|timeouts|time_out|time-out|error|errors|exception|
-        died|shut_down|shutdown|problem|problems|issue|issues|not_open|unavailable|not_available|down !handler|page|
-        count|log
+    connection|connections|conn attempt? %be* timed_out|timeout|timeouts|time_out|time-out|error|errors|exception|died|
+        shut_down|shutdown|problem|problems|issue|issues|not_open|unavailable|not_available|down !handler|page|count|log
     connection|session|stream|transport|channel|socket|websocket %be* closed|terminated|ended|dropped|cut|
         gone by_remote|by_peer|by_the|by_server|by_broker|by_foreign|unexpectedly|before|without|while|during|
         prematurely|mid|early|abnormally|with|from
@@ -84,19 +100,17 @@ PHRASES: dict[int, str] = {
     no address associated
     host|hostname|server not found $
     server not found: 3
-    network|host|destination|server|node|address|endpoint|service|peer|site|remote|port|target|broker|website|
-        gateway|database|it|proxy|url|cluster|api|instance .. %be* unreachable|not_reachable|down|inaccessible !to|
-        for|
-        the|payment
+    network|host|destination|server|node|address|endpoint|service|peer|site|remote|port|target|broker|website|gateway|
+        database|it|proxy|url|cluster|api|instance .. %be* unreachable|not_reachable|down|inaccessible !to|for|the|
+        payment
     no route to
     network path|name|share|location .. not_found|not_available|could_not_be_found|no_longer_available
     %be* unreachable $
     is|was|are unreachable
     network|networking|internet|wifi|lan|ethernet|link|vpn|tunnel|proxy|uplink|carrier|interface connection|
         connectivity|tunnel|adapter|layer? %be* error|errors|failure|failures|failed|down|timeout|timed_out|
-        unavailable|
-        lost|interrupted|disconnected|changed|partition|partitioned|outage|dropped|glitch|hiccup|offline|unstable|
-        unreachable|problem|problems|issue|issues|not_available !for|team|payment|count
+        unavailable|lost|interrupted|disconnected|changed|partition|partitioned|outage|dropped|glitch|hiccup|offline|
+        unstable|unreachable|problem|problems|issue|issues|not_available !for|team|payment|count
     network request failed
     due|because to|of %the? .. network|connectivity|connection|internet error|issue|issues|problem|problems|failure|
         outage|loss
@@ -105,8 +119,8 @@ PHRASES: dict[int, str] = {
     vpn|tunnel|uplink .. .. %be* lost|down|dropped|closed|failed
     invalid|bad|broken connection $
     communications|communication|link link? failure|error|lost|problem|exception
-    econnrefused|econnreset|econnaborted|etimedout|ehostunreach|enetunreach|epipe|esockettimedout|ehostdown|
-        enetdown|econnection|eaddrinuse|enotconn
+    econnrefused|econnreset|econnaborted|etimedout|ehostunreach|enetunreach|epipe|esockettimedout|ehostdown|enetdown|
+        econnection|eaddrinuse|enotconn
     timed out !to_perfection
     took|taking too long
     timedout
@@ -116,8 +130,8 @@ PHRASES: dict[int, str] = {
     ssl|tls|mtls|https|starttls|gnutls|openssl .. error|errors|failure|failed|handshake|alert|exception|routines|
         verify|negotiation|eof|recv
     ssl|tls connection ..  closed|error|failed|lost|unexpectedly
-    certificate|cert|certificates verify|verification|validation|verify_failed|check|error|chain failed|error|
-        failure|problem?
+    certificate|cert|certificates verify|verification|validation|verify_failed|check|error|chain failed|error|failure|
+        problem?
     certificate|cert .... %be* expired|not_trusted|untrusted|not_valid|invalid|revoked|not_yet_valid|rejected|
         signed_by_unknown|unknown|mismatch|self_signed|problem !until
     verify|validate|trust|verifying|validating %the? .. certificate|certificates|cert|issuer
@@ -143,8 +157,8 @@ PHRASES: dict[int, str] = {
     %fail tunnel|connect to|through %the? proxy
     packet loss
     100% packet loss
-    ping|heartbeat|keepalive|keep_alive|health_check|probe|liveness_probe timeout|failed|timed_out|missed|lost|
-        failure|expired|error
+    ping|heartbeat|keepalive|keep_alive|health_check|probe|liveness_probe timeout|failed|timed_out|missed|lost|failure|
+        expired|error
     ping|heartbeat|keepalive to|from .. %be* lost|missed|missing|failed|timed_out
     connection|session|socket|tunnel|channel could_not|cannot be opened|established|made|created|maintained|set_up
     missed|lost|no|missing heartbeat|heartbeats|keepalive
@@ -154,8 +168,7 @@ PHRASES: dict[int, str] = {
     lookup .. on ~|127|10|192
     %out .. brokers|endpoints|servers|hosts|replicas
     no .. servers|brokers|hosts|nodes|endpoints|peers found|known|left
-    brokers|servers|nodes|hosts|endpoints|peers|replicas|services|links %be* down|unreachable|not_reachable|offline|
-        dead
+    brokers|servers|nodes|hosts|endpoints|peers|replicas|services|links %be* down|unreachable|not_reachable|offline|dead
     certificate|cert|peer|server cannot|could_not be authenticated|verified|validated|trusted
     goaway received
     lookup failed|timed_out|error
@@ -194,6 +207,20 @@ PHRASES: dict[int, str] = {
     port is? already? in_use|allocated
     cannot assign requested address
     %fail bind
+    timer expired
+    not on the network
+    link has_been severed
+    software caused connection_abort
+    network name .. no_longer_available|deleted|not_available
+    unreachable host|network
+    connection %be* aborted by
+    ^ eof $
+    premature close
+    self signed cert
+    alert protocol|handshake|certificate|unknown|internal|bad|decode|decrypt ..
+    record layer failure
+    keepalive watchdog
+    fill whole buffer
     """,
     3: """
     execution|running|run|processing|wall|response|elapsed time of? .... exceeded|exceeds|expired
@@ -208,16 +235,15 @@ PHRASES: dict[int, str] = {
         polling|scrape|sync timeout|timeouts|time_out error|errors|exception? %be* $
     %server|connection|connect|read|write|request|response|socket|operation|query|statement|network|session|command|
         execution|task|job|call|http|transaction|handshake|receive|login|lookup|process|step|build|rpc|client|pool|
-        wait timeout|timeouts|time_out error|expired|exceeded|elapsed|occurred|reached|while|waiting|when|during|
-        after|
+        wait timeout|timeouts|time_out error|expired|exceeded|elapsed|occurred|reached|while|waiting|when|during|after|
         connecting|reading|trying|contacting|talking|in|on|from|for|before|was_reached|has_occurred
     timeout|timeouts|time_out .. %be* exceeded|expired|elapsed|reached|hit_the|occurred|triggered !for
     timeout|time_out waiting|while|connecting|reading|awaiting|trying|talking|contacting|during|sending|writing|
         fetching|opening|communicating|error|exception
     timeout|time_out when|after|on|in read|connect|connecting|reading|waiting|calling|send|wait|call|trying|a|
         connection|1|2|3|5|10|15|20|30|45|60|90|120|180|300|600|1000|5000|10000|30000|60000|endpoint|request|query
-    error|fatal|exception|failed|failure|aborted|reason|cause|caused_by|err|warning|because of|with|after|due_to|a|
-        the|to? timeout|time_out
+    error|fatal|exception|failed|failure|aborted|reason|cause|caused_by|err|warning|because of|with|after|due_to|a|the|
+        to? timeout|time_out
     ^ timeout|timedout|time_out $
     %over %the? .. timeout|time_out|time_limit|timelimit
     time limit %be* %over
@@ -230,18 +256,14 @@ PHRASES: dict[int, str] = {
     named pipe
     not reachable by|from|via|through|over|at|$
     could_not|cannot|failed_to|unable_to resolve !action|column|columns|task|step|conflict|conflicts|dependency|
-        dependencies|reference|references|
-        symbol|module|import|issue|type|variable
+        dependencies|reference|references|symbol|module|import|issue|type|variable
     ^ .. timeout|time_out|timeouts $
     ^ .. connection|network|socket|ssl|tls|dns|http error|errors|problem|problems|issue|issues|failure
     """,
     5: """
     %bad ........ connection|connections|network|socket|dns|tls|ssl|handshake|listener|hostname|proxy|protocol|
-        transport|certificate|
-        tunnel|connecting|reachable|internet|remote_host|packet|packets|bandwidth
-    connection|connections|network|socket|dns|tls|ssl|handshake|listener|hostname|proxy|
-        certificate|
-        tunnel|connecting|reachable|internet|remote_host|packet|packets|
-        bandwidth ........ %bad
+        transport|certificate|tunnel|connecting|reachable|internet|remote_host|packet|packets|bandwidth
+    connection|connections|network|socket|dns|tls|ssl|handshake|listener|hostname|proxy|certificate|tunnel|connecting|
+        reachable|internet|remote_host|packet|packets|bandwidth ........ %bad
     """,
 }

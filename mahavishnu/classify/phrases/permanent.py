@@ -10,9 +10,21 @@ PHRASES: dict[int, str] = {
     object reference not set
     properties|property of undefined|null
     call to undefined|a_member|a_null
-    segmentation fault
-    panicked at
     secret|configmap|config_map|volume .. not_found
+    enoent|enxio|enodev|esrch|enosys|eopnotsupp|enotsup|exdev|echild|enoexec
+    invalid cross device link
+    operation not supported $
+    operation not supported on_transport_endpoint
+    maximum call stack
+    goroutines are asleep
+    cannot access a disposed
+    could not load file|type|assembly|library|module
+    unable to open database
+    disk image is malformed
+    file is not a database
+    invalid page in
+    unknown database
+    transaction is already_begun
     """,
     2: """
     no .. named|called ..
@@ -35,5 +47,7 @@ PHRASES: dict[int, str] = {
     is not defined
     has_been|is|was|permanently deprecated|retired|decommissioned|discontinued|removed|deleted|gone
     not a git repository
+    panicked at
+    segmentation fault
     """,
 }

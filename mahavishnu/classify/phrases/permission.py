@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 PHRASES: dict[int, str] = {
+    1: """
+    eacces|eperm|erofs|ekeyrejected|ekeyexpired|enokey|ekeyrevoked
+    required key not_available
+    key %be* rejected by
+    key %be* expired|revoked $
+    exit status|code 126 $
+    not able to access %the? database|resource|table|schema
+    """,
     2: """
     permission|permissions|privilege|privileges %be* denied|refused|rejected|error|missing|insufficient|not_granted|
         violation|required|needed|denied_error
@@ -22,8 +30,8 @@ PHRASES: dict[int, str] = {
     not have .. access|authorization|authority|rights|clearance
     no|without|lacks|lacking read|write|admin|root|any? access rights|to
     correct access rights
-    insufficient|missing|inadequate|not_enough|without|invalid|required|lacks .... scope|scopes|rights|roles|
-        authority|clearance|access !of
+    insufficient|missing|inadequate|not_enough|without|invalid|required|lacks .... scope|scopes|rights|roles|authority|
+        clearance|access !of
     missing|insufficient|lack|lacks|lacking|requires|without the|a|any? .. role|roles !model|models
     access|entry|caller|member|origin %be* not allowed|permitted|granted|authorized|whitelisted|allowlisted
     too many authentication|login|password|auth failures|attempts
@@ -70,8 +78,8 @@ PHRASES: dict[int, str] = {
     operation|action|request|it|user|client|host|ip|access|you|account|key|role|command|caller|
         service_account .. not permitted|allowed_to|allowed_for|allowed_from
     not|never permitted !to_say
-    not allowed to access|connect|perform|read|write|delete|create|use|execute|do|view|modify|push|run|publish|
-        assume|call|list|get|update|see
+    not allowed to access|connect|perform|read|write|delete|create|use|execute|do|view|modify|push|run|publish|assume|
+        call|list|get|update|see
     user|host|client|ip|origin %be* not allowed
     login|logon|sign_in|log_in|log_on .... %be* failed|failure|incorrect|required|denied|invalid|rejected|error|
         unsuccessful|refused
@@ -86,15 +94,15 @@ PHRASES: dict[int, str] = {
     using password: yes|no
     no password supplied
     username .. password not accepted
-    invalid|bad|wrong|incorrect|missing|expired|no|insufficient|revoked|unknown|malformed|
-        unrecognized .. %secret !at|in_json|until
+    invalid|bad|wrong|incorrect|missing|expired|no|insufficient|revoked|unknown|malformed|unrecognized .. %secret !at|
+        in_json|until
     %secret .. provided|supplied|header? %be* %state !until|in_json
     incorrect .. %secret provided
     %fail locate|find|load|verify|validate|obtain|refresh|get|determine|automatically_determine .. credential|
         credentials
     no valid credentials
-    invalid|expired|revoked|missing .. token|jwt|session|cookie|certificate_authority !at|in_json|near|
-        in_expression|'|"|<|{|in_response
+    invalid|expired|revoked|missing .. token|jwt|session|cookie|certificate_authority !at|in_json|near|in_expression|'|
+        "|<|{|in_response
     token|jwt|session|cookie included_in_the_request|used|provided|supplied|has? %be* expired|revoked|not_valid|
         no_longer_valid|invalid|blacklisted|rejected|missing|required|inactive|unauthorized
     request|url|link|presigned_url|session|login|signature .. %be* expired
@@ -120,8 +128,8 @@ PHRASES: dict[int, str] = {
     readonly database|filesystem
     write a read? only|readonly database
     by|violates|against|per .. policy|acl|rbac|firewall|administrator
-    blocked|denied|rejected|refused|disallowed|prohibited by .. policy|acl|firewall|administrator|rule|rules|
-        security|organization|admin
+    blocked|denied|rejected|refused|disallowed|prohibited by .. policy|acl|firewall|administrator|rule|rules|security|
+        organization|admin
     policy|policies .. denied|denies|forbids|forbidden|prohibits|blocks|blocked|disallows|violation|rejected !cache
     no? pg hba
     no pg hba
@@ -140,6 +148,10 @@ PHRASES: dict[int, str] = {
     license|licence|subscription|trial|account key|period? %be* expired|invalid|missing|not_valid|revoked|inactive
     payment|billing %be* required|disabled|not_enabled|inactive
     eacces|eperm|erofs
+    requires|require|needs elevation|elevated_privileges
+    trust relationship .... failed|broken
+    %be* write protected
+    trust relationship ........ failed|broken
     """,
     3: """
     revoked !on
@@ -152,8 +164,7 @@ PHRASES: dict[int, str] = {
     """,
     5: """
     %bad ........ permission|permissions|authorization|authentication|credential|credentials|login|privilege|
-        privileges|protected|
-        sign_in|log_in|two_factor|access|forbidden|unauthorized|password|scope|scopes
+        privileges|protected|sign_in|log_in|two_factor|access|forbidden|unauthorized|password|scope|scopes
     permission|permissions|authorization|authentication|credential|credentials|login|privilege|privileges|protected|
         sign_in|log_in|two_factor|access|forbidden|unauthorized|password|scope|scopes ........ %bad
     """,

@@ -7,6 +7,26 @@ PHRASES: dict[int, str] = {
     fork: .. resource temporarily unavailable
     cannot fork
     misconf redis is configured to save
+    enospc|edquot|enomem|emfile|enfile|efbig|enobufs|emlink|enolck|eusers|eio
+    input/output error
+    disk i/o error
+    i/o device error
+    no locks available
+    pool timed_out|timeout
+    connection is not available, request timed_out
+    prior to obtaining a connection
+    too many links $
+    ^ too many users $
+    no connection became free
+    queue pool limit
+    too many errors_from|connection_errors
+    many connection errors
+    error 28 from
+    request limit for_the_database
+    batch too large
+    too many_requests/12
+    flood stage
+    no more connections allowed
     """,
     2: """
     !not %out .... memory !of|leak|leaks|lane
@@ -14,8 +34,7 @@ PHRASES: dict[int, str] = {
     %fail .. allocate|allocating|alloc|reallocate|allocation
     allocation|alloc|malloc|mmap|calloc .... failed|fail|failure|error
     array|buffer|tensor memory? too? large to allocate
-    memory|heap|swap|ram limit|limits|quota|budget|usage|cap|size? .... exceeded|exceeds|reached|hit|exhausted|
-        exceeding
+    memory|heap|swap|ram limit|limits|quota|budget|usage|cap|size? .... exceeded|exceeds|reached|hit|exhausted|exceeding
     %over %the? .... memory|heap|ram limit|limits|quota|cap|budget|request|allocation|usage
     exceeding memory limits|limit
     memory|heap exhausted|exhaustion|pressure|overflow|full|error|exceeded
@@ -45,16 +64,14 @@ PHRASES: dict[int, str] = {
     paging|page|swap file|space is? too_small
     monthly|daily|hourly|weekly|annual .. limit|limits|cap|quota %be* %over
     no more? space left
-    not|insufficient|out_of|low_on enough? .. disk|storage|free|local|temp|swap|available|
-        tablespace? space !exploration
+    not|insufficient|out_of|low_on enough? .. disk|storage|free|local|temp|swap|available|tablespace? space !exploration
     %out .. disk|storage|tablespace|inodes|inode|file_descriptors|handles|file_handles|stack_space !of
     there is not enough space
-    disk|volume|drive|filesystem|file_system|partition|storage|device|log|mailbox|queue|buffer|table|tablespace|
-        pool|inbox|bucket|backlog|tmpfs|spool|journal|heap|cache .. %be* nearly|almost|completely|too? full !of|moon|
-        scan|time|text|name|backup|speed|sync|refresh|color|screen
+    disk|volume|drive|filesystem|file_system|partition|storage|device|log|mailbox|queue|buffer|table|tablespace|pool|
+        inbox|bucket|backlog|tmpfs|spool|journal|heap|cache .. %be* nearly|almost|completely|too? full !of|moon|scan|
+        time|text|name|backup|speed|sync|refresh|color|screen
     disk|storage|volume|space usage|capacity|limit|quota|allocation|space? %be* exceeded|exceeds|exhausted|depleted|
         below
-    flood stage
     exceed~ .... disk|storage limit|quota|capacity|watermark
     disk usage exceed~
     unable to extend
@@ -94,8 +111,7 @@ PHRASES: dict[int, str] = {
         assigned|allocated
     only .. .. left|remaining|free !to_do|day|days|in_stock
     does_not|do_not|did_not have .. enough|sufficient .. balance|resources|capacity|memory|disk|space|nodes|cpu|gpus|
-        quota|
-        credits|funds
+        quota|credits|funds
     disk|volume|drive|partition|storage|log %be* filled|fills|filling up
     cpu|vcpu|time|compute|wall time? limit|quota %be* exceeded|reached|hit
     no buffer|sufficient space|capacity
@@ -117,8 +133,8 @@ PHRASES: dict[int, str] = {
     not enough ..  nodes|workers|slots|gpus|cores|capacity
     account|plan|usage|monthly|daily|hourly|weekly|billing|subscription|tier|spending|license|storage|instance|vcpu|
         build|credit usage|minutes|account? limit|limits|cap %be* %over
-    %over %the? .. usage|plan|monthly|daily|hourly|account|spending|storage|license|hard|free|credit|tier usage|
-        tier|spending|request? limit|limits|cap|allowance
+    %over %the? .. usage|plan|monthly|daily|hourly|account|spending|storage|license|hard|free|credit|tier usage|tier|
+        spending|request? limit|limits|cap|allowance
     limit|limits for .... %be* exceeded|reached
     enospc|enomem|emfile|enfile|edquot|enobufs
     """,

@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 PHRASES: dict[int, str] = {
+    1: """
+    eintr|eagain|ewouldblock|ebusy|etxtbsy|edeadlk|einprogress|ealready|estale|ecanceled|erestart
+    interrupted system call
+    operation now? already? in_progress $
+    resource deadlock avoided
+    start or control request
+    no live upstreams
+    due to user_request
+    read only option so_it
+    stepped down
+    is_being|being created|deleted|updated|modified !by
+    is bootstrapping
+    too many parts
+    in readonly|read_only mode
+    not enough good replicas
+    force unblock
+    not enough replicas
+    """,
     2: """
     # too much asked: wait
-    !heart|interest|exchange|frame|tax|birth rate|request|requests|call|calls limit|limits|limiting|
-        quota %be* %over|violation|error|exception|triggered|applied
+    !heart|interest|exchange|frame|tax|birth rate|request|requests|call|calls limit|limits|limiting|quota %be* %over|
+        violation|error|exception|triggered|applied
     !heart rate limit|limits|limiting $
     %over %the? .. rate|request|requests|call|calls|ratelimit limit|limits
     %over %the? .. rate_limit|rate_limits|ratelimit
@@ -18,8 +36,8 @@ PHRASES: dict[int, str] = {
     reduce|lower your? request|call|query? rate|rates|frequency
     %over .. .. calls|requests|queries per second|minute|hour|day
     request rate is? too? large|high
-    throttled|throttling|throttlingexception !valve|body|cable|policy|settings|position|response|control|
-        disabled|enabled
+    throttled|throttling|throttlingexception !valve|body|cable|policy|settings|position|response|control|disabled|
+        enabled
     throttle .. error|errors|exception|exceeded|limit|limits|reached|hit|triggered
     request|requests|api|rate|hit|client|server|due_to|because_of throttle
     ^ please? slow down $
@@ -41,8 +59,7 @@ PHRASES: dict[int, str] = {
     %server is|are|was|were saturated|congested|swamped|overwhelmed
     rejected execution
     is|are|was|were|while being purged|restarted|upgraded|re_elected|reelected|elected|rebooted|redeployed|migrated|
-        failed_over|rebuilt|recreated|
-        provisioned|drained|reindexed|rebalanced|patched
+        failed_over|rebuilt|recreated|provisioned|drained|reindexed|rebalanced|patched
     used|locked|held|owned|in_use|opened|edited|taken by another|a_different|someone|somebody
     ^ wait .. seconds|minutes|second|minute|hours|and
     all|some shards failed
@@ -57,8 +74,8 @@ PHRASES: dict[int, str] = {
     %fail acquire|acquiring|obtain|obtaining|get|take|grab .... lock|locks|row|lease
     %fail .. lock row|table|record|file|resource
     lock|locks|lease %be* not_available|held_by|not_acquired|taken|conflict|contention
-    database|table|row|file|schema|record|index|resource|repository|document|state|
-        object .. is|was|are currently|already|temporarily? locked
+    database|table|row|file|schema|record|index|resource|repository|document|state|object .. is|was|are currently|
+        already|temporarily? locked
     index.lock
     could not serialize access
     serialization failure|anomaly|conflict
@@ -75,9 +92,8 @@ PHRASES: dict[int, str] = {
     latest version and try again
     lock|resource|write|row contention
     another|other|conflicting|concurrent .. operation|update|transaction|process|run|deployment|job|instance|request|
-        command|
-        task|build|session|writer|user|client|thread|worker|node .. .. %be* in_progress|running|holding|active|using|
-        editing
+        command|task|build|session|writer|user|client|thread|worker|node .. .. %be* in_progress|running|holding|active|
+        using|editing
     another|other|conflicting|concurrent %be* in_progress
     rebalanced $
     already? rebalanced and|the_partitions
@@ -103,8 +119,8 @@ PHRASES: dict[int, str] = {
     %server|redis|dataset .. is|still %be* loading !dock
     is loading the dataset|data|model
     %server|servers|resource %be* not? yet? unavailable|not_available|offline !online
-    temporarily|currently|momentarily not_available|unavailable|offline|down|out_of_service|suspended|disabled|
-        blocked|inaccessible|unable|overloaded|rejected|deferred|failed
+    temporarily|currently|momentarily not_available|unavailable|offline|down|out_of_service|suspended|disabled|blocked|
+        inaccessible|unable|overloaded|rejected|deferred|failed
     currently unable to handle|process|serve|complete
     ^ unavailable $
     service|server|gateway|endpoint|site unavailable
@@ -112,8 +128,8 @@ PHRASES: dict[int, str] = {
     unavailable exception|error
     no healthy|available upstream|backend|backends|server|servers|replica|responders|node
     no responders available
-    temporary|transient|intermittent .. failure|failures|error|errors|problem|problems|issue|issues|outage|
-        condition|fault|glitch|hiccup|unavailability
+    temporary|transient|intermittent .. failure|failures|error|errors|problem|problems|issue|issues|outage|condition|
+        fault|glitch|hiccup|unavailability
     transient !for|student|visitor|guest|ischemic|population
     try|retry|retrying .. again? later|shortly|soon|momentarily|in_a_few|in_a_moment
     try again in|after
@@ -138,8 +154,8 @@ PHRASES: dict[int, str] = {
     shutdown in progress
     graceful shutdown
     forced connection? closure with_reason
-    no|not|lost longer|the|enough|elected|in_sync|new? leader|primary|master|quorum|cluster_manager|replicas !key|
-        plan|copy|degree
+    no|not|lost longer|the|enough|elected|in_sync|new? leader|primary|master|quorum|cluster_manager|replicas !key|plan|
+        copy|degree
     leader|master|primary|cluster_manager|coordinator not available|discovered|elected|found
     leader|master election|changed
     quorum %be* lost|not_reached|not_available|not_met
@@ -174,6 +190,16 @@ PHRASES: dict[int, str] = {
     stale file_handle|object_state|element|nfs_file_handle
     server|backend|upstream|remote server? side? error|failure $
     backend fetch? failed|error
+    no .. server|servers|backend|backends|upstream|upstreams|worker|workers available
+    operation would block
+    signal: terminated
+    non_blocking socket ..
+    request %be* misdirected
+    misdirected request
+    resource deadlock would_occur
+    transaction .. .. %be* aborted !commands
+    %server|redis|dataset|it is|are|was still? starting|starting_up|booting|bootstrapping|joining
+    query execution %be* interrupted $
     """,
     4: """
     try again $
@@ -185,8 +211,8 @@ PHRASES: dict[int, str] = {
     operation|request|transaction|job|task|query|call|context|run %be* cancelled|canceled|aborted !by
     """,
     5: """
-    %bad ........ lock|locks|locked|leader|election|busy|conflict|conflicts|contention|concurrent|rebalance|
-        retryable|quorum|maintenance
+    %bad ........ lock|locks|locked|leader|election|busy|conflict|conflicts|contention|concurrent|rebalance|retryable|
+        quorum|maintenance
     lock|locks|locked|leader|election|busy|conflict|conflicts|contention|concurrent|rebalance|retryable|quorum|
         maintenance ........ %bad
     """,

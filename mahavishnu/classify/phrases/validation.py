@@ -11,9 +11,37 @@ PHRASES: dict[int, str] = {
     is|are not a|an? valid? integer|int|number|float|boolean|bool|string|list|dict|date|datetime|url|uuid|enumeration|
         array|mapping|email !of
     value|input is not a? valid
-    column|columns|function|parameter|variable|reference|symbol|type|identifier|
-        attribute ........ cannot|could_not be resolved
+    column|columns|function|parameter|variable|reference|symbol|type|identifier|attribute ........ cannot|
+        could_not be resolved
     missing|required|unknown|invalid|unexpected parameter|param|argument|field|property|column $
+    einval|eisdir|enotdir|enametoolong|e2big|edom|erange|ebadmsg|eilseq|emsgsize|eexist|eloop|enotempty|eafnosupport|
+        edestaddrreq|ebadf|eoverflow
+    ^ not a directory
+    ^ is a directory
+    directory is? not empty
+    too many levels_of_symbolic_links|symbolic_links
+    out of domain
+    destination address required
+    not well formed
+    no element found
+    no section|option: ..
+    no option .. in section
+    cannot pickle|unpickle|be_pickled
+    too large|big|long|small to_convert|to_fit|for_defined
+    ran out of_input
+    unknown variant
+    more than one_row
+    returns|returned more than 1|one row|result|value|record
+    more expressions than
+    bind message supplies
+    exceeds .... maximum ..
+    operand should contain
+    not in group_by|select_list
+    could_not be bound
+    must declare ..
+    invalid expire time
+    would overflow $
+    not hash to_the_same_slot
     """,
     2: """
     validation|validator .. %be* error|errors|failed|failure|failures|fails|exception|unsuccessful|rejected|problem|
@@ -34,28 +62,26 @@ PHRASES: dict[int, str] = {
         amount|currency|phone|address|utf|base64|iso|signature_for|object|column|reference|version|image|model|
         recipient|enum|timestamp|time|range|usage|credentials_format|selection|entry|use
     malformed|ill_formed|badly_formed|unparsable|unparseable|unprocessable|unserializable !rows
-    is|was|are|were|be|not|does_not_look_like|do_not_appear_to_be|does_not_appear_to_be|must_be|should_be|no|
-        without|requires|require|expected|enter|provide|need|needs|specify|supply|pass|contain|neither|have a|an|the|
+    is|was|are|were|be|not|does_not_look_like|do_not_appear_to_be|does_not_appear_to_be|must_be|should_be|no|without|
+        requires|require|expected|enter|provide|need|needs|specify|supply|pass|contain|neither|have a|an|the|
         one? not? a|an|the|any? .. valid|well_formed|correct|acceptable ..
     not|is_not a|an|the|in|of? valid|correct|proper|acceptable|recognized|well_formed
-    must|should|shall|has_to|have_to|needs_to be|have|contain|match|start|begin|end|consist|specify|provide|
-        include|equal|only|use|exist|satisfy|fall|lie|supply|set|not_be|not_have|not_contain|not_exceed|not_include|
-        not_start|not_end|not_match a|an|at|one|of|either|in|less|greater|between|no|non|positive|negative|unique|
-        empty|
-        null|the|valid|string|int|integer|number|list|longer|shorter|true|false|set|specified|provided|present|
-        numeric|
-        >|<|>=|<=|within|equal|before|after|from|with|defined|same|fewer|more|larger|smaller|higher|lower|more_than|
-        multiple|json|enabled|lowercase|uppercase|alphanumeric|iso|formatted|given|type|an_instance|instance|only|or|
-        and|characters|letters|digits|by|as|up|even|odd|both|all|each|not
+    must|should|shall|has_to|have_to|needs_to be|have|contain|match|start|begin|end|consist|specify|provide|include|
+        equal|only|use|exist|satisfy|fall|lie|supply|set|not_be|not_have|not_contain|not_exceed|not_include|not_start|
+        not_end|not_match a|an|at|one|of|either|in|less|greater|between|no|non|positive|negative|unique|empty|null|the|
+        valid|string|int|integer|number|list|longer|shorter|true|false|set|specified|provided|present|numeric|>|<|>=|
+        <=|within|equal|before|after|from|with|defined|same|fewer|more|larger|smaller|higher|lower|more_than|multiple|
+        json|enabled|lowercase|uppercase|alphanumeric|iso|formatted|given|type|an_instance|instance|only|or|and|
+        characters|letters|digits|by|as|up|even|odd|both|all|each|not
     must be|have|match|contain|not_be|start|include|exist|specify|provide|exceed|not_exceed !root|superuser|owner|
         admin|administrator|logged|authenticated|unlocked|signed|authorized|a_superuser|restarted|the_owner|run_as
     expected|expect|expects|expecting|wanted|requires .... but|got|received|found|saw|given|actual|instead
     expecting value|property
     expected value|values but|to|at|got|$
-    expected|expecting a|an|one|type|string|int|integer|number|str|list|object|array|bool|float|dict|
-        end|at_least|at_most|format|',|delimiter|exactly|json|key|find|3|2|1|4
-    columns,|fields,|values,|arguments,|items,|elements,|rows,|bytes,|dimensions,|parameters,|characters,|digits,|parts,|
-        channels, expected|expecting|requires|required|needs
+    expected|expecting a|an|one|type|string|int|integer|number|str|list|object|array|bool|float|dict|end|at_least|
+        at_most|format|',|delimiter|exactly|json|key|find|3|2|1|4
+    columns,|fields,|values,|arguments,|items,|elements,|rows,|bytes,|dimensions,|parameters,|characters,|digits,|
+        parts,|channels, expected|expecting|requires|required|needs
     must|should alternate|precede|belong|differ|correspond|agree|add_up|sum_to|sum_up
     has|have|contains|with|found|is an|a? empty|blank|null .. value|values|field|fields|cell|cells|column|columns|entry
     does_not|do_not|did_not start|begin|end with
@@ -65,11 +91,9 @@ PHRASES: dict[int, str] = {
     %field .. %be* a? required|missing|mandatory|invalid|not_allowed|not_specified|not_set|undefined|unknown|
         duplicated|too_long|too_short|too_large|too_big|too_small|malformed|incorrect|corrupt|corrupted|truncated|
         unsupported|not_supported|not_recognized|unrecognized|empty|blank|out_of_range|ambiguous|not_unique|
-        not_numeric|
-        not_a_number !by_law|by_the
+        not_numeric|not_a_number !by_law|by_the
     missing|required|mandatory|omitted|absent|lacks|lacking|no_required .. required|mandatory|expected|positional|
-        keyword|query|request|path|body|command|form|input? field|fields|parameter|parameters|param|argument|
-        arguments|
+        keyword|query|request|path|body|command|form|input? field|fields|parameter|parameters|param|argument|arguments|
         property|properties|value|header|key|column|columns|attribute|option|element|keys|values|input|keyword|
         flag !found_in
     field required
@@ -82,13 +106,12 @@ PHRASES: dict[int, str] = {
         convert|converted|converting|coerce|cast|encode|encoded|serialize|serialized|read_as|tokenizing|tokenize|
         compile|marshal
     %fail load|read .. json|yaml|xml|csv|config|manifest
-    parse|parser|parsing|syntax|decode|decoding|encoding|deserialization|serialization|conversion|cast|casting|
-        format|compilation|compile|lexer|tokenizer|unmarshalling|transform .. error|errors|exception|failure|failed
-    json|xml|yaml|csv|toml|html|sql|schema|avro|protobuf|query|graphql|template|regex|data|type|value|input|
-        argument|range|unicode|attribute|bounds error|exception !log|rate|free|message|stream|channel|loss|center|
-        transfer
-    error|errors|problem in|parsing|decoding|while_parsing|tokenizing|with_your|in_your sql|json|xml|yaml|syntax|
-        query|template|data|input|schema|config|configuration|the|a
+    parse|parser|parsing|syntax|decode|decoding|encoding|deserialization|serialization|conversion|cast|casting|format|
+        compilation|compile|lexer|tokenizer|unmarshalling|transform .. error|errors|exception|failure|failed
+    json|xml|yaml|csv|toml|html|sql|schema|avro|protobuf|query|graphql|template|regex|data|type|value|input|argument|
+        range|unicode|attribute|bounds error|exception !log|rate|free|message|stream|channel|loss|center|transfer
+    error|errors|problem in|parsing|decoding|while_parsing|tokenizing|with_your|in_your sql|json|xml|yaml|syntax|query|
+        template|data|input|schema|config|configuration|the|a
     codec cannot|could_not decode|encode
     not json? serializable|deserializable|iterable|subscriptable|callable|hashable
     could not convert
@@ -96,21 +119,18 @@ PHRASES: dict[int, str] = {
     cannot unmarshal
     cannot be decoded|encoded|cast|coerced|converted|parsed|null|none|empty|blank|negative|zero|undefined|omitted|
         unset|both|used_with|set_to|greater|less|longer|in_the_past|in_the_future|interpreted|broadcast|
-        determined_from|
-        combined|applied
+        determined_from|combined|applied
     may|should|could not be null|none|empty|blank|negative|zero|omitted|broadcast
     incorrect|illegal padding|base64
     %be* not well formed
     does_not|do_not|did_not|not match|conform|comply|satisfy|validate|meet|allow|accept the|any|a|its|required|
-        expected|to|with|against? .... schema|pattern|regex|format|policy|configuration|definition|criteria|
-        conditions|
-        specification|type|types|signature|contract|
-        constraints|requirements|nulls|duplicates|encoding|rule|rules|null|length|expected|shape|dimensions
+        expected|to|with|against? .... schema|pattern|regex|format|policy|configuration|definition|criteria|conditions|
+        specification|type|types|signature|contract|constraints|requirements|nulls|duplicates|encoding|rule|rules|null|
+        length|expected|shape|dimensions
     additional properties
-    unexpected token|character|char|end_of|keyword|indent|value|type|field|argument|symbol|string|number|key|
-        parameter|property|identifier|format|content|eof_while|non|column|element|attribute|option|literal|input|tag|
-        '|
-        "|<|identifier
+    unexpected token|character|char|end_of|keyword|indent|value|type|field|argument|symbol|string|number|key|parameter|
+        property|identifier|format|content|eof_while|non|column|element|attribute|option|literal|input|tag|'|"|<|
+        identifier
     was unexpected
     unterminated|unclosed|unbalanced|untokenizable ..
     mismatched tag|bracket|parenthesis|input|type|types|column|columns
@@ -120,27 +140,26 @@ PHRASES: dict[int, str] = {
     is|was|an|a|error|the unsupported
     unsupported operand|type|format|file|media|value|version|encoding|operation|argument|content|protocol|codec|
         compression|character|parameter|image|language|feature
-    %field|media|model|feature|protocol|codec|algorithm|region|scheme .. is|are|was|were? not currently|
-        yet? supported|allowed|permitted|acceptable|accepted|recognized|known
-    not a supported|recognized|known|valid|permitted|number|string|zip|gzip|tar|pdf|png|jpeg|parquet|database|json|
-        xml
+    %field|media|model|feature|protocol|codec|algorithm|region|scheme .. is|are|was|were? not currently|yet? supported|
+        allowed|permitted|acceptable|accepted|recognized|known
+    not a supported|recognized|known|valid|permitted|number|string|zip|gzip|tar|pdf|png|jpeg|parquet|database|json|xml
     ^ not supported
     not supported $
     mutually exclusive
     exceeds|exceed|above|below|under %the? maximum|minimum|max|min !capacity|memory|number_of_connections
-    count|number|length|size|sum|total|name|names|types|columns|value|values .... does_not|do_not|did_not match|
-        agree|add_up|correspond
+    count|number|length|size|sum|total|name|names|types|columns|value|values .... does_not|do_not|did_not match|agree|
+        add_up|correspond
     cannot query|select|reference|assign|compare|index|iterate|combine|mix|concatenate|subtract|order|group|join|
         coerce|insert|use
     not iterable|subscriptable|callable|hashable|indexable|comparable|numeric|a_mapping
     %fail coerce|normalize|normalise|recognize|recognise|understand|interpret
     only .. is|are accepted|allowed|supported|permitted|valid
     conflicting|contradictory|inconsistent arguments|options|parameters|values|settings|flags
-    extra|unexpected|unknown fields|inputs|keys|properties|columns|arguments %be* not? permitted|forbidden|
-        allowed|found|given|passed
+    extra|unexpected|unknown fields|inputs|keys|properties|columns|arguments %be* not? permitted|forbidden|allowed|
+        found|given|passed
     extra inputs
-    not an|a integer|int|float|boolean|bool|list|dict|mapping|date|datetime|url|uuid|positive|json|
-        object|sequence|tuple|set
+    not an|a integer|int|float|boolean|bool|list|dict|mapping|date|datetime|url|uuid|positive|json|object|sequence|
+        tuple|set
     empty|blank|no body|payload|input|request_body|data|content is? not_allowed|provided|given|supplied|received
     non numeric|integer|ascii|json|hexadecimal ..
     unhashable|uniterable|unserializable
@@ -148,8 +167,8 @@ PHRASES: dict[int, str] = {
     %over %the? maximum|minimum|max|min length|size|value|depth
     not supported between|for|by|in_this|with
     out of range|bounds !of_the_gun|missile
-    outside|not_in|not_within of? the|its? valid|allowed|permitted|acceptable|expected|supported? range|bounds|
-        values|limits
+    outside|not_in|not_within of? the|its? valid|allowed|permitted|acceptable|expected|supported? range|bounds|values|
+        limits
     %field|header|payload|datetime|tuple|packet .. %be* too long|short|large|small|big|deep|many|few|complex
     too many|few|long|large arguments|values|parameters|columns|fields|positional|items|keys|characters|elements|
         digits|bytes|tables|nested|tokens|terms|clauses|for_type|for_column|to_unpack|rows|entity|variables|
@@ -161,8 +180,8 @@ PHRASES: dict[int, str] = {
     length|size must|should|exceeds|mismatch|too
     larger|smaller|shorter|longer|greater|less|fewer|bigger|higher than the|or? minimum|maximum|allowed|limit|zero|
         equal_to|0|1|column|type
-    violates|violated|violation|violating|violate of? .... constraint|constraints|key|schema|integrity|unique|
-        foreign|check|not_null|rule|requirement
+    violates|violated|violation|violating|violate of? .... constraint|constraints|key|schema|integrity|unique|foreign|
+        check|not_null|rule|requirement
     constraint .. %be* failed|fails|failure|violation|violated|error|violations
     integrity constraint|error|violation|check_failed
     duplicate .. key|entry|value|record|id|name|column|object|row|index|primary|document|request|username|email|field|
@@ -175,8 +194,8 @@ PHRASES: dict[int, str] = {
     duplicatekey|uniqueviolation|unique_violation|unique_constraint|unique_key
     already exists|exist|taken|registered|defined|declared !for_years
     must exist
-    type|types|shape|shapes|schema|size|dimension|dimensions|dtype|version|column|length|hash|digest|checksum|
-        format|data_type mismatch|mismatched|incompatible
+    type|types|shape|shapes|schema|size|dimension|dimensions|dtype|version|column|length|hash|digest|checksum|format|
+        data_type mismatch|mismatched|incompatible
     type|types|shapes|units .... not match|compatible|aligned|comparable|convertible
     wrong|incorrect|incompatible|inconsistent|mismatched|unknown|unexpected .. type|types|number_of|format|shape|
         dimension|dimensions|length|unit|units|value|kind|encoding|version|syntax|parameter|argument|usage|header|
@@ -192,32 +211,31 @@ PHRASES: dict[int, str] = {
     already been? taken|used|registered|assigned
     size|length exceeds|exceeded|exceeding|is_over|too_large
     shape|shapes|dimension|dimensions|sizes|matrices|types|operands .... cannot|must
-    unknown|unrecognized|unrecognised|undefined|undeclared|unresolved field|column|parameter|argument|arguments|
-        option|key|property|attribute|command|keyword|format|value|variable|identifier|enum|flag|type|encoding|escape|
-        token|character|operator|function|currency|timezone|locale|setting|table|database|label|unit|query|directive|
-        element|reference|symbol|tag|event|url_type
+    unknown|unrecognized|unrecognised|undefined|undeclared|unresolved field|column|parameter|argument|arguments|option|
+        key|property|attribute|command|keyword|format|value|variable|identifier|enum|flag|type|encoding|escape|token|
+        character|operator|function|currency|timezone|locale|setting|table|database|label|unit|query|directive|element|
+        reference|symbol|tag|event|url_type
     unrecognized|unrecognised
     undefined|undeclared|no such? variable|column
     no such column|table|function:|field|parameter|option|operator
     column|relation|table|function|operator|type|field|schema|variable .. .. does not exist
     ambiguous column|reference|name
     is|be|column ambiguous
-    illegal|improper|improperly argument|character|characters|value|state|format|input|escape|formatted|request|
-        byte|header|mix|instruction|formed|use
+    illegal|improper|improperly argument|character|characters|value|state|format|input|escape|formatted|request|byte|
+        header|mix|instruction|formed|use
     %field|format %be* incorrect|wrong|not_correct|unacceptable|unknown|unreadable|unparsable
     in|of %the? incorrect|wrong|bad|unknown|unexpected format
     in the format yyyy-mm-dd|yyyy
     not|input in a? correct|valid|expected|right|proper|recognized format
     literal for
     for input string
-    corrupt|corrupted|truncated|damaged file|data|archive|image|header|input|record|zip|message|payload|block|
-        stream|document|index|pdf|deflate|page|row
+    corrupt|corrupted|truncated|damaged file|data|archive|image|header|input|record|zip|message|payload|block|stream|
+        document|index|pdf|deflate|page|row
     %field|file|archive|image|stream|zip|block|page|database|disk_image|index %be* corrupt|corrupted|truncated|
         malformed|damaged|unreadable
     data truncated
     or binary data would be truncated
-    crc|checksum|md5|sha256|digest|hash|sha1 check|error|verification? failed|mismatch|error|does_not_match|
-        incorrect
+    crc|checksum|md5|sha256|digest|hash|sha1 check|error|verification? failed|mismatch|error|does_not_match|incorrect
     cannot identify image
     not acceptable|one_of|among
     method not allowed
@@ -228,25 +246,51 @@ PHRASES: dict[int, str] = {
     nan|infinity values? not? allowed|encountered|found
     did_you mean
     primary key|unique violation|constraint|violated
+    range not satisfiable
+    expectation failed
+    too large|big|long|deep|many body|header|headers|payload|input|request|cookie
+    label|directory|file syntax is incorrect
+    domain error
+    an|is|got|was|for|of|from|with empty sequence|list|iterable|slice|range|string|dict|array|dataframe|set|iterator|
+        series|collection|vocabulary
+    embedded null
+    circular|cyclic reference|references|dependency|dependencies|import
+    in a cycle
+    cycle detected|found|in
+    can only concatenate
+    got multiple values
+    has no len|length
+    requires|require|needs|need|expected|expects|takes|accepts at_least|at_most|exactly|a_list|a_tuple|a_str|a_number
+    requires|expected .. object $
+    not a gzipped|zipped|bzipped|tarred ..
+    ended before the end
+    expecting .. delimiter|identifier|string|name|comma|colon|separator
+    host bits set
+    exception|error|failed|failure|problem while? deserializing|serializing|unmarshalling|marshalling|decoding|
+        encoding|parsing|validating
+    flag provided $
+    unsupported type
+    not strings|bytes|integers|numbers|dates
+    ^ file exists
+    not appear to_be a|an|valid|in|of
+    precondition failed|required|not_met $
+    x not in_list
     """,
     3: """
     does_not|do_not|did_not support
     incompatible with
     with the same name|id|key|email|title
     already has|have a|an
-    larger|longer|bigger|smaller|shorter|greater|less|more|fewer than the? configured|permitted|minimum|maximum|
-        allowed
+    larger|longer|bigger|smaller|shorter|greater|less|more|fewer than the? configured|permitted|minimum|maximum|allowed
     given|available|among|known input? columns|fields|options|choices
     is|are required $
     expected .... to be|have|equal|match|contain
-    is|are|was|were|lies|be negative|zero|blank|in_the_future|in_the_past|not_unique|not_numeric|not_positive|
-        unparsable
+    is|are|was|were|lies|be negative|zero|blank|in_the_future|in_the_past|not_unique|not_numeric|not_positive|unparsable
     date|time|start|begin|from|lower is|lies|was|be .. after|before|above|later_than|earlier_than !retry
     conflicting|incompatible|inconsistent|contradictory dependencies|requirements|versions|constraints|types
     is|are|was|were|be larger|longer|shorter|smaller|greater|bigger|newer|older|higher|lower|fewer|more|less than
     ^ unknown .. policy|strategy|mode|kind|level|category|status|type|setting|flag|codec|scheme|dialect|unit|code|
-        currency|
-        country|language|locale|encoding
+        currency|country|language|locale|encoding
     %field .... does_not|do_not match
     uri|url|field|value|scope|name|id mismatch
     unknown|invalid|unsupported|wrong|bad|unexpected|incorrect .. format
@@ -267,13 +311,11 @@ PHRASES: dict[int, str] = {
     invalid|malformed|illegal|incorrect|incomplete .. %field
     is|are|was|were incomplete
     past|beyond|outside|behind the? .. valid|allowed|end|range|limits|bounds
-    %bad|not|must ........ argument|arguments|parameter|parameters|field|fields|value|values|type|types|format|
-        column|columns|
-        schema|syntax|input|
-        environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|encoding|date
+    %bad|not|must ........ argument|arguments|parameter|parameters|field|fields|value|values|type|types|format|column|
+        columns|schema|syntax|input|environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|
+        encoding|date
     argument|arguments|parameter|parameters|field|fields|value|values|type|types|format|column|columns|schema|syntax|
-        input|
-        environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|encoding|date ........ %bad|not|
-        must
+        input|environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|encoding|date ........ %bad|
+        not|must
     """,
 }

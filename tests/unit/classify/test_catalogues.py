@@ -1,0 +1,31 @@
+"""The rules against whole catalogues of what systems say, each row a plain fact about one of them."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from tests.unit.classify.catalogues import document_stores, go_rust_node, jvm_dotnet, machines, python, relational, rows
+from tests.unit.classify.test_corpus import wrong
+
+MODULES: tuple[ModuleType, ...] = (machines, python, jvm_dotnet, go_rust_node, relational, document_stores)
+CATALOGUES = {
+    f"{module.__name__.rpartition('.')[2]}-{name.lower()}": text
+    for module in MODULES
+    for name, text in vars(module).items()
+    if name.isupper()
+}
+
+
+@pytest.mark.parametrize("name", CATALOGUES)
+def test_a_catalogue(name: str) -> None:
+    table = rows(CATALOGUES[name])
+    assert table
+    assert wrong(table) == []
+
+
+def test_no_row_is_in_two_places() -> None:
+    texts = [text for catalogue in CATALOGUES.values() for _, text in rows(catalogue)]
+    assert sorted({text for text in texts if texts.count(text) > 1}) == []
+    assert len(texts) > 1000
