@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mahavishnu.engine.members import Lost, Movers
-from mahavishnu.model import bulk
-from mahavishnu.model.bulk import ACTIVE, BulkRun, ItemOutcome, ItemState, RunCounts, RunPage, RunState
+from mahavishnu.engine.members import Lost, Movers, members
+from mahavishnu.model import bulk, query_json
+from mahavishnu.model.bulk import ACTIVE, PAGE, BulkRun, ItemOutcome, ItemState, RunCounts, RunItem, RunPage, RunState
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.query import Is, Query
-from mahavishnu.stores.base import Collection, Result
+from mahavishnu.model.query import Is, Not, Query
+from mahavishnu.stores.base import Collection, Result, scan
 
 READ = 20  # pages read at once
 
@@ -26,6 +26,36 @@ class Shelves:
     pages: Collection[RunPage]
     letters: Collection[DeadLetter]
     history: Collection[FormerLetter]
+
+    async def freeze(self, run: BulkRun, plan: str, go_on: Callable[[], Awaitable[object]]) -> tuple[int, RunCounts]:
+        """Write down who the members are, for this plan. Returns how many pages that takes, and the counts.
+
+        `go_on` is awaited now and then, and may raise. Raises StoreError, and Lost.
+        """
+        items: list[RunItem] = []
+        pages, counts = 0, RunCounts()
+        query = query_json.from_json(run.query.value)
+        async for found, corrupt in members(self.letters, query, run.created_at):
+            items += [RunItem(letter.key, letter.entry_id) for letter in found]
+            items += [RunItem(getattr(problem, "key", "?"), "", ItemState.REFUSED, str(problem)) for problem in corrupt]
+            whole = len(items) // PAGE * PAGE
+            pages, counts = await self._written(run, plan, pages, counts, items[:whole])
+            items = items[whole:]
+            await go_on()
+        return await self._written(run, plan, pages, counts, items)
+
+    async def _written(
+        self, run: BulkRun, plan: str, pages: int, counts: RunCounts, items: Sequence[RunItem]
+    ) -> tuple[int, RunCounts]:
+        made = bulk.paged(run.run_id, plan, pages, items)
+        for result in await self.pages.write(made) if made else []:
+            stored(result)
+        return pages + len(made), counts.plus(bulk.counted(items))
+
+    async def remove_others(self, run_id: str, plan: str) -> None:
+        """Remove the pages of plans that came to nothing: nobody looks at them."""
+        others = Query((Is("run_id", (run_id,)), Not(Is("plan", (plan,)))))
+        await self.pages.remove([page async for page in scan(self.pages, others)])
 
     async def read(self, run: BulkRun, numbers: Sequence[int]) -> list[RunPage]:
         """These pages of the run as they are now."""

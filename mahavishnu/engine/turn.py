@@ -8,12 +8,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from mahavishnu.engine.members import Lost, members
-from mahavishnu.engine.shelves import READ, Shelves, stored
-from mahavishnu.model import bulk, query_json
+from mahavishnu.engine.members import Lost
+from mahavishnu.engine.shelves import READ, Shelves
+from mahavishnu.model import bulk
 from mahavishnu.model.bulk import (
     ACTIVE,
-    PAGE,
     POLL_SECONDS,
     BulkRun,
     Finish,
@@ -31,8 +30,7 @@ from mahavishnu.model.bulk import (
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.query import Is, Not, Query
-from mahavishnu.stores.base import get_one, scan, write_one
+from mahavishnu.stores.base import get_one, write_one
 
 _TURN = 50  # slices before other runs have their turn
 _REST = 3.0  # how much longer than counting letters takes, nothing is counted while others are moved
@@ -180,32 +178,13 @@ class Turn:
     async def _plan(self) -> None:
         """Write the members down, and then, in one write, that they are the members."""
         plan = self.lease.token
-        items: list[RunItem] = []
-        pages, counts = 0, RunCounts()
-        query = query_json.from_json(self.run.query.value)
-        async for found, corrupt in members(self._shelves.letters, query, self.run.created_at):
-            items += [RunItem(letter.key, letter.entry_id) for letter in found]
-            items += [RunItem(getattr(problem, "key", "?"), "", ItemState.REFUSED, str(problem)) for problem in corrupt]
-            whole = len(items) // PAGE * PAGE
-            pages, counts = await self._written(plan, pages, counts, items[:whole])
-            items = items[whole:]
-            await self._go_on()
-        pages, counts = await self._written(plan, pages, counts, items)
+        pages, counts = await self._shelves.freeze(self.run, plan, self._go_on)
         await self._write(
             lambda run: bulk.planned(run, plan, pages, counts, self._clock.now()), (RunState.PLANNING, RunState.PAUSED)
         )
-        others = Query((Is("run_id", (self.run.run_id,)), Not(Is("plan", (plan,)))))
-        with suppress(StoreError):  # pages of plans that came to nothing: nobody looks at them
-            await self._shelves.pages.remove([page async for page in scan(self._shelves.pages, others)])
+        with suppress(StoreError):
+            await self._shelves.remove_others(self.run.run_id, plan)
         self._verbs.changed(self.run)
-
-    async def _written(
-        self, plan: str, pages: int, counts: RunCounts, items: Sequence[RunItem]
-    ) -> tuple[int, RunCounts]:
-        made = bulk.paged(self.run.run_id, plan, pages, items)
-        for result in await self._shelves.pages.write(made) if made else []:
-            stored(result)
-        return pages + len(made), counts.plus(bulk.counted(items))
 
     # --- moving
 
