@@ -130,11 +130,9 @@ async def page(
         if step.next is None:
             return Page((), None, (), step.corrupt, step.degraded)
         offset, after = offset - min(offset, _STEP), step.next
-    return (
-        await collection.find(query, after)
-        if most_bytes is None
-        else await _within(collection, query, after, most_bytes)
-    )
+    if most_bytes is None:
+        return await collection.find(query, after)
+    return await _within(collection, query, after, most_bytes)
 
 
 async def _within(

@@ -309,7 +309,8 @@ async def test_a_page_of_large_letters_ends_early_and_leads_on(desk: Desk, monke
         return page
 
     monkeypatch.setattr(type(desk.dlq.letters), "find", find)
-    pages, url = [], "/api/v1/dlq?limit=1000&sort=oldest"
+    pages = list[list[str]]()
+    url: str | None = "/api/v1/dlq?limit=1000&sort=oldest"
     while url:
         answer = await desk.client.get(url)
         pages.append([letter["task_id"] for letter in answer.json()])
