@@ -46,7 +46,7 @@ def _is_alone(error: BaseException) -> bool:
         and error.__cause__ is None
         and (error.__context__ is None or error.__suppress_context__)
         and not isinstance(error, BaseExceptionGroup)
-        and not any(isinstance(argument, BaseException) for argument in error.args)
+        and not [argument for argument in error.args if isinstance(argument, BaseException)]
     )
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
 from mahavishnu.classify.fingerprint import fingerprint, fingerprint_of, named_fingerprint
-from mahavishnu.classify.guard import Answer, Call, ask, ask_async, made
+from mahavishnu.classify.guard import Answer, Call, ask, ask_async
 from mahavishnu.classify.loading import where_it_broke
 from mahavishnu.classify.plugins import Plugins, PluginState, Step
 from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict
@@ -160,11 +161,11 @@ class Chain:
         trail: list[_Heard] = []
         for group in self._asked(hook.name):
             if group[0].trusted:
-                answers = _answers(group, arguments)
+                trail += _own(group, arguments)
             else:
                 is_enough = _never if everyone else hook.is_enough
                 answers = ask(_calls(hook, group), arguments, is_enough, self._timeout)
-            trail += self._heard(hook, group, answers, is_trial=everyone or context.recalled, everyone=everyone)
+                trail += self._heard(hook, group, answers, is_trial=everyone or context.recalled, everyone=everyone)
             if trail and trail[-1].opinion is not None and not everyone:
                 break
         return trail
@@ -174,10 +175,10 @@ class Chain:
         trail: list[_Heard] = []
         for group in self._asked(hook.name):
             if group[0].trusted:
-                answers = _answers(group, arguments)
+                trail += _own(group, arguments)
             else:
                 answers = await ask_async(_calls(hook, group), arguments, hook.is_enough, self._timeout)
-            trail += self._heard(hook, group, answers, is_trial=context.recalled)
+                trail += self._heard(hook, group, answers, is_trial=context.recalled)
             if trail and trail[-1].opinion is not None:
                 break
         return trail
@@ -194,7 +195,7 @@ class Chain:
                 continue  # no opinion, as usual: nothing is made of it, because this is done for every plugin
             heard = self._read(hook, step.name, answer)
             trail.append(heard)
-            if is_trial or step.trusted:
+            if is_trial:
                 continue
             if heard.fault:
                 log.warning("plugin %s was passed over at %s: it %s", heard.name, hook.name, heard.fault)
@@ -235,8 +236,17 @@ def _taken(error: object) -> _Error:
     return error if isinstance(error, BaseException | str) else "" if error is None else str(error)
 
 
-def _answers(group: Sequence[Step], arguments: tuple[Any, Any]) -> list[Answer]:
-    return [made(step.call, arguments, index) for index, step in enumerate(group)]
+def _own(group: Sequence[Step], arguments: tuple[Any, Any]) -> list[_Heard]:
+    """What our own rules say: they are not guarded, and what they answer needs no check."""
+    trail: list[_Heard] = []
+    for step in group:
+        started, opinion, fault = perf_counter(), None, ""
+        try:
+            opinion = step.call(*arguments)
+        except BaseException as problem:  # an error's own `__str__` may raise anything
+            fault = f"raised {where_it_broke(problem)}"
+        trail.append(_Heard(step.name, perf_counter() - started, opinion, fault))
+    return trail
 
 
 def _calls(hook: _Hook, group: Sequence[Step]) -> list[Call]:

@@ -78,7 +78,8 @@ def cut(text: str, most_bytes: int) -> str:
 
 def _printed(error: BaseException) -> Iterable[str]:
     if error.__cause__ is None and error.__context__ is None and not isinstance(error, BaseExceptionGroup):
-        return map(_short, _alone(error))  # nearly every failure, and in a fraction of the time
+        parts = _alone(error)  # nearly every failure, and in a fraction of the time
+        return parts if max(map(len, parts)) <= 2 * LONGEST_TRACEBACK else map(_short, parts)
     links = walk(error)
     groups = [link.error for link in links if isinstance(link.error, BaseExceptionGroup)]
     if len(links) < MOST and all(len(group.exceptions) <= _MOST_MEMBERS for group in groups):
@@ -94,7 +95,8 @@ def _alone(error: BaseException) -> list[str]:
     frames: list[str] = []
     trace = error.__traceback__
     while trace is not None and len(frames) < _MOST_FRAMES:
-        frames.append(_frame(trace.tb_frame, trace.tb_lineno))
+        frame, line = trace.tb_frame, trace.tb_lineno
+        frames.append(_frames.get((frame.f_code, line)) or _frame(frame, line))
         trace = trace.tb_next
     if not isinstance(error, BaseExceptionGroup):
         head = ["Traceback (most recent call last):\n", *frames] if frames else []
@@ -111,15 +113,13 @@ def _last_lines(error: BaseException) -> Iterable[str]:
 
 
 def _frame(frame: FrameType, line: int) -> str:
-    key = (frame.f_code, line)
-    if (text := _frames.get(key)) is None:
-        name = frame.f_code.co_filename
-        linecache.lazycache(name, frame.f_globals)
-        source = linecache.getline(name, line, frame.f_globals).strip()
-        text = f'  File "{name}", line {line}, in {frame.f_code.co_name}\n' + (f"    {source}\n" if source else "")
-        if len(_frames) >= _MOST_KEPT:
-            _frames.clear()
-        _frames[key] = text
+    name = frame.f_code.co_filename
+    linecache.lazycache(name, frame.f_globals)
+    source = linecache.getline(name, line, frame.f_globals).strip()
+    text = f'  File "{name}", line {line}, in {frame.f_code.co_name}\n' + (f"    {source}\n" if source else "")
+    if len(_frames) >= _MOST_KEPT:
+        _frames.clear()
+    _frames[frame.f_code, line] = text
     return text
 
 

@@ -12,14 +12,15 @@ from dataclasses import fields
 from datetime import datetime
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
-from operator import attrgetter
 from typing import Any
 
 from mahavishnu.model.clock import instant_text
+from mahavishnu.model.drafts import written_out
 from mahavishnu.model.letter import DeadLetter, Failure, Lease, Requeue, Tallies, remember, remembered
 from mahavishnu.model.query import words
 
 SCHEMA = 1  # written into each document; raised when older code could misread a newer one
+_SHORT = 1000
 TALLIES = tuple((tally.name, f"tally_{tally.name}") for tally in fields(Tallies))
 # Where a letter has what its document says, if that is not under the same name.
 PLACES = {
@@ -65,24 +66,28 @@ def encode(letter: DeadLetter) -> str:
 def words_of(letter: DeadLetter) -> tuple[str, ...]:
     """What a text search finds it by."""
     known: _Known | None = remembered(letter)
-    if known is None:
-        return words(letter.error, letter.last_error)
-    if known.words is None:
-        known.words = words(letter.error, letter.last_error)
-    return known.words
+    if known is not None and known.words is not None:
+        return known.words
+    first, last = letter.error, letter.last_error
+    found = _few_words(first, last) if len(first) + len(last) <= _SHORT else words(first, last)
+    if known is not None:
+        known.words = found
+    return found
 
 
-class _Optional:
+_few_words = lru_cache(1024)(words)  # the same errors happen again and again, above all when much fails
+
+
+def _optional(*members: tuple[str, Callable[[Any], str], object]) -> Callable[[Any], str]:
     """Writes those members of a JSON object that have something to say, with a comma before each."""
-
-    def __init__(self, *members: tuple[str, Callable[[Any], str], object]) -> None:
-        self.places = [PLACES.get(name, name) for name, _, _ in members]
-        self._values = attrgetter(*self.places)
-        self._members = [(f',"{name}":', write, empty) for name, write, empty in members]
-
-    def __call__(self, record: Any) -> str:
-        pairs = zip(self._members, self._values(record), strict=True)
-        return "".join([name + write(value) for (name, write, empty), value in pairs if value != empty])
+    lines, scope = ["text = ''"], dict[str, Any]()
+    for place, (name, write, empty) in enumerate(members):
+        scope |= {f"name{place}": f',"{name}":', f"write{place}": write, f"empty{place}": empty}
+        unlike = "is not None" if empty is None else f"!= empty{place}"
+        lines.append(f"if (value := record.{PLACES.get(name, name)}) {unlike}:")
+        lines.append(f"    text += name{place} + write{place}(value)")
+    written: Callable[[Any], str] = written_out("record", [*lines, "return text"], scope)
+    return written
 
 
 def _each(
@@ -153,18 +158,18 @@ def _tallies(tallies: Tallies) -> str:
     return "".join([f',"{name}":{count:d}' for tally, name in TALLIES if (count := getattr(tallies, tally))])
 
 
-_maybe_failure = _Optional(
+_maybe_failure = _optional(
     *_each(quoted, "type", "category", "traceback", "processor"),
     *_each(json.dumps, "duration_seconds"),
 )
-_maybe_lasting = _Optional(
+_maybe_lasting = _optional(
     *_each(quoted, "error_category", "fingerprint", "verdict_reason", "verdict_author", "previous_entry_id"),
     *_each(quoted, "source_queue", "source_id", "original_state"),
     *_each(int.__repr__, "dlq_retry_count", "revision", empty=0),
     *_each(_list, "depends_on", "absorbed", "more_repos", empty=()),
     *_each(_failures, "failures", empty=()),
 )
-_maybe_passing = _Optional(
+_maybe_passing = _optional(
     *_each(_instant, "due_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at", "archived_at"),
     *_each(_instant, "resolution_timestamp"),
     *_each(quoted, "resolved_by", "resolution_notes", "settled"),

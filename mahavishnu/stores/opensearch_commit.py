@@ -75,6 +75,7 @@ class GroupCommit(Generic[T]):
             # The first of a key has to be decided before the next one is sent: two bulks keep no order.
             places = self._prepare(call, records, places, removes)
             if call.left:
+                call.waiting.reverse()
                 self._calls.append(call)
                 self._waiting += call.left
                 self._start()
@@ -135,7 +136,7 @@ class GroupCommit(Generic[T]):
             self._under_way = {task for task in self._under_way if task is not asyncio.current_task()}
 
     def _all_waiting(self) -> list[Operation]:
-        waiting = [operation for call in self._calls for operation in call.waiting]
+        waiting = [operation for call in self._calls for operation in reversed(call.waiting)]
         self._calls.clear()
         self._waiting = 0
         return waiting
@@ -148,16 +149,16 @@ class GroupCommit(Generic[T]):
         most = min(max(share, FEW_OPERATIONS), MOST_OPERATIONS)
         while self._calls and len(batch) < most:
             waiting = self._calls[0].waiting
-            if batch and waiting[0].removes is not batch[0].removes:
+            if batch and waiting[-1].removes is not batch[0].removes:
                 break  # who may not remove would be refused all of a bulk in which something is removed
             while waiting and len(batch) < most:
-                operation = waiting[0]
+                operation = waiting[-1]
                 if operation.body or operation.encode(self._index):
                     size += len(operation.body)
                     if batch and size > MOST_BYTES:
                         return batch
                     batch.append(operation)
-                waiting.popleft()
+                waiting.pop()
                 self._waiting -= 1
             if waiting:
                 self._calls.rotate(-1)

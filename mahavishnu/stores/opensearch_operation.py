@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii
 from typing import Any
@@ -22,7 +21,7 @@ class Call:
 
     def __init__(self, results: list[Any]) -> None:
         self.results = results
-        self.waiting: deque[Operation] = deque()
+        self.waiting: list[Operation] = []  # the next one last
         self.left = 0
         self.since = time.monotonic()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
