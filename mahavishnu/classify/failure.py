@@ -10,6 +10,8 @@ from types import CodeType, FrameType
 from typing import Final
 
 from mahavishnu.classify.causes import MOST, attribute, said, type_name, walk
+from mahavishnu.model.clock import instant
+from mahavishnu.model.drafts import maker
 from mahavishnu.model.letter import Failure
 
 LONGEST_MESSAGE: Final = 32 * 1024  # bytes of UTF-8
@@ -18,6 +20,7 @@ _MOST_FRAMES = 1000  # of one error
 _MOST_KEPT = 5000  # printed frames
 _frames: dict[tuple[CodeType, int], str] = {}
 _MOST_MEMBERS = 15  # of a group that are printed
+_new_failure = maker(Failure)
 _EXPLAINED = (SyntaxError, NameError, AttributeError, ImportError)  # Python says where, or what may have been meant
 
 
@@ -40,7 +43,15 @@ def failure_of(
         name, message, stack = type_name(type(error)), message_of(error), traceback_of(error)
     else:
         name, message, stack = None, cut(str(error), LONGEST_MESSAGE), None
-    return Failure(at, message, name, category, stack, processor, duration_seconds)
+    return _new_failure(
+        at=instant(at),
+        message=message,
+        type=name,
+        category=category,
+        traceback=stack,
+        processor=processor,
+        duration_seconds=duration_seconds,
+    )
 
 
 def message_of(error: BaseException) -> str:

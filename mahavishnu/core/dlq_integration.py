@@ -20,6 +20,7 @@ from mahavishnu.core.judging import Judged, context_for, judge
 from mahavishnu.core.strategies import DLQIntegrationStrategy, Occurrence, Strategy, decide, name_of, strategy_of
 from mahavishnu.core.waiting import Where
 from mahavishnu.model.attempt import current_attempt
+from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import InvalidPayload, MahavishnuError, QueueFull, StoreError
 from mahavishnu.model.letter import DeadLetter, ErrorCategory, RetryPolicy
 
@@ -59,6 +60,9 @@ class Decided:
             if value is not None:
                 result[name] = value
         return result
+
+
+_new_occurrence, _new_decided = maker(Occurrence), maker(Decided)
 
 
 class DLQIntegration:
@@ -172,10 +176,15 @@ class DLQIntegration:
         requested: bool,
     ) -> Decided:
         category = judged.verdict.category
-        decision = decide(
-            strategy,
-            Occurrence(wanted.task_id, wanted.task, tuple(wanted.repos), error, judged.verdict, requested),
+        occurrence = _new_occurrence(
+            task_id=wanted.task_id,
+            task=wanted.task,
+            repos=tuple(wanted.repos),
+            error=error,
+            verdict=judged.verdict,
+            requested=requested,
         )
+        decision = decide(strategy, occurrence)
         if not decision.keep:
             self.dlq.skipped(wanted.task_id, decision.reason)
             self._counts["skipped_by_strategy"] += 1
@@ -193,7 +202,7 @@ class DLQIntegration:
             return Decided(wanted.task_id, category, problem=await self._kept_waiting(fresh, problem))
         self._counts["auto_enqueued" if not requested else "manually_enqueued"] += 1
         log.warning("task %s is in the DLQ (%s): %s", wanted.task_id, decision.reason, letter.last_error)
-        return Decided(wanted.task_id, category, letter)
+        return _new_decided(task_id=wanted.task_id, category=category, letter=letter)
 
     async def _kept_waiting(self, fresh: DeadLetter, problem: MahavishnuError) -> str:
         """It cannot be a letter now; it waits until it can, and this says so."""

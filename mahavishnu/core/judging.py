@@ -14,10 +14,12 @@ from mahavishnu.classify.fingerprint import fingerprint_of
 from mahavishnu.classify.reclassify import recalled
 from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict, category
 from mahavishnu.engine.attempt import Judge, Ruling, adapter_of
+from mahavishnu.model.drafts import maker
 from mahavishnu.model.letter import DeadLetter, ErrorCategory, Failure, RetryPolicy
 
 BY_CALLER = "caller"
 _LONGEST_TYPE = 500
+_new_context = maker(Context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,14 @@ def context_for(
     at: datetime, task_id: str, task: Any, adapter: str | None = None, repos: tuple[str, ...] = (), retry_count: int = 0
 ) -> Context:
     """What a classifier may want to know about a failure."""
-    known = task if isinstance(task, Mapping) else {}
-    return Context(at, task_id if isinstance(task_id, str) else None, known, adapter, repos, retry_count)
+    return _new_context(
+        now=at,
+        task_id=task_id if isinstance(task_id, str) else None,
+        task=task if isinstance(task, Mapping) else {},
+        adapter=adapter,
+        repos=repos,
+        retry_count=retry_count,
+    )
 
 
 async def objection(chain: Chain, letter: DeadLetter, at: datetime) -> str | None:
