@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mahavishnu.classify import known
 from mahavishnu.classify.clauses import any_of, clauses, is_taken_back, tidied
-from mahavishnu.classify.known import V
+from mahavishnu.classify.known import P, T, V
 from mahavishnu.classify.names import of_name
 from mahavishnu.classify.signs import Finding
 
@@ -32,7 +32,7 @@ _COUNTED = any_of(r"""
     characters|chars|words|images|copies|nodes|pixels|px|meters|km|miles|
     (?:\w+ )?(?:processed|imported|deleted|found)|\w+s (?:were|have|are|in|processed|found|imported)""")
 _STATUS = rf"([45]\d\d)\b(?![.,]?\d)(?!%| ?%)(?! {_COUNTED}\b)"
-_MAY_BE_STATUS = re.compile(r"\b[45]\d\d\b")
+_MAY_BE_STATUS = re.compile(r"\be?[45]\d\d\b")
 _MAY_FOLLOW = any_of("""
     error|client|server|for|from|on|while|when|after|in|at|with|response|and|url|status|http|because|due|by|to|as|
     service|trying|during|retry|twice|again|once|repeatedly""")
@@ -51,6 +51,7 @@ _HTTP = tuple(
         r"\b(404)[\s:,()\"'-]*not found\b",
         r"^[(\[]?([45]\d\d)[)\]]?(?:$| ?[:|]\s| - |, )",
         r"\[(?:http )?([45]\d\d)\]",
+        r"\bcode e([45]\d\d)\b",  # npm's
     )
 )
 _ERRNO = re.compile(r"\[errno (\d{1,3})\](?! nodename)|\berrno ?[=:] ?(\d{1,3})\b")
@@ -66,7 +67,7 @@ _GRPC = re.compile(
     r"\bstatus ?= ?status ?code\.([a-z ]+)"
 )
 # A code that a service has put a name to: in AWS's sentence, or as the value of a key. Names are taken before tidying.
-_SERVICE = re.compile(r"\b(?:an error occurred|error from server) \((\w+)\)", re.IGNORECASE)
+_SERVICE = re.compile(r"\b(?:an error occurred|error from server) \(([\w.]+)\)", re.IGNORECASE)
 _CODE = re.compile(
     r"(?<![\w.-])[\"']?(?:(?i:err(?:or)?[_ ]?)?(?:code|Code|CODE)|errcode)[\"']?\s*[:=]\s*[\"']?"
     r"([A-Za-z_][A-Za-z]*[A-Za-z_.-]*[A-Za-z])(?=[\"',;)}\]\s]|$)"
@@ -74,6 +75,8 @@ _CODE = re.compile(
 _VAGUE = frozenset({"unknown", "none", "null", "missing", "error", "internal"})
 _LDAP = re.compile(r"\bldap\b.{0,40}?\b(?:error code|result|err) ?[=:]? ?(\d{1,2})\b")
 _MYSQL = re.compile(r"\berror (\d{4}) \([0-9a-z]{5}\)|^\((\d{4}), [\"']")
+_AADSTS = re.compile(r"\baadsts(\d{5,7})\b")  # Microsoft's sign-in: who may not, unless it is the service that failed
+_AADSTS_PASSING = frozenset({"90006", "90012", "90033", "90051", "50196", "90055"})
 _ORACLE = re.compile(r"\bora (\d{5})\b")
 _SEARCH = re.compile(r"\b[a-z_]+_exception\b")
 # At the beginning, as amqp and many protocols do it, and the class names of other languages.
@@ -99,6 +102,8 @@ def of_codes(clause: str) -> Finding | None:
             return Finding(known.GRPC[name], f"text: gRPC status {name}")
     if "0x" in clause and (number := _first(_WINDOWS_HEX, clause)) and int(number, 16) in known.WINDOWS:
         return Finding(known.WINDOWS[int(number, 16)], f"text: Windows error {int(number, 16)}")
+    if "aadsts" in clause and (number := _first(_AADSTS, clause)) is not None:
+        return Finding(T if number in _AADSTS_PASSING else P, f"text: AADSTS{number}")
     if "ora " in clause and (number := _first(_ORACLE, clause)) is not None and int(number) in known.ORACLE:
         return Finding(known.ORACLE[int(number)], f"text: ORA-{number}")
     if (number := _first(_MYSQL, clause)) is not None and int(number) in known.MYSQL:

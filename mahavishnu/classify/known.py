@@ -90,7 +90,7 @@ TYPES: Mapping[str, ErrorCategory] = _table(
         pickle.UnpicklingError pickle.PicklingError zipfile.BadZipFile tarfile.ReadError lzma.LZMAError
         _lzma.LZMAError argparse.ArgumentError argparse.ArgumentTypeError re.error re.PatternError
         decimal.InvalidOperation json.decoder.JSONDecodeError email.errors.MessageError redis.exceptions.DataError
-        wave.Error
+        wave.Error pypdf.errors.PdfReadError pypdf.errors.PdfStreamError
         click.exceptions.UsageError click.exceptions.BadParameter typer.BadParameter
         jsonschema.exceptions.SchemaError jsonschema.exceptions.UnknownType
         pydantic_core._pydantic_core.ValidationError pydantic.errors.PydanticUserError

@@ -33,12 +33,28 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"permissions?|forbidden|unauthori[sz]ed|unauthenticated|not authori[sz]ed|not authenticated|denied|"
         r"authentication|authorization|auth|login|credentials?|insufficient (privileges?|scopes?|rights)|"
         r"signature verification|disallowed|not permitted|(?<!method )not allowed|privilege|access violation|"
-        r"account (disabled|suspended|locked)|bad credentials",
+        r"account (disabled|suspended|locked)|(access )?not configured|bad credentials",
     ),
-    (T, r"lock (wait )?(timeout|timed out|conflict)"),
-    (R, r"connection (pool|acquire) (timeout|exhausted)"),
+    (T, r"lock (wait )?(timeout|timed out|conflict)|sharing violation|authorization pending"),
+    (
+        P,
+        r"(krb|krb5|kdc|gss|gssapi)( \w+)*|(interaction|consent|mfa) required|invalid (audience|issuer|nonce|claims?)|"
+        r"missing (required )?claims?|(audience|issuer) mismatch",
+    ),
+    (
+        T,
+        r"lease|in progress|not (the )?coordinator|unknown member( id)?|illegal generation|fenced|crashed|"
+        r"(worker|executor|actor|object|block) (lost|died)|incorrect \w+ state|"
+        r"prior request not complete",
+    ),
+    (R, r"connection (pool|acquire) (timeout|exhausted)|count exceeded|killed worker"),
+    (
+        R,
+        r"too many (?!requests|redirects|arguments|fields|columns|values|parameters|rows|keys|entries|items|tags|"
+        r"results|retries|attempts|errors|failures|terms|clauses|calls|concurrent|simultaneous|queries|parts)\w+",
+    ),
     (N, r"cert(ificate)? path( \w+)*"),
-    (X, r"index out of (range|bounds)|unsupported operation"),
+    (X, r"index out of (range|bounds)|unsupported operation|invalid (\w+ ){1,3}not found"),
     (V, r"(parameter|param|field|argument|property|column|header|value)s? (missing|required|invalid|unknown|empty)"),
     (
         N,
@@ -76,7 +92,8 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"unprocessable|validation|validate|unsupported|not supported|schema|syntax|parse|parser|parsing|pars|"
         r"decode|decoding|encode|encoding|deserialize|(de)?seriali[sz]ation|"
         r"(missing|required)( \w+){0,2} (field|parameter|argument|property|key|value|header|schema|column)|"
-        r"integrity|constraint|unique|duplicate|already exists|exists|not empty|programming|not null|foreign key|"
+        r"integrity|constraint|unique|duplicate|already (exists|started|registered|defined|taken|used|present)|"
+        r"exists|parameter bind|not empty|programming|not null|foreign key|"
         r"too (large|long|big|short)|mismatch|out of range|"
         r"(type|value|usage|argument|parameter|input|format|unicode|assertion) (error|exception)|"
         r"unexpected (value|type|field|token|keyword)|(length|size|depth) (exceeded|limit)|precondition|"

@@ -10,7 +10,7 @@ from mahavishnu.classify.causes import middle_cut
 from mahavishnu.classify.clauses import clauses, is_taken_back, tidied
 from mahavishnu.classify.codes import of_codes, of_named_code, of_shouted_name
 from mahavishnu.classify.grammar import WORD, Phrase, by_word
-from mahavishnu.classify.known import N, P, R, T
+from mahavishnu.classify.known import N, P, R, T, V
 from mahavishnu.classify.signs import Finding
 
 
@@ -57,32 +57,43 @@ def may_be_excused(finding: Finding) -> bool:
     cancelled may have been so because of a timeout.
     """
     if finding.category is T:
-        return any(sign in finding.reason for sign in ("429", "RateLimit", "ancel", "borted"))
+        return any(sign in finding.reason for sign in _MAY_BE_OTHERWISE)
     return finding.category is P and ("403" in finding.reason or "orbidden" in finding.reason)
 
 
 def excused(finding: Finding, text: str) -> Finding:
     """What the text says is the reason for it, if it says so; else the finding."""
     if finding.category is T:
-        if "ancel" in finding.reason or "borted" in finding.reason:
-            late = _LATE.search(text)
-            return finding if late is None else Finding(N, f"text: {late[0].lower()!r} ({finding.reason})")
-        paid = _PAID.search(text)
-        return finding if paid is None else Finding(R, f"text: {paid[0].lower()!r} ({finding.reason})")
+        for signs, pattern, category in _OTHERWISE:
+            if any(sign in finding.reason for sign in signs) and (why := pattern.search(text)) is not None:
+                return Finding(category, f"text: {why[0].lower()!r} ({finding.reason})")
+        return finding
     better = of_text(text, with_codes=False)
     if better is not None and better.category in (T, R):
         return Finding(better.category, f"{better.reason} ({finding.reason})")
     return finding
 
 
+_KILLED = re.compile(r"\bsigkill\b|\bsignal 9\b|\bout of memory\b|\boom\b", re.IGNORECASE)
+_EXISTS = re.compile(r"\balready exists?\b", re.IGNORECASE)
 _LATE = re.compile(
-    r"\b(?:due to|because of|after|by) (?:(?:a|an|the|its) )?(?:\S+ )?(?:\S*timeout|deadline)\b", re.IGNORECASE
+    r"\b(?:due to|because of|after|by) (?:(?:a|an|the|its) )?(?:\S+ )?(?:\S*timeout|deadline)\b|\boperation timeout\b",
+    re.IGNORECASE,
 )
 _PAID = re.compile(
     r"\binsufficient[_ ](?:quota|credits?|balance|funds)\b|\bcredit balance\b|"
     r"\bbilling (?:details|account|hard limit|plan|status)\b|\bplan and billing\b",
     re.IGNORECASE,
 )
+
+# What the name of a passing trouble has in it, the words that tell of another, and which that is.
+_OTHERWISE = (
+    (("429", "RateLimit"), _PAID, R),
+    (("ancel", "borted", "ackend"), _LATE, N),
+    (("onflict",), _EXISTS, V),
+    (("Lost", "Crashed", "Died"), _KILLED, R),
+)
+_MAY_BE_OTHERWISE = tuple(sign for signs, _, _ in _OTHERWISE for sign in signs)
 
 
 def _candidates(clause: str) -> list[Phrase]:

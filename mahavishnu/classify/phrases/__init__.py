@@ -29,8 +29,8 @@ PRECEDENCE = (T, R, P, N, V, X)
 SETS: dict[str, str] = {
     "be": "is|was|are|were|be|been|being|has|have|had|got|gets|currently|still|already|now|just|it|itself|temporarily",
     "the": "the|a|an|your|any|this|that|our|its|their|another|some|my",
-    "fail": "cannot|could_not|unable_to|failed_to|fails_to|not_able_to|failure_to|failing_to|error|failed|failure|"
-    "refused_to|did_not|does_not|was_not|trouble|problem|problems|impossible_to|not_possible_to|were_not|"
+    "fail": "cannot|could_not|unable_to|failed_to|fails_to|fail_to|not_able_to|failure_to|failing_to|error|failed|"
+    "failure|refused_to|did_not|does_not|was_not|trouble|problem|problems|impossible_to|not_possible_to|were_not|"
     "while|when|are_not|is_not",
     "server": "server|service|services|system|backend|upstream|api|endpoint|database|host|broker|cluster|node|gateway|"
     "site|website|registry|replica|storage|dependency|provider|store|function|instance|region|model|mirror|"

@@ -23,6 +23,20 @@ PHRASES: dict[int, str] = {
     marked|declared dead|down $
     %server .... marked dead|down
     maximum statement execution_time
+    canceled|cancelled while waiting
+    host|name|dns|address resolution failure|failed|error
+    temporary failure resolving
+    unable_to|cannot|could_not|failed_to negotiate
+    host not found in|for|:
+    no protocols available
+    no .. cipher|ciphers|cipher_suites|ciphersuites
+    dh key too_small
+    legacy renegotiation
+    fatal alert
+    in tls hello|handshake
+    ocsp ..
+    eservfail
+    took|taken|taking|ran longer than
     """,
     2: """
     connection|connections|conn attempt|attempts|request|to_it|link? .... %be* refused|reset|aborted|lost|broken|

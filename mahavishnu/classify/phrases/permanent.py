@@ -25,6 +25,10 @@ PHRASES: dict[int, str] = {
     invalid page in
     unknown database
     transaction is already_begun
+    manifest unknown|not_found
+    backoff limit
+    illegal instruction
+    invalid pointer
     """,
     2: """
     no .. named|called ..

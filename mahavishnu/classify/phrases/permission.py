@@ -10,6 +10,40 @@ PHRASES: dict[int, str] = {
     key %be* expired|revoked $
     exit status|code 126 $
     not able to access %the? database|resource|table|schema
+    sso session ........ expired
+    has not been used in_project
+    billing must be_enabled
+    billing account ........ disabled
+    violates pod_security
+    authorization violation
+    protected branch
+    ownership in repository
+    use a personal access_token
+    signatures could_not be_verified
+    known hosts
+    agent refused operation
+    unprotected private key
+    interaction|login|consent required $
+    token|assertion|ticket .. %be* not_active|used_too_early|not_yet_active|used_before|issued_in_the_future|
+        not_signed|missing_the|expired
+    no .. matching kid|key_id
+    saml|kerberos|krb5|oauth|oidc|jwks|jwt|ldap|gssapi .... %be* expired|not_signed|unsigned|skew|mismatch|bad_signature
+    audience|issuer mismatch|does_not_match|not_allowed|invalid
+    invalid|wrong|unexpected audience|issuer
+    clock skew
+    not found in_kerberos_database
+    acceptsecuritycontext|accept_security_context error
+    otp|one_time_password|one_time_code|passcode|verification_code|mfa_code|2fa_code|totp|otp_code|
+        pin .. %be* incorrect|invalid|wrong|expired|required|missing|not_valid|does_not_match|rejected
+    invalid|incorrect|wrong|expired|missing|bad otp|one_time_password|one_time_code|passcode|verification_code|
+        mfa_code|totp|2fa_code
+    plan|subscription|license|licence|edition does_not include|cover|allow|support|permit
+    not assigned to a|any|the role
+    not granted .. .. consent|permission|access|rights
+    hmac .. failed|mismatch|invalid|does_not_match|not_match
+    need|needs|must auth|authenticate
+    must|please|need_to|have_to verify your? email|account|identity|phone
+    remounting .. read_only
     """,
     2: """
     permission|permissions|privilege|privileges %be* denied|refused|rejected|error|missing|insufficient|not_granted|
@@ -152,6 +186,8 @@ PHRASES: dict[int, str] = {
     trust relationship .... failed|broken
     %be* write protected
     trust relationship ........ failed|broken
+    user|account|member %be* inactive
+    role|policy|policies|permissions does_not|do_not allow|permit|grant
     """,
     3: """
     revoked !on
@@ -161,6 +197,7 @@ PHRASES: dict[int, str] = {
     ^ authenticate $
     ^ permission|unauthorized|unauthorised|forbidden|access error? $
     unauthorized|unauthorised $
+    not allowed|permitted to !be|exceed|contain|have|start|end|equal|include|overlap|worry
     """,
     5: """
     %bad ........ permission|permissions|authorization|authentication|credential|credentials|login|privilege|

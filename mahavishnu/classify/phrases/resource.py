@@ -27,6 +27,19 @@ PHRASES: dict[int, str] = {
     too many_requests/12
     flood stage
     no more connections allowed
+    too many .. pods|jobs|instances|containers|vms|volumes|snapshots|nodes
+    address pool among|exhausted
+    slow consumer
+    total size of serialized results
+    violates accounting/qos policy
+    no available|free memory|ram|vram|gpu_memory|heap
+    usage %be* at? 100%|99%|98%
+    memory allocation deadlock
+    i/o error, dev
+    i/o error on dev
+    buffer i/o
+    ports exhausted|depleted
+    pthread|thread creation|create failed
     """,
     2: """
     !not %out .... memory !of|leak|leaks|lane

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 PHRASES: dict[int, str] = {
     1: """
-    eintr|eagain|ewouldblock|ebusy|etxtbsy|edeadlk|einprogress|ealready|estale|ecanceled|erestart
+    eintr|ewouldblock|ebusy|etxtbsy|edeadlk|einprogress|ealready|estale|ecanceled|erestart
     interrupted system call
     operation now? already? in_progress $
     resource deadlock avoided
@@ -20,6 +20,17 @@ PHRASES: dict[int, str] = {
     not enough good replicas
     force unblock
     not enough replicas
+    multi attach error
+    client rate limiter
+    node %be* shutdown|shutting_down
+    wrong last sequence
+    must wait ..
+    poll interval .. exceeded
+    zombie job|jobs|task|tasks
+    exit|return code|status -15
+    could_not|cannot|unable_to|failed_to lock ..
+    authorization pending
+    fatal: unable to create .... file exists
     """,
     2: """
     # too much asked: wait
@@ -200,6 +211,7 @@ PHRASES: dict[int, str] = {
     transaction .. .. %be* aborted !commands
     %server|redis|dataset|it is|are|was still? starting|starting_up|booting|bootstrapping|joining
     query execution %be* interrupted $
+    another .. %be* already running|in_progress|active|scheduled|queued
     """,
     4: """
     try again $

@@ -42,6 +42,47 @@ PHRASES: dict[int, str] = {
     invalid expire time
     would overflow $
     not hash to_the_same_slot
+    no matching signature
+    cannot resolve .... given|due_to
+    name|alias .... already in_use
+    ^ frame error
+    unexpected frame
+    bad config|revision
+    eintegrity|ejsonparse|ebadengine|eresolve|einvalidpackagename|ebadplatform|eunsupportedprotocol
+    resolution impossible|too_deep
+    version solving failed
+    requires|require a different
+    hash sum mismatch
+    which is the? maximum|minimum
+    content management|filter|filtering|moderation policy|triggered|system
+    safety system
+    undeclared crate|module|variable|input|output
+    expected .. type ..
+    end of_central_directory
+    not look like_a|like_an !tls|ssl|http|response
+    unexpected eof|end in|of archive|file|string|literal|statement|block|document|comment|expression|template|tag|
+        array|object
+    unknown frame
+    file|archive|payload|upload size is 0|zero
+    non quoted field
+    delimiter|header|footer|separator|magic_bytes|eof_marker|moov_atom not found
+    premature end of data|file|document|tag|image
+    element is not_expected
+    element .. this element_is_not_expected
+    could_not determine a constructor
+    not been decrypted
+    broken data stream
+    cannot write mode
+    corrupt .. data
+    could_not find codec_parameters
+    file signature
+    non utf 8
+    surrogates not_allowed
+    amount|quantity|price|discount|weight .. exceeds|exceed
+    ensure this|that|the field|value|it
+    extra inputs are not_permitted
+    input should be
+    missing environment variable
     """,
     2: """
     validation|validator .. %be* error|errors|failed|failure|failures|fails|exception|unsuccessful|rejected|problem|
@@ -275,6 +316,22 @@ PHRASES: dict[int, str] = {
     not appear to_be a|an|valid|in|of
     precondition failed|required|not_met $
     x not in_list
+    data corruption
+    incorrect cvc|cvv|zip|number
+    only be used with
+    not add up
+    %field .. %be* already in_use
+    is|was|already taken
+    may|can|shall not_exceed
+    no mapping for
+    contract %be* violated|violation|broken
+    already been? refunded|paid|voided|captured|settled|redeemed|activated|reimbursed|invoiced
+    cannot|could_not cancel|delete|refund|modify|edit|remove|approve|close|reopen|void|ship|archive|change|update|
+        merge|submit .. .. .. .. with|that|because|which|after|once|unless
+    %field|order|invoice|ticket|account|job|task|period is|was already closed|cancelled|canceled|shipped|completed|
+        approved
+    no more|fewer than .. characters|items|elements|entries|values|rows|files|digits|words
+    cannot .. more|less|fewer|longer than
     """,
     3: """
     does_not|do_not|did_not support
@@ -297,6 +354,7 @@ PHRASES: dict[int, str] = {
     format error|exception|mismatch|specifier
     does not match format
     unprocessable
+    %fail process image|picture|pdf|audio|video|document|attachment
     """,
     4: """
     larger|longer|bigger|smaller|shorter than .. ..

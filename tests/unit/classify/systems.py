@@ -11,6 +11,7 @@ Of three later rounds, read with 4, 10 and 7 of a hundred wrong, only what was w
 from __future__ import annotations
 
 TRANSIENT = r"""
+An error occurred (PriorRequestNotComplete) when calling the ChangeResourceRecordSets operation
 error from server (TooManyRequests): the server has received too many requests and has asked us to try again later (get pods)
 Operation cannot be fulfilled on deployments.apps "web": the object has been modified; please apply your changes to the latest version and try again
 An error occurred (InternalError) when calling the CompleteMultipartUpload operation: We encountered an internal error. Please try again.
@@ -213,7 +214,6 @@ ConnectionError: Error while reading from redis:6379 : (104, 'Connection reset b
 Broker may not be available. Connection to node -1 could not be established.
 Error response from daemon: Get "https://registry-1.docker.io/v2/": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)
 Error response from daemon: driver failed programming external connectivity: Bind for 0.0.0.0:80 failed: port is already allocated
-AnalysisException: cannot resolve 'cust_id' given input columns: [id, name]
 org.apache.spark.shuffle.FetchFailedException: Failed to connect to worker-3:7337
 fatal: [web1]: UNREACHABLE! => {"changed": false, "msg": "Failed to connect to the host via ssh: Connection timed out", "unreachable": true}
 rpc error getting client: failed to get conn: rpc error: lead thread didn't get connection
@@ -590,6 +590,7 @@ access from this IP address is not allowed
 """  # noqa: E501
 
 VALIDATION = r"""
+AnalysisException: cannot resolve 'cust_id' given input columns: [id, name]
 The Deployment "web" is invalid: spec.template.spec.containers[0].image: Required value
 admission webhook "validate.policy" denied the request: image tag "latest" is not allowed
 An error occurred (ConditionalCheckFailedException) when calling the PutItem operation: The conditional request failed
@@ -887,7 +888,6 @@ step "connect" does not exist
 timeout handler missing
 CrashLoopBackOff: back-off 5m0s restarting failed container
 An error occurred (NoSuchUpload) when calling the CompleteMultipartUpload operation
-An error occurred (PriorRequestNotComplete) when calling the ChangeResourceRecordSets operation
 google.api_core.exceptions.NotFound: 404 The specified bucket does not exist.
 azure: ResourceGroupNotFound
 ERROR: there is no unique or exclusion constraint matching the ON CONFLICT specification

@@ -6,10 +6,35 @@ from types import ModuleType
 
 import pytest
 
-from tests.unit.classify.catalogues import document_stores, go_rust_node, jvm_dotnet, machines, python, relational, rows
+from tests.unit.classify.catalogues import (
+    clouds,
+    contents,
+    document_stores,
+    go_rust_node,
+    jvm_dotnet,
+    machines,
+    protocols,
+    python,
+    relational,
+    rows,
+    tools,
+    workflow_tools,
+)
 from tests.unit.classify.test_corpus import wrong
 
-MODULES: tuple[ModuleType, ...] = (machines, python, jvm_dotnet, go_rust_node, relational, document_stores)
+MODULES: tuple[ModuleType, ...] = (
+    machines,
+    python,
+    jvm_dotnet,
+    go_rust_node,
+    relational,
+    document_stores,
+    clouds,
+    workflow_tools,
+    tools,
+    protocols,
+    contents,
+)
 CATALOGUES = {
     f"{module.__name__.rpartition('.')[2]}-{name.lower()}": text
     for module in MODULES
