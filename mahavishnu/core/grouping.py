@@ -37,6 +37,7 @@ from mahavishnu.model.groups import (
     Sample,
     changed,
     growth,
+    growth_warning,
     is_growing,
     is_on_hold,
     is_regression,
@@ -282,12 +283,11 @@ class Grouping(Auditing):
         if back := sum(is_regression(group) and group.state is GroupState.NEW for group in loud):
             found.append(f"WARNING: {back} resolved {'group is' if back == 1 else 'groups are'} back!")
         growing = [group.fingerprint for group in loud if group.state is not GroupState.WONT_FIX]
-        growing = [name for name in growing if is_growing((count := counts.of(name)).last_hour, count.last_day)]
+        growing = [name for name in growing if _grows(counts.of(name))]
         growing.sort(key=lambda name: (-counts.of(name).last_hour, name))
-        found += [
-            f"WARNING: Group {name} grows: {counts.of(name).last_hour} letters in the last hour!"
-            for name in growing[:_NAMED]
-        ]
+        named = {name: counts.of(name) for name in growing[:_NAMED]}
+        titles = {name: _title(letter) for name, letter in (await looked_at(self.letters, named)).samples.items()}
+        found += [growth_warning(name, count.last_hour, titles.get(name, "")) for name, count in named.items()]
         if growing[_NAMED:]:
             found.append(f"WARNING: {len(growing) - _NAMED} more groups grow!")
         return found
@@ -499,10 +499,16 @@ def _title(letter: DeadLetter) -> str:
     return title(f"{type_}: {letter.error}" if type_ and letter.error != type_.rpartition(".")[2] else letter.error)
 
 
+def _grows(count: Count) -> bool:
+    return is_growing(count.last_hour, count.last_day, count=count.open)
+
+
 def _rank(count: Count, sort: str) -> float:
     if sort == "last_seen":
         return count.last.timestamp() if count.last else float("-inf")
-    return growth(count.last_hour, count.last_day) if sort == "growth" else count.open
+    if sort == "growth":
+        return growth(count.last_hour, count.last_day) if count.open else float("-inf")
+    return count.open
 
 
 def _states(wanted: GroupState | str | Iterable[GroupState | str] | None) -> frozenset[GroupState] | None:

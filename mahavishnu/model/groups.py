@@ -19,6 +19,7 @@ from mahavishnu.model.letter import Version
 RULE: Final = "rule"  # who a group was resolved or opened again by, if it was not a person
 LONGEST_NOTE, LONGEST_NAME, LONGEST_LINK = 10_000, 200, 2000
 MOST_NOTES, MOST_LINKS = 200, 50
+LONGEST_CAUSE = 100  # of a group, in a warning
 GROWING_FROM, GROWING_TIMES = 10, 3  # letters in the last hour; so many times as many as usual
 
 
@@ -195,13 +196,22 @@ def growth(last_hour: int, last_day: int) -> float:
     return last_hour - (last_day - last_hour) / 23
 
 
-def is_growing(last_hour: int, last_day: int) -> bool:
-    """Whether that is much more than usual.
+def is_growing(last_hour: int, last_day: int, *, count: int) -> bool:
+    """Whether that is much more than usual; where no letter is open, everything that came has been dealt with.
 
-    >>> is_growing(9, 9), is_growing(10, 10), is_growing(60, 60 + 23 * 20)
+    >>> is_growing(9, 9, count=9), is_growing(10, 10, count=1), is_growing(60, 60 + 23 * 20, count=60)
     (False, True, False)
+    >>> is_growing(10, 10, count=0)
+    False
     """
-    return last_hour >= GROWING_FROM and last_hour > GROWING_TIMES * (last_day - last_hour) / 23
+    return count > 0 and last_hour >= GROWING_FROM and last_hour > GROWING_TIMES * (last_day - last_hour) / 23
+
+
+def growth_warning(fingerprint: str, last_hour: int, title: str = "") -> str:
+    """That a group grows, in words: how much, why as far as it is known, and what to do next."""
+    cause = f" {title if len(title) <= LONGEST_CAUSE else title[: LONGEST_CAUSE - 1] + '…'}" if title else ""
+    come = f"grows: {last_hour} letters in the last hour!"
+    return f"WARNING: Group {fingerprint} {come}{cause} (mahavishnu group show {fingerprint})"
 
 
 def reunited(theirs: Group, ours: Group) -> Group:
@@ -292,8 +302,8 @@ class GroupView:
 
     @property
     def growing(self) -> bool:
-        """Whether the last hour brought much more than usual."""
-        return is_growing(self.last_hour, self.last_day)
+        """Whether letters are open, and the last hour brought many more than usual."""
+        return is_growing(self.last_hour, self.last_day, count=self.count)
 
     def to_dict(self) -> dict[str, Any]:
         """The view as JSON values."""

@@ -24,6 +24,7 @@ from mahavishnu.model.groups import (
     Note,
     changed,
     growth,
+    growth_warning,
     is_growing,
     is_on_hold,
     is_regression,
@@ -243,9 +244,19 @@ def test_a_release_ends_the_hold_for_it() -> None:
     ],
 )
 def test_growing(hour: int, day: int, growing: bool) -> None:
-    """At least ten in the last hour, and more than three times as many as in an hour before."""
-    assert is_growing(hour, day) is growing
+    """At least ten in the last hour, and more than three times as many as in an hour before, and not all are closed."""
+    assert is_growing(hour, day, count=1) is growing
+    assert not is_growing(hour, day, count=0)
     assert (growth(hour, day) > 0) >= growing
+
+
+def test_a_warning_names_cause_and_next_command_in_one_line() -> None:
+    """However long the cause is."""
+    start = "WARNING: Group v1:f grows: 12 letters in the last hour!"
+    command = "(mahavishnu group show v1:f)"
+    assert growth_warning("v1:f", 12, "KeyError: total") == f"{start} KeyError: total {command}"
+    assert growth_warning("v1:f", 12) == f"{start} {command}"
+    assert growth_warning("v1:f", 12, "x" * 101) == f"{start} {'x' * 99}… {command}"
 
 
 # ------------------------------------------------------------------------------------- what was said in two places
@@ -292,6 +303,7 @@ def test_a_view_is_json() -> None:
     view = GroupView(group=group, count=2, last_hour=20, last_day=20)
 
     shown = json.loads(json.dumps(view.to_dict()))
+    assert not replace(view, count=0).growing
     assert (shown["fingerprint"], shown["state"], shown["growing"], shown["count"]) == ("f", "new", True, 2)
     assert shown["notes"] == [{"at": "2026-01-01T00:01:00.000Z", "by": "ann", "text": "x"}]
     assert told(group)["hold_until"] == shown["hold_until"] == "2026-01-01T00:05:00.000Z"

@@ -31,7 +31,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.groups import Group, GroupState, GroupView
 from mahavishnu.model.query import Query
 from mahavishnu.stores.groups import GROUPS
-from mahavishnu.testing import make_letter
+from mahavishnu.testing import FaultyStore, make_letter
 from mahavishnu.testing.clock import START
 from tests.unit.queues import House, Runs, heard, letter_of, pass_time
 
@@ -435,7 +435,11 @@ async def test_groups_on_hold_are_silent(any_house: House) -> None:
     await queue.update_group(back, by="ann", state="resolved")
     any_house.clock.advance(60)
     await fails(queue, "disk full", "c")
-    warnings = ["WARNING: 1 resolved group is back!", f"WARNING: Group {growing} grows: 12 letters in the last hour!"]
+    warnings = [
+        "WARNING: 1 resolved group is back!",
+        f"WARNING: Group {growing} grows: 12 letters in the last hour! too many requests"
+        f" (mahavishnu group show {growing})",
+    ]
     assert await queue.health_warnings() == warnings
 
     view = await queue.update_group(growing, by="ann", hold_until=any_house.clock.now() + timedelta(minutes=10))
@@ -450,6 +454,30 @@ async def test_groups_on_hold_are_silent(any_house: House) -> None:
     assert (await queue.group(back)).group.updated_by == "ci"
     with pytest.raises(InvalidInput):
         await queue.release_hold("", by="ci")
+
+
+async def test_a_group_whose_letters_are_closed_does_not_grow(any_house: House) -> None:
+    """The alert ends with its letters; a letter that comes back is an alert again, and a regression."""
+    queue = any_house.queue()
+    names = [f"a{number}" for number in range(12)]
+    group = await fails(queue, "too many requests", *names)
+    other = await fails(queue, "disk full", "b")
+    await queue.update_group(group, by="ann", state="investigating")
+    assert (await queue.group(group)).growing and len(await queue.health_warnings()) == 1
+
+    await queue.resolve_many(fingerprint=group, by="ann")
+    view = await queue.group(group)
+    assert (view.state, view.last_hour, view.growing) == ("resolved", 12, False)
+    assert await queue.health_warnings() == []
+    first = await queue.groups(sort="growth", quiet=True, limit=1)
+    last = await queue.groups(sort="growth", quiet=True, limit=1, after=first.next)
+    assert [each.fingerprint for each in (*first.items, *last.items)] == [other, group]
+
+    any_house.clock.advance(1)
+    await fails(queue, "too many requests", "c")
+    view = await queue.group(group)
+    assert (view.state, view.regression, view.growing) == ("new", True, True)
+    assert len(await queue.health_warnings()) == 2
 
 
 async def test_a_warning_names_the_groups_that_grow_most(house: House) -> None:
@@ -613,6 +641,26 @@ async def test_what_was_said_goes_with_all_the_letters(any_house: House) -> None
     assert [line[:2] for line in await audited(queue)][2:4] == [("ann", "python")] * 2
     await queue.regroup(dry_run=False, by="ann")
     assert len((await one(queue)).group.notes) == 2
+
+
+async def test_a_rule_that_sees_the_old_group_empty_does_not_change_what_people_said(any_house: House) -> None:
+    """A processor looks just after the letters have left, and before the words have."""
+    queue, other = any_house.queue(), any_house.queue()
+    old = await fails(queue, ValueError("card declined"), "a")
+    await queue.update_group(old, by="bob", state="investigating", owner="bob")
+    use_cards(queue)
+    assert isinstance(queue.store, FaultyStore)
+    held = queue.store.faults.hold("get", kind=GROUPS)
+    regrouping = asyncio.create_task(queue.regroup(dry_run=False, by="ann"))
+    await held.reached()
+    assert await other.look_at_groups() == 1
+    assert (await other.group(old)).state == "resolved"
+    held.release()
+    await regrouping
+
+    new, left = await one(other), await other.group(old)
+    assert (new.state, new.owner, new.group.resolved_at) == ("investigating", "bob", None)
+    assert (left.state, left.owner) == ("resolved", None)
 
 
 async def test_where_groups_are_joined_or_parted_notes_tell_of_one_another(any_house: House) -> None:
