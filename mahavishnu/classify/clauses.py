@@ -62,6 +62,10 @@ _NOT_WELL = re.compile(
     r"\b(?:not|never|cannot|unable|failed|failure|without|could|un|no|nobody|neither|nor|be|until|unless|before|yet to|"
     r"to be|error)(?: \w+){0,2} $|\b(?:before|until|unless|cannot|could not)(?: \w+){0,5} $"
 )
+_IS_OVER = re.compile(
+    r"\b(?:alerts?|incidents?|alarms?|outages?|tickets?|issues?|problems?)(?: [^\s:]+)?"
+    r"(?: is| was| are| were| has been)? (?:resolved|cleared|fixed|recovered)\b"
+)
 _HARD_WORDS = any_of("""
     error|errors|failed|failure|failures|fails|failing|fail|cannot|could not|unable|refused|denied|rejected|
     exceeded|exceeds|exceed|exhausted|exception|fatal|abort|aborted|unauthori[sz]ed|forbidden|reset|unreachable|
@@ -97,7 +101,7 @@ _IS_FINE = any_of("""
     decreased|extended|changed|set to|generated|scheduled|subscribed|registered|launched|opened|started|loaded|
     imported|exported|uploaded|downloaded|rotated|upgraded|added|joined|handled|tuned|documented|tested|reviewed|
     archived|replaced|listed|printed|played|booked|planned|measured|calculated|stable|normal|fixed|resolved|cleared|
-    over|adjusted|warmed""")
+    over|adjusted|warmed|refunded|collected|reimbursed|counted|displayed|shown""")
 _FINE_AFTER = re.compile(
     rf"^(?: (?!(?:{_TURNS})\b)[\w'\"~.-]+){{0,3}}? (?:(?:has|have|had|was|were|is|are|been|be|will be|got) )*"
     rf"(?:successfully )?{_IS_FINE}\b(?! by peer)"
@@ -154,7 +158,7 @@ def clauses(text: str) -> list[str]:
             continue
         if not _tells_success(clause):
             found.append(clause)
-        else:
+        elif not _IS_OVER.search(clause):
             found += [part for part in _PARTS.split(clause) if not _tells_success(part) and _HARD.search(part)]
     return found
 

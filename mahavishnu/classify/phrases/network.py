@@ -235,6 +235,16 @@ PHRASES: dict[int, str] = {
     record layer failure
     keepalive watchdog
     fill whole buffer
+    lost|losing|lose %the? .. link|line|contact|route|uplink to|with
+    %fail open %the? .. websocket|web_socket|stream|pipe|link|channel to|for|$
+    download|upload|transfer|sync|copy|export|fetch|replication|stream|streaming|handshake|transmission|call|
+        exchange .. %be* interrupted|cut_off|cut_short|broken_off|stalled|severed
+    gave|giving up waiting|after|on_the_connection
+    waited|waiting .. seconds|minutes|s|sec|ms for|without
+    went|gone|going silent|quiet|dark|offline|away !for|on_holiday
+    dropped off the|our
+    stopped|ceased|quit answering|responding|replying|sending
+    cut us off
     """,
     3: """
     execution|running|run|processing|wall|response|elapsed time of? .... exceeded|exceeds|expired

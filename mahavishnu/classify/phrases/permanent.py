@@ -29,6 +29,7 @@ PHRASES: dict[int, str] = {
     backoff limit
     illegal instruction
     invalid pointer
+    no such exchange|vhost
     """,
     2: """
     no .. named|called ..

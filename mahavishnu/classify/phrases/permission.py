@@ -24,8 +24,8 @@ PHRASES: dict[int, str] = {
     agent refused operation
     unprotected private key
     interaction|login|consent required $
-    token|assertion|ticket .. %be* not_active|used_too_early|not_yet_active|used_before|issued_in_the_future|
-        not_signed|missing_the|expired
+    token|assertion .. %be* not_active|used_too_early|not_yet_active|used_before|issued_in_the_future|not_signed|
+        missing_the|expired
     no .. matching kid|key_id
     saml|kerberos|krb5|oauth|oidc|jwks|jwt|ldap|gssapi .... %be* expired|not_signed|unsigned|skew|mismatch|bad_signature
     audience|issuer mismatch|does_not_match|not_allowed|invalid
@@ -37,13 +37,15 @@ PHRASES: dict[int, str] = {
         pin .. %be* incorrect|invalid|wrong|expired|required|missing|not_valid|does_not_match|rejected
     invalid|incorrect|wrong|expired|missing|bad otp|one_time_password|one_time_code|passcode|verification_code|
         mfa_code|totp|2fa_code
-    plan|subscription|license|licence|edition does_not include|cover|allow|support|permit
-    not assigned to a|any|the role
+    plan|subscription|license|licence|edition does_not include|cover|allow|support|permit access|this|that|api|feature
+    not assigned to a|any|the role for|in|on|$
     not granted .. .. consent|permission|access|rights
     hmac .. failed|mismatch|invalid|does_not_match|not_match
     need|needs|must auth|authenticate
     must|please|need_to|have_to verify your? email|account|identity|phone
     remounting .. read_only
+    ^ ticket expired $
+    signed link|url|request .... expired|no_longer_valid
     """,
     2: """
     permission|permissions|privilege|privileges %be* denied|refused|rejected|error|missing|insufficient|not_granted|
@@ -188,6 +190,9 @@ PHRASES: dict[int, str] = {
     trust relationship ........ failed|broken
     user|account|member %be* inactive
     role|policy|policies|permissions does_not|do_not allow|permit|grant
+    2|two step verification|authentication|login %be* required|needed|failed|missing
+    not in %the? group|role|team|organization|organisation|project|tenant|workspace
+    link|url|invitation|invite|voucher|key|badge .. %be* no_longer_valid|expired
     """,
     3: """
     revoked !on

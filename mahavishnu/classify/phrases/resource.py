@@ -29,7 +29,7 @@ PHRASES: dict[int, str] = {
     no more connections allowed
     too many .. pods|jobs|instances|containers|vms|volumes|snapshots|nodes
     address pool among|exhausted
-    slow consumer
+    slow consumer $
     total size of serialized results
     violates accounting/qos policy
     no available|free memory|ram|vram|gpu_memory|heap
@@ -150,6 +150,13 @@ PHRASES: dict[int, str] = {
         spending|request? limit|limits|cap|allowance
     limit|limits for .... %be* exceeded|reached
     enospc|enomem|emfile|enfile|edquot|enobufs
+    volume|disk|drive|partition|storage|memory|heap|cpu|ram|swap|quota|mailbox|bucket|pool|tablespace|queue .... is|at|
+        was at? 100%|99%|its_limit|full_capacity
+    no gpu|gpus|worker|workers|slot|slots|seat|seats|licence|license|licences|licenses|memory|ram|disk|space|core|
+        cores|quota|credits|credit|budget|capacity|room|inodes|connections|threads|handles|ports left|available|free|
+        remaining in|for|on|at|to|$
+    all .... licenses|licences|seats|slots|gpus|connections|workers|permits|addresses .... %be* in_use|taken|assigned|
+        allocated
     """,
     3: """
     disk|drive|storage|raid|hardware error|errors|failure|fault !report

@@ -24,7 +24,7 @@ PHRASES: dict[int, str] = {
     client rate limiter
     node %be* shutdown|shutting_down
     wrong last sequence
-    must wait ..
+    must wait .. seconds|minutes|second|minute|hours|before|until_the
     poll interval .. exceeded
     zombie job|jobs|task|tasks
     exit|return code|status -15
@@ -212,10 +212,28 @@ PHRASES: dict[int, str] = {
     %server|redis|dataset|it is|are|was still? starting|starting_up|booting|bootstrapping|joining
     query execution %be* interrupted $
     another .. %be* already running|in_progress|active|scheduled|queued
+    queued too long
+    someone|somebody|somebody's|someone's else is|has|holds|already
+    writes|reads|requests|jobs|submissions|uploads|updates|new_jobs|queries|orders|messages|calls|logins|
+        writers %be* refused|rejected|paused|blocked|suspended|held|stopped|limited|disabled for_the_moment|for_now|
+        temporarily|until|while|during
+    promotion|failover|election|upgrade|migration|compaction|rebalancing|resharding|vacuum|reindexing|rollout|
+        switchover|deployment|handover under_way|underway|in_progress|ongoing|is_running|is_still_running|
+        has_not_finished
+    flow control
+    publisher|publishers|producer|producers|consumer|consumers|intake|scheduler|ingestion|processing|scheduling|
+        queue %be* paused|suspended|on_hold|halted
+    temporarily limiting|refusing|rejecting|blocking|pausing|suspending|throttling|closed|stopped|paused|limited|
+        restricted
+    because_of|owing_to|during heavy|high|excessive|peak|too_much load|traffic|demand|volume
+    instance|node|vm|worker|capacity|machine|executor|task|pod .. reclaimed|preempted|interrupted|evicted by|with|for|$
+    spot .. reclaimed|interrupted|interruption|terminated|lost
+    while|until|because|as the previous|last|other|earlier|first|prior|current .. is|has still|not ..
+    warming up
     """,
     4: """
     try again $
-    is|are|was|were not_available|unavailable !in|for|on|to|anymore|any_more
+    is|are|was|were not_available|unavailable !in|for|on|to|anymore|any_more|today|tonight|tomorrow|this_week|until
     because_of|due_to an? unknown|unexpected error|failure|exception
     is|are loading and|hence|$
     at|over|reached|maximum|peak its? capacity right_now|now|at_the_moment|$

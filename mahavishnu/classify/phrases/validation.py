@@ -16,8 +16,8 @@ PHRASES: dict[int, str] = {
     missing|required|unknown|invalid|unexpected parameter|param|argument|field|property|column $
     einval|eisdir|enotdir|enametoolong|e2big|edom|erange|ebadmsg|eilseq|emsgsize|eexist|eloop|enotempty|eafnosupport|
         edestaddrreq|ebadf|eoverflow
-    ^ not a directory
-    ^ is a directory
+    ^ not a directory $
+    ^ is a directory $
     directory is? not empty
     too many levels_of_symbolic_links|symbolic_links
     out of domain
@@ -69,7 +69,6 @@ PHRASES: dict[int, str] = {
     premature end of data|file|document|tag|image
     element is not_expected
     element .. this element_is_not_expected
-    could_not determine a constructor
     not been decrypted
     broken data stream
     cannot write mode
@@ -295,7 +294,7 @@ PHRASES: dict[int, str] = {
     an|is|got|was|for|of|from|with empty sequence|list|iterable|slice|range|string|dict|array|dataframe|set|iterator|
         series|collection|vocabulary
     embedded null
-    circular|cyclic reference|references|dependency|dependencies|import
+    circular|cyclic reference|references|dependency|dependencies|import detected|found|in|between|error|from|for|$
     in a cycle
     cycle detected|found|in
     can only concatenate
@@ -325,13 +324,25 @@ PHRASES: dict[int, str] = {
     may|can|shall not_exceed
     no mapping for
     contract %be* violated|violation|broken
-    already been? refunded|paid|voided|captured|settled|redeemed|activated|reimbursed|invoiced
+    already been? refunded|paid|voided|captured|settled|redeemed|activated|reimbursed|invoiced $
     cannot|could_not cancel|delete|refund|modify|edit|remove|approve|close|reopen|void|ship|archive|change|update|
         merge|submit .. .. .. .. with|that|because|which|after|once|unless
     %field|order|invoice|ticket|account|job|task|period is|was already closed|cancelled|canceled|shipped|completed|
         approved
     no more|fewer than .. characters|items|elements|entries|values|rows|files|digits|words
     cannot .. more|less|fewer|longer than
+    expected|expecting|needed|wanted .. columns|fields|values|rows|items|elements|arguments|bytes|entries|records|
+        lines|characters|digits|parts|dimensions|parameters|parts|segments|tokens
+    not an|a iso|rfc|ean|isbn|iban|bic|ipv4|ipv6|ip|png|jpeg|jpg|pdf|csv|json|xml|yaml|zip|gzip|parquet|base64|hex|
+        hexadecimal|numeric|unix|utf|e
+    has|have|contains|contain no line|header|required|valid|matching? rows|row|columns|column|header|headers|fields|
+        items|lines|records|values|entries|key|keys|content|body|@|extension|schema|payload|recipient|recipients|sheets
+    variable|parameter|field|column|macro|placeholder|setting|option .... is? not defined|known|recognized|recognised|
+        declared
+    end|finish|stop|until|to before|precedes|earlier_than start|begin|beginning|from
+    start|begin|from after|later_than end|finish|until
+    unescaped|unmatched|unpaired|misplaced|stray|dangling ..
+    %field .. already present|recorded|stored|loaded|imported|included|processed
     """,
     3: """
     does_not|do_not|did_not support
@@ -355,6 +366,10 @@ PHRASES: dict[int, str] = {
     does not match format
     unprocessable
     %fail process image|picture|pdf|audio|video|document|attachment
+    field|parameter|argument|value|column|currency|email|url|uuid|amount|quantity|price|timestamp|latitude|longitude|
+        country|locale|timezone|sku|percentage|unit .. is|are not a|an|in
+    is|are mandatory|compulsory|obligatory $
+    date|day|timestamp .. does_not|do_not exist
     """,
     4: """
     larger|longer|bigger|smaller|shorter than .. ..

@@ -7,6 +7,8 @@ from types import ModuleType
 import pytest
 
 from tests.unit.classify.catalogues import (
+    everyday,
+    ordinary,
     clouds,
     contents,
     document_stores,
@@ -34,6 +36,8 @@ MODULES: tuple[ModuleType, ...] = (
     tools,
     protocols,
     contents,
+    everyday,
+    ordinary,
 )
 CATALOGUES = {
     f"{module.__name__.rpartition('.')[2]}-{name.lower()}": text

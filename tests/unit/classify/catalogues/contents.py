@@ -48,7 +48,6 @@ V cvc-complex-type.2.4.a: Invalid content was found starting with element 'ownr'
 V Document is empty, line 1, column 1
 V yaml.scanner.ScannerError: while scanning for the next token found character '\t' that cannot start any token
 V yaml.parser.ParserError: expected <block end>, but found '-'
-V yaml.constructor.ConstructorError: could not determine a constructor for the tag '!Job'
 V while parsing a block mapping did not find expected key
 V found duplicate key "owner"
 V Invalid TOML: Unbalanced quotes
