@@ -21,6 +21,7 @@ from mahavishnu.model.query import words
 
 SCHEMA = 1  # written into each document; raised when older code could misread a newer one
 _SHORT = 1000
+_NONE_YET = next(each.default for each in fields(DeadLetter) if each.name == "tallies")  # as new letters have it
 TALLIES = tuple((tally.name, f"tally_{tally.name}") for tally in fields(Tallies))
 # Where a letter has what its document says, if that is not under the same name.
 PLACES = {
@@ -114,7 +115,7 @@ def _passing(letter: DeadLetter) -> str:
         f'"status":{quoted(letter.status)},"resolution_status":{quoted(letter.resolution.status)},'
         f'"updated_at":{_instant(letter.updated_at)},'
         f'"retry_count":{letter.retry_count:d},"total_attempts":{letter.total_attempts:d}{_maybe_passing(letter)}'
-        f"{_tallies(letter.tallies)}"
+        f"{'' if letter.tallies is _NONE_YET else _tallies(letter.tallies)}"
     )
 
 

@@ -15,7 +15,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Generic
 
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
@@ -55,11 +55,11 @@ class GroupCommit(Generic[T]):
         self._answered = 0.0
         self._trouble: StoreUnavailable | None = None  # what kept the latest bulk from being answered
 
-    async def write(self, records: Sequence[T]) -> list[Any]:
-        return await self._run(records, removes=False, lost=None)
+    def write(self, records: Sequence[T]) -> Awaitable[list[Any]]:
+        return self._run(records, removes=False, lost=None)
 
-    async def remove(self, records: Sequence[T]) -> list[Any]:
-        return await self._run(records, removes=True, lost=False)
+    def remove(self, records: Sequence[T]) -> Awaitable[list[Any]]:
+        return self._run(records, removes=True, lost=False)
 
     async def finish(self) -> None:
         """Return when nothing is under way any more."""
