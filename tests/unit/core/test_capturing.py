@@ -308,6 +308,20 @@ class TestFailures:
         assert {letter.task_id for letter in await queue_of(app).list_tasks()} == {f"wf_{step}" for step in range(40)}
         await sound(queue_of(app))
 
+    async def test_whoever_waits_for_a_capture_that_is_broken_off_does_not_wait_for_ever(self, house: House) -> None:
+        app = house.app()
+        assert app.dlq_integration is not None
+        async with app:
+            before = asyncio.all_tasks()
+            wanted = Wanted(task_id="wf_1", task={})
+            waiting = asyncio.create_task(app.dlq_integration.capture(wanted, NETWORK))
+            while len(keeping := asyncio.all_tasks() - before - {waiting}) == 0:
+                await asyncio.sleep(0)  # noqa: TID251 - until the capture has a task of its own
+            keeping.pop().cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(waiting, 5)
+            await app.dlq_integration.finish()
+
     @pytest.mark.parametrize("advice", [{"retry_policy": "sometimes"}, {"max_retries": -1}, {"max_retries": "many"}])
     async def test_a_strategy_that_advises_nonsense_costs_no_failure(self, house: House, advice: Any) -> None:
         app = house.app()
