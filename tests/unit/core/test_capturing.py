@@ -315,9 +315,9 @@ class TestFailures:
             before = asyncio.all_tasks()
             wanted = Wanted(task_id="wf_1", task={})
             waiting = asyncio.create_task(app.dlq_integration.capture(wanted, NETWORK))
-            while len(keeping := asyncio.all_tasks() - before - {waiting}) == 0:
-                await asyncio.sleep(0)  # noqa: TID251 - until the capture has a task of its own
-            keeping.pop().cancel()
+            await asyncio.sleep(0)  # noqa: TID251 - now the capture has a task of its own, which has not begun
+            (keeping,) = asyncio.all_tasks() - before - {waiting}
+            keeping.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.wait_for(waiting, 5)
             await app.dlq_integration.finish()
