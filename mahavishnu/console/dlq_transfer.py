@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as codec
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,18 +68,46 @@ def export(
 
 @contextmanager
 def _written(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file that is there when it is complete."""
+    """Standard output, a device or a pipe; or a file that is there when it is complete. Raises Failed."""
     if path is None:
         yield sys.stdout
         return
-    part = path.with_name(f".{path.name}.part")
+    with _named(path):
+        mode = _mode(path)
+        if mode is not None and not stat.S_ISREG(mode):
+            with path.open("w", encoding="utf-8") as file:  # nothing that could be replaced
+                yield file
+            return
+        target = path.resolve()  # a link stays one
+        part = target.with_name(f".{target.name}.part")
+        try:
+            with part.open("w", encoding="utf-8") as file:
+                if mode is not None:
+                    part.chmod(stat.S_IMODE(mode))
+                yield file
+            part.replace(target)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
+def _mode(path: Path) -> int | None:
+    """What is there, through links; None for nothing."""
     try:
-        with part.open("w", encoding="utf-8") as file:
-            yield file
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What cannot be written is called as the person called it. Whoever reads a pipe may stop."""
+    try:
+        yield
+    except BrokenPipeError:
         raise
+    except OSError as problem:
+        raise Failed(f"{path} cannot be written: {problem.strerror or problem}") from None
 
 
 def take_in(

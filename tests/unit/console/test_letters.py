@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -414,6 +415,36 @@ def test_letters_go_from_one_store_into_another(run: Run, home: Path) -> None:
     assert run("dlq", "export", "--queue", "mail", "--output", "mail.jsonl").out == ""
     assert json.loads((home / "mail.jsonl").read_text())["task_id"] == "a/b c"
     assert [path.name for path in home.glob(".*.part")] == []
+
+
+def test_an_export_goes_through_a_pipe_and_replaces_what_a_link_means(run: Run, home: Path) -> None:
+    pipe, link, file = home / "pipe", home / "link", home / "there" / "letters.jsonl"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reading = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reading.start()
+    done = run("dlq", "export", "-o", "pipe")
+    assert pipe.is_fifo(), "it was replaced"
+    reading.join(timeout=60)
+    assert (done.code, done.out, read) == (0, "", [run("dlq", "export").out])
+    file.parent.mkdir()
+    link.symlink_to(file)  # first to what is not there yet
+    for _ in range(2):
+        assert run("dlq", "export", "-o", "link").code == 0
+        assert link.is_symlink() and file.read_text() == read[0]
+        file.chmod(0o600)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in home.rglob(".*.part")] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "why"), [("nowhere/x", "No such file or directory"), (".", "Is a directory"), ("loop", "Too many levels")]
+)
+def test_an_export_that_cannot_be_written_names_what_was_asked_for(run: Run, home: Path, path: str, why: str) -> None:
+    (home / "loop").symlink_to("loop")
+    done = run("dlq", "export", "-o", path)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"mahavishnu: {path} cannot be written: {why}") and done.err.count("\n") == 1
 
 
 def test_what_cannot_be_taken_in_is_named(run: Run) -> None:
