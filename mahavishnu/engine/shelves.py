@@ -97,7 +97,7 @@ class Shelves:
         asked = [(outcome, collection) for collection in both for outcome in known]
         tallies = await asyncio.gather(
             *(
-                collection.tally(Query((Is("run_outcomes", (bulk.outcome_mark(run_id, outcome),)),)))
+                collection.tally(Query((Is("run_outcomes", bulk.marks_of(run_id, outcome)),)))
                 for outcome, collection in asked
             )
         )

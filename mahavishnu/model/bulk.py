@@ -31,6 +31,7 @@ RAMP = (1, 5, 25)  # the waves of a run that has a stop rule, and was given none
 GRACE_SECONDS = 60.0  # in which a worker takes up a letter whose lease has run out
 BUSY = "it is being run: looked at again when the others are done"  # why a member waits
 _OPEN = "open"
+_FAILED_BEFORE = "failed_before"  # it failed again, and then somebody took it up anew: a success is theirs
 AWAITED = frozenset({"redrive"})  # verbs after which a letter is run, so that there is an outcome to wait for
 
 
@@ -63,7 +64,7 @@ class ItemOutcome(StrEnum):
 
     SUCCEEDED = "succeeded"
     FAILED_AGAIN = "failed_again"  #: a run failed since, whether or not further ones are due
-    CLOSED = "closed"  #: somebody closed the case, or deleted the letter, before it was run
+    CLOSED = "closed"  #: before it was run, somebody closed the case, deleted the letter, or sent it again
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +288,8 @@ def outcome_mark(run_id: str, outcome: ItemOutcome | None = None) -> str:
 def outcomes_after(marks: tuple[str, ...], outcome: ItemOutcome) -> tuple[str, ...]:
     """What is noted once a run has ended, or the case.
 
-    The first thing that happens to a letter is what became of it, whoever sends it back then; but one that failed
-    again may succeed later.
+    The first thing that happens to a letter is what became of it; but one that failed again may succeed later, by a
+    retry that it has left.
     """
     if not marks:
         return marks
@@ -297,9 +298,32 @@ def outcomes_after(marks: tuple[str, ...], outcome: ItemOutcome) -> tuple[str, .
     return tuple([f"{outcome if known in takes else known} {run_id}" for known, _, run_id in pairs])
 
 
+def taken_up_anew(marks: tuple[str, ...], *, sent: bool) -> tuple[str, ...]:
+    """What is noted once somebody has `sent` the letter again, or only changed its task.
+
+    What comes of it then is not what came of the runs before. Only a changed one is still on its way for them.
+
+    >>> taken_up_anew(("open 0197", "failed_again 0198", "succeeded 0199"), sent=True)
+    ('closed 0197', 'failed_before 0198', 'succeeded 0199')
+    """
+    if not marks:
+        return marks
+    ended = {_OPEN: ItemOutcome.CLOSED if sent else _OPEN, ItemOutcome.FAILED_AGAIN: _FAILED_BEFORE}
+    pairs = [mark.partition(" ") for mark in marks]
+    return tuple([f"{ended.get(known, known)} {run_id}" for known, _, run_id in pairs])
+
+
+def marks_of(run_id: str, outcome: ItemOutcome | None) -> tuple[str, ...]:
+    """All that a letter may note for a run where it has come to this."""
+    before = (f"{_FAILED_BEFORE} {run_id}",) if outcome is ItemOutcome.FAILED_AGAIN else ()
+    return (outcome_mark(run_id, outcome), *before)
+
+
 def outcome_for(letter: DeadLetter, run_id: str) -> ItemOutcome | None:
     """What became of a letter that the run has redriven; None while that is open."""
     known = next((mark for mark in letter.run_outcomes if mark.partition(" ")[2] == run_id), _OPEN).partition(" ")[0]
+    if known == _FAILED_BEFORE:
+        return ItemOutcome.FAILED_AGAIN
     return None if known == _OPEN else ItemOutcome(known)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
-from mahavishnu.model.bulk import ItemOutcome, outcome_mark, outcomes_after
+from mahavishnu.model.bulk import ItemOutcome, outcome_mark, outcomes_after, taken_up_anew
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, LostLease, NotDue
 from mahavishnu.model.letter import (
@@ -318,6 +318,8 @@ def edit(
     if changes.get("due_at"):
         changes["due_at"] = instant(changes["due_at"])
     edited = _changed(letter, now, **changes, revision=letter.revision + 1)
+    if "payload" in changes:
+        edited = evolve(edited, run_outcomes=taken_up_anew(letter.run_outcomes, sent=False))
     if "retry_policy" in changes and "due_at" not in changes and letter.status is PENDING:
         never = edited.retry_policy == RetryPolicy.NEVER
         edited = evolve(edited, due_at=None if never else letter.due_at or _due(edited, instant(now), None, backoffs))
@@ -566,7 +568,8 @@ def _exhausted(letter: DeadLetter, now: datetime) -> DeadLetter:
 def _reopened(letter: DeadLetter, now: datetime) -> DeadLetter:
     tallies = letter.tallies if letter.is_open else letter.tallies.plus("reopened")
     fresh = {"status": PENDING, "resolution": Resolution(), "retry_count": 0, "recoveries": 0, "exhausted_at": None}
-    return _changed(letter, now, **fresh, due_at=instant(now), tallies=tallies)
+    outcomes = taken_up_anew(letter.run_outcomes, sent=True)
+    return _changed(letter, now, **fresh, due_at=instant(now), run_outcomes=outcomes, tallies=tallies)
 
 
 def _closed(

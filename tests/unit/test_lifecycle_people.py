@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.model.bulk import ItemOutcome, outcome_for
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.letter import (
     DeadLetter,
@@ -379,7 +380,8 @@ def test_a_bulk_run_moves_a_letter_once() -> None:
         letter = in_run(letter, redrive(letter, now=NOON), f"run-{number}", awaited=number % 2 == 0, over=over)
 
     assert letter.runs == ("run-0", *(f"run-{number}" for number in range(3, 12)))
-    assert letter.run_outcomes == tuple(f"open run-{number}" for number in (0, 4, 6, 8, 10))
+    earlier = tuple(f"closed run-{number}" for number in (0, 4, 6, 8, 10))
+    assert letter.run_outcomes == earlier, "each was sent again before it was run"
     for run_id in ("run-0", "run-11"):
         with pytest.raises(IllegalMove, match=f"bulk run {run_id} has moved it before"):
             in_run(letter, redrive(letter, now=NOON), run_id)
@@ -393,10 +395,35 @@ def test_a_letter_notes_what_became_of_it_after_a_run() -> None:
     failed = fail(claimed(sent, NOON), failure=failure(), **IN_TIME)
     succeeded = succeed(claimed(sent, NOON), **IN_TIME)
     assert sent.run_outcomes == ("open r",)
-    assert failed.run_outcomes == redrive(failed, now=NOON).run_outcomes == ("failed_again r",)
-    assert resolve(failed, now=NOON, by="ann").run_outcomes == ("failed_again r",)
+    assert failed.run_outcomes == resolve(failed, now=NOON, by="ann").run_outcomes == ("failed_again r",)
     assert succeeded.run_outcomes == archive(succeeded, now=NOON, by="ann").run_outcomes == ("succeeded r",)
     assert resolve(sent, now=NOON, by="ann").run_outcomes == ("closed r",)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda letter: redrive(letter, now=NOON),
+        lambda letter: requeue(letter, **BY),
+        lambda letter: edit(letter, now=NOON, payload=Json.of({"n": 2})),
+        lambda letter: restore(archive(letter, now=NOON, by="ann"), now=NOON),
+    ],
+)
+def test_what_others_make_of_a_letter_is_not_what_became_of_it_after_a_run(
+    act: Callable[[DeadLetter], DeadLetter],
+) -> None:
+    """A later success is theirs; one by a retry that was left, after a note or so, is the run's."""
+    letter = replace(exhausted, max_retries=3)
+    sent = in_run(letter, redrive(letter, now=NOON), "r", awaited=True)
+    failed = fail(claimed(sent, NOON), failure=failure(), **IN_TIME)
+    theirs = succeed(claimed(act(failed), noon(60)), **IN_TIME)
+    assert outcome_for(theirs, "r") is ItemOutcome.FAILED_AGAIN
+    sent_again = act(sent).revision == sent.revision
+    before = ItemOutcome.CLOSED if sent_again else ItemOutcome.SUCCEEDED
+    assert outcome_for(succeed(claimed(act(sent), noon(60)), **IN_TIME), "r") is before
+
+    noted = edit(failed, now=NOON, priority=5)
+    assert outcome_for(succeed(claimed(noted, noon(60)), **IN_TIME), "r") is ItemOutcome.SUCCEEDED
 
 
 # ------------------------------------------------------------------------------- more repos, while it is run for others

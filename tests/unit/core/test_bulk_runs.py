@@ -352,6 +352,45 @@ async def test_what_became_of_a_letter_stays_known_whatever_people_do_then(any_h
     assert set(await items_of(queue, run, outcome="failed_again")) == set(names[:4])
 
 
+async def test_a_run_is_not_credited_with_what_another_one_put_right(any_house: House) -> None:
+    """A bad patch halts at its first letter; with a good one the same letter succeeds."""
+
+    async def deliver(task: Any, repos: list[str]) -> None:
+        if task.get("age") != 40:
+            raise ValueError("age is no number")
+
+    queue = any_house.queue(deliver)
+    await fill(queue, 3, max_retries=1)
+    bad = await queue.start_run("redrive", everything=True, by="ann", patch={"age": "old"}, stop_percent=20, ramp=(1,))
+    await worked(queue, bad)
+    await queue.run_due()
+    any_house.clock.advance(1)
+    bad = await worked(queue, bad)
+    assert (bad.state, bad.counts.moved, bad.counts.failed_again) == (RunState.HALTED, 1, 1)
+
+    good = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", patch={"age": 40}))
+    await queue.run_due()
+    any_house.clock.advance(1)
+    good, bad = await worked(queue, good), await queue.get_run(bad.run_id)
+    assert (good.state, good.counts.succeeded) == (RunState.DONE, 3)
+    assert (bad.counts.succeeded, bad.counts.failed_again, bad.counts.awaited) == (0, 1, 0)
+    assert len(await items_of(queue, bad, outcome="failed_again")) == 1
+
+
+async def test_a_redriven_letter_may_fail_first_and_succeed_by_its_own_next_retry(any_house: House) -> None:
+    """That is what the budget is for: the run has put it right."""
+    queue = any_house.queue(Runs(NETWORK, None))
+    await fill(queue, 1)
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", stop_percent=50, ramp=()))
+    await queue.run_due()
+    any_house.clock.advance(1)
+    assert (await worked(queue, run)).state is RunState.HALTED
+    any_house.clock.advance(3600)
+    await queue.run_due()
+    run = await queue.get_run(run.run_id)
+    assert (run.counts.succeeded, run.counts.failed_again) == (1, 0)
+
+
 async def test_a_retry_that_succeeds_has_done_so_also_if_the_task_failed_for_more_meanwhile(any_house: House) -> None:
     queue = any_house.queue(gate := Gate())
     await queue.enqueue("wf", {}, ["api"], NETWORK, max_retries=0)
