@@ -16,6 +16,7 @@ from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict, ca
 from mahavishnu.engine.attempt import Judge, Ruling, adapter_of
 from mahavishnu.model.drafts import maker
 from mahavishnu.model.letter import DeadLetter, ErrorCategory, Failure, RetryPolicy
+from mahavishnu.model.letter import Verdict as Reasons
 
 BY_CALLER = "caller"
 _LONGEST_TYPE = 500
@@ -82,7 +83,7 @@ def judge_with(chain: Chain) -> Judge:
     async def decide(error: BaseException | str, at: datetime, letter: DeadLetter) -> tuple[Failure, Ruling]:
         context = context_for(at, letter.task_id, letter.task, adapter_of(letter), letter.repos, letter.retry_count)
         verdict = await chain.classify_async(error, context)
-        ruling = Ruling(verdict.category, verdict.retry_in, hopeless=verdict.policy == RetryPolicy.NEVER)
+        ruling = _ruling(verdict, verdict.retry_in, hopeless=verdict.policy == RetryPolicy.NEVER)
         return failure_of(error, at=at, category=verdict.category), ruling
 
     return decide
@@ -114,4 +115,8 @@ async def judge_reported(
     failure = failure_of(error, at=at, category=verdict.category, processor=owner)
     if error_type is not None:
         failure = replace(failure, type=cut(error_type, _LONGEST_TYPE))
-    return failure, Ruling(verdict.category, verdict.retry_in if retry_in is None else retry_in, hopeless)
+    return failure, _ruling(verdict, verdict.retry_in if retry_in is None else retry_in, hopeless=hopeless)
+
+
+def _ruling(verdict: Verdict, retry_in: timedelta | None, *, hopeless: bool) -> Ruling:
+    return Ruling(verdict.category, retry_in, hopeless, Reasons(verdict.reason, verdict.author))

@@ -14,7 +14,7 @@ from mahavishnu.model.attempt import Attempt, current_attempt
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import LostLease, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter, Failure, SourceKind
+from mahavishnu.model.letter import DeadLetter, Failure, SourceKind, Verdict
 from mahavishnu.stores.base import Collection, get_one, write_one
 
 DEFAULT_ADAPTER = "llamaindex"
@@ -27,6 +27,7 @@ class Ruling:
     category: str
     retry_in: timedelta | None = None
     hopeless: bool = False  # said by somebody who knows: no automatic retry can help
+    verdict: Verdict | None = None  # why it has this category, and who says so
 
 
 class Judge(Protocol):
@@ -135,9 +136,13 @@ def settled(
     """The letter after the run. Raises LostLease if the run no longer owns it."""
     if outcome.failure is None:
         return lifecycle.succeed(letter, token=token, now=now, backoffs=backoffs)
-    if outcome.ruling is not None and outcome.ruling.hopeless:
-        return lifecycle.exhaust(letter, token=token, failure=outcome.failure, now=now, left=outcome.left)
-    retry_in = outcome.ruling.retry_in if outcome.ruling else None
+    ruling = outcome.ruling
+    verdict = ruling.verdict if ruling else None
+    if ruling is not None and ruling.hopeless:
+        return lifecycle.exhaust(
+            letter, token=token, failure=outcome.failure, now=now, left=outcome.left, verdict=verdict
+        )
+    retry_in = ruling.retry_in if ruling else None
     return lifecycle.fail(
         letter,
         token=token,
@@ -145,6 +150,7 @@ def settled(
         now=now,
         retry_in=retry_in,
         left=outcome.left,
+        verdict=verdict,
         backoffs=backoffs,
     )
 

@@ -265,26 +265,34 @@ def fail(
     now: datetime,
     retry_in: timedelta | None = None,
     left: tuple[str, ...] | None = None,
+    verdict: Verdict | None = None,
     backoffs: BackoffRegistry = backoff.DEFAULT,
 ) -> DeadLetter:
     """The run failed: back to pending with a later date, or exhausted if that was the last automatic retry.
 
     A manual retry costs nothing of the automatic budget: the letter goes back to where it was. `left` are the repos
-    that are still to be done, where that is known.
+    that are still to be done, where that is known. The `verdict` is why this failure has its category; the group stays
+    that of the first one.
     """
     lease = _owned(letter, Move.FAIL, token)
-    letter = _with_failure(letter, failure, left)
+    letter = _with_failure(letter, failure, left, verdict)
     if lease.manual:
         return _returned(letter, lease, now)
     return _spent(letter, instant(now), retry_in, backoffs)
 
 
 def exhaust(
-    letter: DeadLetter, *, token: str, failure: Failure, now: datetime, left: tuple[str, ...] | None = None
+    letter: DeadLetter,
+    *,
+    token: str,
+    failure: Failure,
+    now: datetime,
+    left: tuple[str, ...] | None = None,
+    verdict: Verdict | None = None,
 ) -> DeadLetter:
     """The run failed and no automatic retry can help. A manual retry goes back to where it was."""
     lease = _owned(letter, Move.EXHAUST, token)
-    letter = _with_failure(letter, failure, left)
+    letter = _with_failure(letter, failure, left, verdict)
     if lease.manual:
         return _returned(letter, lease, now)
     count = min(letter.retry_count + 1, letter.max_retries)
@@ -517,13 +525,16 @@ def _answered(letter: DeadLetter, outcome: RequeueOutcome) -> DeadLetter:
     return evolve(letter, requeue=replace(letter.requeue, outcome=outcome))
 
 
-def _with_failure(letter: DeadLetter, failure: Failure, left: tuple[str, ...] | None = None) -> DeadLetter:
+def _with_failure(
+    letter: DeadLetter, failure: Failure, left: tuple[str, ...] | None = None, verdict: Verdict | None = None
+) -> DeadLetter:
     letter = _answered(letter, RequeueOutcome.FAILED)
     letter = _with_more(letter if left is None else evolve(letter, repos=left))
     return evolve(
         letter,
         last_error=failure.message,
         error_category=failure.category or letter.error_category,
+        verdict=verdict or letter.verdict,
         failures=_with(letter.failures, failure),
         run_outcomes=outcomes_after(letter.run_outcomes, ItemOutcome.FAILED_AGAIN),
         tallies=letter.tallies.plus("retry_failed"),

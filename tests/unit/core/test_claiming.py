@@ -202,6 +202,7 @@ class TestSettling:
         )
         assert (letter.status, letter.retry_count, letter.error_category) == ("pending", 1, "resource")
         assert letter.due_at == any_house.clock.now() + timedelta(minutes=2)
+        assert "no space left" in str(letter.verdict.reason) and letter.verdict.author == "built-in"
         failure = letter.failures[-1]
         assert (failure.message, failure.type, failure.processor) == (
             "No space left on device", "OSError", "worker-1",
@@ -232,6 +233,7 @@ class TestSettling:
         claim = await claim_one(queue)
         letter = await queue.settle_claim("wf_1", claim.token, "failed", error="odd", category="validation")
         assert letter.error_category == letter.failures[-1].category == "validation"
+        assert (letter.verdict.reason, letter.verdict.author) == ("the caller says so", "caller")
 
     async def test_what_a_classifier_calls_hopeless_is_exhausted(self, house: House) -> None:
         """Unless the worker knows when it can be tried again."""

@@ -507,3 +507,25 @@ async def test_a_failure_for_more_repos_during_a_run_is_not_lost_with_its_succes
     assert (await letter_of(queue, "wf_1")).status == "completed"
     await queue.enqueue("wf_2", {}, [], "connection refused")
     await sound(queue)
+
+
+async def test_a_letter_says_why_of_its_latest_failure_and_stays_in_its_group(any_house: House) -> None:
+    """After an edit it fails otherwise: cause, category and the reason for that belong together."""
+    queue = any_house.queue(Runs(TypeError("age is a text"), MemoryError("too large"), PermissionError("denied")))
+    first = await queue.enqueue("wf_1", {}, [], KeyError("age"), max_retries=2)
+    assert first.verdict.reason == "KeyError"
+    seen = []
+    await queue.redrive("wf_1")
+    for _ in range(2):  # the second one exhausts it
+        await queue.run_due()
+        letter = await letter_of(queue, "wf_1")
+        seen.append((letter.failures[-1].type, letter.error_category, letter.verdict.reason, letter.verdict.author))
+        assert letter.fingerprint == first.fingerprint
+        any_house.clock.advance(3600)
+    assert seen == [
+        ("TypeError", "validation", "TypeError", "built-in"),
+        ("MemoryError", "resource", "MemoryError", "built-in"),
+    ]
+    await queue.retry_task("wf_1")
+    letter = await letter_of(queue, "wf_1")
+    assert (letter.error_category, letter.verdict.reason) == ("permission", "PermissionError")
