@@ -29,11 +29,14 @@ def ask_again(
     json: bool,
 ) -> None:
     """Have `asked(queue, who asks)` done on the store of the settings, and say which letters are `done` differently."""
+    from mahavishnu.console.client import there_is_a_store
     from mahavishnu.core.wiring import queue_from
 
     to = session(context)
     if to.server:
         raise InvalidInput(f"{verb} asks the plugins of this machine about the letters of a store: without --server")
+
+    there_is_a_store(to)
 
     async def ask() -> BulkResult:
         async with queue_from(to.settings) as dlq:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mahavishnu.console.filters import moment_of
-from mahavishnu.console.output import AsJson, JsonList, as_json, moment, notice, short, table
+from mahavishnu.console.output import AsJson, JsonList, as_json, moment, short, table
 from mahavishnu.console.session import reaching, session
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ def list_audit(
     }
 
     async def ask(api: Connection) -> None:
-        written, found = JsonList(), list[Any]()
+        written, found, count = JsonList(), list[Any](), 0
         async for page in api.pages("/audit", asked, None if everything else limit):
+            count += len(page)
             for entry in page:
                 if jsonl:
                     as_json(entry, indent=None)
@@ -76,8 +77,7 @@ def list_audit(
                 for each in found
             ]
             table(("when", "who", "via", "action", "to", "outcome", "why", "changes"), rows, empty="nothing yet")
-        if api.more:
-            notice(f"there are more than these {limit}: --limit, or --all")
+        api.told(count, limit)
 
     talk(session(context), ask)
 

@@ -17,6 +17,7 @@ from mahavishnu.console.exits import Conflict, Failed, NotFound, Unreachable
 from mahavishnu.console.output import notice
 from mahavishnu.console.session import USER_VARIABLE, Session
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
+from mahavishnu.stores.urls import masked, open_store
 
 if TYPE_CHECKING:
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -53,8 +54,10 @@ _BY_STATUS: dict[int, type[MahavishnuError]] = {
 class Connection:
     """Requests and their answers, as Python values; refusals are raised, and so become exit codes."""
 
-    def __init__(self, client: httpx.AsyncClient, by: str | None, dlq: DeadLetterQueue | None) -> None:
-        self._client, self._by, self.dlq = client, by, dlq
+    def __init__(self, client: httpx.AsyncClient, to: Session, where: str, dlq: DeadLetterQueue | None) -> None:
+        self._client, self.session, self.where, self.dlq = client, to, where, dlq
+        named = USER_VARIABLE in os.environ or "Authorization" not in client.headers
+        self._by = to.user if named else None  # a token says whose it is
         self.more = False  # whether the list that was read last goes on
         self._noticed = False
 
@@ -109,6 +112,13 @@ class Connection:
         """The items of a list; `more` says whether there are others."""
         return [item async for page in self.pages(path, params, limit) for item in page]
 
+    def told(self, count: int, limit: int) -> None:
+        """After a list: that there is more; or, where it is empty, who said so."""
+        if self.more:
+            notice(f"there are more than these {limit}: --limit, or --all")
+        if not count:
+            notice(f"asked: {self.where}")
+
     @asynccontextmanager
     async def stream(self, path: str, params: Params | None = None) -> AsyncIterator[AsyncIterator[str]]:
         """The lines of an answer, as they come."""
@@ -141,17 +151,19 @@ class Connection:
 
 
 @asynccontextmanager
-async def connected(to: Session, dlq: DeadLetterQueue | None = None) -> AsyncIterator[Connection]:
-    """The connection that the options ask for; or, to `dlq`, in this process."""
+async def connected(to: Session, dlq: DeadLetterQueue | None = None, *, new: bool = False) -> AsyncIterator[Connection]:
+    """The connection that the options ask for; or, to `dlq`, in this process. With `new` the store may be made.
+
+    Raises Unreachable where there is none.
+    """
     headers = {"User-Agent": f"mahavishnu/{__version__}"}
     if dlq is None and to.server:
         url = _address(to.server)
         token = _token(to, url)
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        by = to.user if token is None or USER_VARIABLE in os.environ else None  # a token says whose it is
         async with httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS) as client:
-            connection = Connection(client, by, None)
+            connection = Connection(client, to, url, None)
             await connection.healthy()
             yield connection
         return
@@ -159,13 +171,15 @@ async def connected(to: Session, dlq: DeadLetterQueue | None = None) -> AsyncIte
     from mahavishnu.console.inprocess import InProcess
     from mahavishnu.core.wiring import queue_from
 
+    if dlq is None and not new:
+        there_is_a_store(to)
     queue = dlq or queue_from(to.settings)
     try:
         api = create_app(queue, via="cli", max_body_bytes=to.settings.server.max_body_bytes)
         async with httpx.AsyncClient(
             transport=InProcess(api), base_url=INSIDE, headers=headers, timeout=None
         ) as client:
-            connection = Connection(client, to.user, queue)
+            connection = Connection(client, to, masked(to.settings.dlq_store_url), queue)
             await connection.healthy()
             yield connection
         await api.state.live.close()
@@ -174,14 +188,29 @@ async def connected(to: Session, dlq: DeadLetterQueue | None = None) -> AsyncIte
             await queue.shutdown()
 
 
-def talk(to: Session, asked: Callable[[Connection], Coroutine[Any, Any, R]]) -> R:
-    """Run one conversation to its end."""
+def talk(to: Session, asked: Callable[[Connection], Coroutine[Any, Any, R]], *, new: bool = False) -> R:
+    """Run one conversation to its end. With `new` the store may be made."""
 
     async def conversation() -> R:
-        async with connected(to) as connection:
+        async with connected(to, new=new) as connection:
             return await asked(connection)
 
     return asyncio.run(conversation())
+
+
+def there_is_a_store(to: Session) -> None:
+    """Raise Unreachable for a file that is not there: a mistaken name must not look like an empty store."""
+    from mahavishnu.core.config_urls import default_store_url
+
+    url = to.settings.dlq_store_url
+    if not url.startswith("sqlite:") or (to.store is None and url == default_store_url()):
+        return
+    from mahavishnu.stores.sqlite import SQLiteStore
+
+    store = open_store(url)
+    if isinstance(store, SQLiteStore) and not store.path.exists():
+        named = "--store" if to.store else "dlq_store_url"
+        raise Unreachable(f"there is no store {store.path}: look at {named}; the first failure that is kept makes it")
 
 
 def refusal(answer: httpx.Response) -> MahavishnuError:

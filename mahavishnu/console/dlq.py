@@ -14,7 +14,7 @@ from mahavishnu.console.exits import NotFound
 from mahavishnu.console.filters import Filters
 from mahavishnu.console.letter_view import letter_block, letters_table
 from mahavishnu.console.options import expanded
-from mahavishnu.console.output import AsJson, JsonList, as_json, block, line, moment, notice, table
+from mahavishnu.console.output import AsJson, JsonList, as_json, block, line, moment, table
 from mahavishnu.console.session import reaching, session
 
 app = typer.Typer(help="Look after letters.", no_args_is_help=True, rich_markup_mode=None, callback=reaching)
@@ -47,7 +47,9 @@ def list_letters(
     async def ask(api: Connection) -> None:
         written, pages = JsonList(), api.pages("/dlq", asked, None if everything else limit)
         found: list[Any] = []
+        count = 0
         async for page in pages:
+            count += len(page)
             for letter in page:
                 if jsonl:
                     as_json(letter, indent=None)
@@ -59,8 +61,7 @@ def list_letters(
             written.end()
         elif not jsonl:
             letters_table(found)
-        if api.more:
-            notice(f"there are more than these {limit}: --limit, or --all")
+        api.told(count, limit)
 
     talk(session(context), ask)
 
@@ -170,17 +171,19 @@ def _stats(context: typer.Context, by_reason: bool, json: bool) -> None:
             as_json(numbers)
         elif by_reason:
             _reasons(numbers)
+            api.told(len(numbers), 0)
         else:
-            _numbers(numbers)
+            _numbers(numbers, api.where)
 
     talk(session(context), ask)
 
 
-def _numbers(numbers: dict[str, Any]) -> None:
+def _numbers(numbers: dict[str, Any], where: str) -> None:
     block(
         {
             "open letters": f"{numbers['queue_size']} of {numbers['max_size']} ({numbers['utilization_percent']:g} %)",
             **numbers["status_breakdown"],
+            "asked": where,
             "store": numbers["storage_mode"],
             "kept locally": numbers["storage"]["kept_locally"],
             "wait for room": numbers["waiting"],

@@ -132,7 +132,7 @@ def take_in(
             _told(done)
         _told(done, last=True)
 
-    talk(session(context), ask)
+    talk(session(context), ask, new=True)
     if json:
         as_json({"taken": counts, "refused": refused})
     else:

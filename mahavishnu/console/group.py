@@ -13,7 +13,7 @@ from mahavishnu.console.bulk import Way, count
 from mahavishnu.console.dlq_acts import Patch, Reason, Sets, patch_of
 from mahavishnu.console.filters import moment_of
 from mahavishnu.console.options import expanded
-from mahavishnu.console.output import AsJson, as_json, block, line, moment, notice, short, table
+from mahavishnu.console.output import AsJson, as_json, block, line, moment, short, table
 from mahavishnu.console.session import reaching, session
 from mahavishnu.model.errors import InvalidInput
 
@@ -54,8 +54,7 @@ def list_groups(
         asked = {"state": state, "owner": owner, "on_hold": held, "quiet": str(quiet).lower(), "sort": sort}
         found = await api.list("/groups", asked, None if everything else limit)
         as_json(found) if json else _rows(found)
-        if api.more:
-            notice(f"there are more than these {limit}: --limit, or --all")
+        api.told(len(found), limit)
 
     talk(session(context), ask)
 

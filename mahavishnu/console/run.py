@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.console import bulk
-from mahavishnu.console.output import AsJson, as_json, notice, table
+from mahavishnu.console.output import AsJson, as_json, table
 from mahavishnu.console.session import reaching, session
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ def list_runs(
     async def ask(api: Connection) -> None:
         runs = await api.list("/runs", {"state": state}, None if everything else limit)
         as_json(runs) if json else bulk.show_runs(runs)
-        if api.more:
-            notice(f"there are more than these {limit}: --limit, or --all")
+        api.told(len(runs), limit)
 
     talk(session(context), ask)
 
@@ -75,8 +74,7 @@ def items(
         else:
             rows = [(each["key"], each["state"], each["outcome"], each["why"]) for each in found]
             table(("letter", "state", "outcome", "why"), rows, empty="no letters")
-        if api.more:
-            notice(f"there are more than these {limit}: --limit, or --all")
+        api.told(len(found), limit)
 
     talk(session(context), ask)
 

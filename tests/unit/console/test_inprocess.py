@@ -11,6 +11,7 @@ import pytest
 from mahavishnu.console.client import Connection
 from mahavishnu.console.exits import Failed
 from mahavishnu.console.inprocess import InProcess
+from mahavishnu.console.session import Session
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]}
 
@@ -68,6 +69,6 @@ async def test_a_list_that_leads_to_another_server_is_not_followed() -> None:
         await send({"type": "http.response.body", "body": b"[1]"})
 
     async with client(app) as http:
-        connection = Connection(http, None, None)
+        connection = Connection(http, Session(), "x", None)
         with pytest.raises(Failed, match="leads to another server"):
             await connection.list("/dlq", {}, 5)
