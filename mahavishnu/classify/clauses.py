@@ -74,6 +74,8 @@ _HARD_WORDS = any_of("""
     duplicate|unexpected|corrupt|conflict|limited|locked|busy|disconnected|mismatch|unsupported|unknown|illegal|
     critical|panic|crash|crashed|expecting""")
 _HARD = re.compile(rf"\b{_HARD_WORDS}\b")
+# A log's own word for it that nothing is wrong.
+_IS_NEWS = re.compile(r"(?:[\d:.,tz/+ -]*\d[\d:.,tz/+ -]* )?\[?(?:info|debug|trace|notice)\b")
 _ADVISES = any_of(r"""
     how to|to (?:avoid|prevent|fix|reduce|increase|raise|simulate|change|set|configure)|
     if you (?:see|get|want|like|need)|tips?\b|guide|lesson|chapter|tutorial|example|learn|see also|docs?\b|
@@ -101,7 +103,7 @@ _IS_FINE = any_of("""
     decreased|extended|changed|set to|generated|scheduled|subscribed|registered|launched|opened|started|loaded|
     imported|exported|uploaded|downloaded|rotated|upgraded|added|joined|handled|tuned|documented|tested|reviewed|
     archived|replaced|listed|printed|played|booked|planned|measured|calculated|stable|normal|fixed|resolved|cleared|
-    over|adjusted|warmed|refunded|collected|reimbursed|counted|displayed|shown""")
+    over|adjusted|warmed|refunded|moved|quarantined|set aside|collected|reimbursed|counted|displayed|shown""")
 _FINE_AFTER = re.compile(
     rf"^(?: (?!(?:{_TURNS})\b)[\w'\"~.-]+){{0,3}}? (?:(?:has|have|had|was|were|is|are|been|be|will be|got) )*"
     rf"(?:successfully )?{_IS_FINE}\b(?! by peer)"
@@ -154,7 +156,7 @@ def clauses(text: str) -> list[str]:
     """The parts of a tidied text that may tell of a failure."""
     found: list[str] = []
     for clause in _CLAUSES.split(text):
-        if not clause or _ADVICE.match(clause):
+        if not clause or _ADVICE.match(clause) or (_IS_NEWS.match(clause) and not _HARD.search(clause)):
             continue
         if not _tells_success(clause):
             found.append(clause)

@@ -33,7 +33,7 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"permissions?|forbidden|unauthori[sz]ed|unauthenticated|not authori[sz]ed|not authenticated|denied|"
         r"authentication|authorization|auth|login|credentials?|insufficient (privileges?|scopes?|rights)|"
         r"signature verification|disallowed|not permitted|(?<!method )not allowed|privilege|access violation|"
-        r"account (disabled|suspended|locked)|(access )?not configured|bad credentials",
+        r"account (disabled|suspended|locked)|access not configured|bad credentials",
     ),
     (T, r"lock (wait )?(timeout|timed out|conflict)|sharing violation|authorization pending"),
     (
@@ -73,7 +73,7 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"database locked|serialization (conflict|anomaly)|internal (server |service )?(error|failure|exception)|"
         r"server (error|failure|exception)|bad gateway|circuit (breaker |is )?open|circuit breaker|open circuit|"
         r"not (the )?(leader|primary|master)|not enough replicas|rebalanc(e|ed|ing)( in progress)?|no leader|"
-        r"maintenance|concurrent (modification|update)|"
+        r"maintenance|concurrent (modification|update|append|write|delete|transaction|access|operation)|"
         r"write conflict|version conflict|(optimistic|stale) (lock\w*|data|object|state)|(?<!merge )conflict|busy|"
         r"backend|not ready|starting up|shutting down|shutdown|aborted|cancell?ed|cancellation",
     ),

@@ -54,16 +54,17 @@ def may_be_excused(finding: Finding) -> bool:
 
     It does if it is a mere 403, which some services answer where a rate limit or a quota is exceeded, or tells of a
     rate limit: so do some where there is no money left, and for that it helps nothing to slow down. What was merely
-    cancelled may have been so because of a timeout.
+    cancelled may have been so because of a timeout; and some drivers have one name for bad statements and for those
+    that somebody may not make.
     """
-    if finding.category is T:
+    if finding.category is T or finding.category is V:
         return any(sign in finding.reason for sign in _MAY_BE_OTHERWISE)
     return finding.category is P and ("403" in finding.reason or "orbidden" in finding.reason)
 
 
 def excused(finding: Finding, text: str) -> Finding:
     """What the text says is the reason for it, if it says so; else the finding."""
-    if finding.category is T:
+    if finding.category is not P:
         for signs, pattern, category in _OTHERWISE:
             if any(sign in finding.reason for sign in signs) and (why := pattern.search(text)) is not None:
                 return Finding(category, f"text: {why[0].lower()!r} ({finding.reason})")
@@ -75,13 +76,16 @@ def excused(finding: Finding, text: str) -> Finding:
 
 
 _KILLED = re.compile(r"\bsigkill\b|\bsignal 9\b|\bout of memory\b|\boom\b", re.IGNORECASE)
+_NOT_ALLOWED = re.compile(
+    r"\baccess (?:control|denied)\b|\bprivileges?\b|\bnot authorized\b|\bpermission denied\b", re.IGNORECASE
+)
 _EXISTS = re.compile(r"\balready exists?\b", re.IGNORECASE)
 _LATE = re.compile(
     r"\b(?:due to|because of|after|by) (?:(?:a|an|the|its) )?(?:\S+ )?(?:\S*timeout|deadline)\b|\boperation timeout\b",
     re.IGNORECASE,
 )
 _PAID = re.compile(
-    r"\binsufficient[_ ](?:quota|credits?|balance|funds)\b|\bcredit balance\b|"
+    r"\binsufficient[_ ](?:quota|credits?|balance|funds)\b|\bcredit balance\b|\bcurrent quota\b|"
     r"\bbilling (?:details|account|hard limit|plan|status)\b|\bplan and billing\b",
     re.IGNORECASE,
 )
@@ -92,6 +96,7 @@ _OTHERWISE = (
     (("ancel", "borted", "ackend"), _LATE, N),
     (("onflict",), _EXISTS, V),
     (("Lost", "Crashed", "Died"), _KILLED, R),
+    (("ProgrammingError",), _NOT_ALLOWED, P),
 )
 _MAY_BE_OTHERWISE = tuple(sign for signs, _, _ in _OTHERWISE for sign in signs)
 

@@ -37,6 +37,7 @@ PHRASES: dict[int, str] = {
     ocsp ..
     eservfail
     took|taken|taking|ran longer than
+    premature end of content|the_content|message_body|body|response
     """,
     2: """
     connection|connections|conn attempt|attempts|request|to_it|link? .... %be* refused|reset|aborted|lost|broken|
@@ -239,12 +240,17 @@ PHRASES: dict[int, str] = {
     %fail open %the? .. websocket|web_socket|stream|pipe|link|channel to|for|$
     download|upload|transfer|sync|copy|export|fetch|replication|stream|streaming|handshake|transmission|call|
         exchange .. %be* interrupted|cut_off|cut_short|broken_off|stalled|severed
-    gave|giving up waiting|after|on_the_connection
-    waited|waiting .. seconds|minutes|s|sec|ms for|without
-    went|gone|going silent|quiet|dark|offline|away !for|on_holiday
+    gave|giving|given up waiting|on_the_connection
+    gave|giving|given up after .. seconds|s|attempts|tries|retries|minutes
+    waited|waiting .. seconds|s|sec|ms for|without
+    %server|device|sensor|broker|executor|driver|client|peer|link|feed|consumer|producer %be* went|gone silent|quiet|
+        dark|offline|away
     dropped off the|our
-    stopped|ceased|quit answering|responding|replying|sending
+    ceased|quit answering|responding|replying|sending
     cut us off
+    did_not hear from|back_from
+    not heard from|back_from
+    no word|news|sign|signs|signal from|of_life
     """,
     3: """
     execution|running|run|processing|wall|response|elapsed time of? .... exceeded|exceeds|expired
@@ -275,6 +281,8 @@ PHRASES: dict[int, str] = {
     not|never respond|reply|answer|complete|finish|completed|finished in_time|within|in_a_timely|after|before
     max|maximum retries exceeded with_url
     did not return|arrive|come_back in_time|within
+    not|never finish|finished|complete|completed|return|end|ended|respond|answer|come_back in|within|after .. seconds|
+        minutes|s|ms|hours|h|sec
     """,
     4: """
     named pipe

@@ -193,6 +193,23 @@ PHRASES: dict[int, str] = {
     2|two step verification|authentication|login %be* required|needed|failed|missing
     not in %the? group|role|team|organization|organisation|project|tenant|workspace
     link|url|invitation|invite|voucher|key|badge .. %be* no_longer_valid|expired
+    not in %the? allowlist|whitelist
+    enable|set_up|configure|activate|enrol|enroll mfa|2fa|two_factor|two_step|multi_factor
+    token|api_key|access_key|credential|credentials .. %be* deleted|disabled|deactivated|withdrawn|blocked
+    access to .... %be* required|needed|necessary
+    only %the? .. owner|owners|admin|admins|administrator|administrators|members|maintainers|maintainer|editors|
+        managers|staff|superusers can|may|is_allowed|are_allowed
+    not been? approved|verified|vetted|whitelisted|cleared by|for your|the|this|an organization|organisation|admin|
+        administrator|owner|publisher|use
+    requires|needs|require|need|awaiting|pending %the? .. approval|sign_off|consent by|from a|an|the|your manager|
+        admin|administrator|owner|reviewer|supervisor|maintainer|administrators|owners|reviewers
+    does_not|do_not|did_not grant|include|carry|contain|cover|confer %the? .. scope|scopes|permission|permissions|role|
+        access|right|rights|claim|claims|privilege|entitlement
+    accept|agree the|our|to terms
+    accept|agree to_the|to_our terms
+    volume|share|disk|file|folder|directory|mount|table|index|account|repository|session|bucket|database %be* mounted|
+        marked|opened|set|is|are read_only|readonly
+    %be* mounted|marked|opened read_only|readonly
     """,
     3: """
     revoked !on
@@ -206,8 +223,11 @@ PHRASES: dict[int, str] = {
     """,
     5: """
     %bad ........ permission|permissions|authorization|authentication|credential|credentials|login|privilege|
-        privileges|protected|sign_in|log_in|two_factor|access|forbidden|unauthorized|password|scope|scopes
+        privileges|protected|sign_in|log_in|two_factor|access|forbidden|unauthorized|password|scope|scopes|mfa|2fa|sso|
+        oauth|jwt|iam|rbac|acl|entitlement|entitlements|api_key|api_token|access_token|refresh_token|consent|login|
+        logins
     permission|permissions|authorization|authentication|credential|credentials|login|privilege|privileges|protected|
-        sign_in|log_in|two_factor|access|forbidden|unauthorized|password|scope|scopes ........ %bad
+        sign_in|log_in|two_factor|access|forbidden|unauthorized|password|scope|scopes|mfa|2fa|sso|oauth|jwt|iam|rbac|
+        acl|entitlement|entitlements|api_key|api_token|access_token|refresh_token|consent|login|logins ........ %bad
     """,
 }

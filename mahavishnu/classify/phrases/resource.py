@@ -40,6 +40,10 @@ PHRASES: dict[int, str] = {
     buffer i/o
     ports exhausted|depleted
     pthread|thread creation|create failed
+    no space left
+    no more|further|additional connections|threads|files|processes|sessions|workers|instances|jobs|pods|nodes .. can|
+        could be opened|created|started|made|accepted|established|allocated|added|launched
+    subscriber limit exceeded
     """,
     2: """
     !not %out .... memory !of|leak|leaks|lane
@@ -126,7 +130,7 @@ PHRASES: dict[int, str] = {
     does_not|do_not|did_not have .. enough|sufficient .. balance|resources|capacity|memory|disk|space|nodes|cpu|gpus|
         quota|credits|funds
     disk|volume|drive|partition|storage|log %be* filled|fills|filling up
-    cpu|vcpu|time|compute|wall time? limit|quota %be* exceeded|reached|hit
+    cpu|vcpu|compute|wall time? limit|quota %be* exceeded|reached|hit
     no buffer|sufficient space|capacity
     no capacity left|available|remaining|for
     due_to|because_of capacity|resource|memory|disk|quota .. constraint|constraints|restriction|restrictions|limit|
@@ -152,11 +156,17 @@ PHRASES: dict[int, str] = {
     enospc|enomem|emfile|enfile|edquot|enobufs
     volume|disk|drive|partition|storage|memory|heap|cpu|ram|swap|quota|mailbox|bucket|pool|tablespace|queue .... is|at|
         was at? 100%|99%|its_limit|full_capacity
-    no gpu|gpus|worker|workers|slot|slots|seat|seats|licence|license|licences|licenses|memory|ram|disk|space|core|
-        cores|quota|credits|credit|budget|capacity|room|inodes|connections|threads|handles|ports left|available|free|
-        remaining in|for|on|at|to|$
+    no gpu|gpus|worker|workers|slot|slots|licence|license|licences|licenses|memory|ram|disk|space|core|cores|quota|
+        credits|credit|capacity|inodes|connections|threads|handles|ports left|available|free|remaining in|for|on|at|to|$
     all .... licenses|licences|seats|slots|gpus|connections|workers|permits|addresses .... %be* in_use|taken|assigned|
         allocated
+    balance|credit|credits|funds .. %be* exhausted|depleted|used_up|spent|consumed|gone|insufficient|too_low
+    allowance|budget|allotment .. %be* exhausted|depleted|used_up|fully_used|overspent
+    api|monthly|daily|token|compute|cpu allowance|budget|allotment %be* used|spent|consumed|gone
+    no more|further|additional connections|threads|files|processes|sessions|workers|instances|jobs|pods|nodes|
+        gpus .. can|could|may|allowed|permitted
+    used all of_your|of_its|of_the|your|its|available|the_available
+    code|status is|was|of 137 $
     """,
     3: """
     disk|drive|storage|raid|hardware error|errors|failure|fault !report

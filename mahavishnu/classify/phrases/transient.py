@@ -31,6 +31,8 @@ PHRASES: dict[int, str] = {
     could_not|cannot|unable_to|failed_to lock ..
     authorization pending
     fatal: unable to create .... file exists
+    quota exceeded ............ per minute|second|min|sec
+    %over .... secondly|minutely|per_second|per_minute|requests_per_second|burst limit|quota
     """,
     2: """
     # too much asked: wait
@@ -213,7 +215,8 @@ PHRASES: dict[int, str] = {
     query execution %be* interrupted $
     another .. %be* already running|in_progress|active|scheduled|queued
     queued too long
-    someone|somebody|somebody's|someone's else is|has|holds|already
+    someone|somebody else is|has|already already? deploying|editing|running|using|updating|modifying|holding|writing|
+        changing|locked|working|applying|taken|claimed|started
     writes|reads|requests|jobs|submissions|uploads|updates|new_jobs|queries|orders|messages|calls|logins|
         writers %be* refused|rejected|paused|blocked|suspended|held|stopped|limited|disabled for_the_moment|for_now|
         temporarily|until|while|during
@@ -221,15 +224,27 @@ PHRASES: dict[int, str] = {
         switchover|deployment|handover under_way|underway|in_progress|ongoing|is_running|is_still_running|
         has_not_finished
     flow control
-    publisher|publishers|producer|producers|consumer|consumers|intake|scheduler|ingestion|processing|scheduling|
-        queue %be* paused|suspended|on_hold|halted
+    publisher|producer|consumer|intake|scheduler|ingestion|processing|scheduling|queue %be* paused|suspended|on_hold|
+        halted !by
     temporarily limiting|refusing|rejecting|blocking|pausing|suspending|throttling|closed|stopped|paused|limited|
         restricted
-    because_of|owing_to|during heavy|high|excessive|peak|too_much load|traffic|demand|volume
+    because_of|owing_to heavy|high|excessive|peak|too_much load|demand|volume
     instance|node|vm|worker|capacity|machine|executor|task|pod .. reclaimed|preempted|interrupted|evicted by|with|for|$
     spot .. reclaimed|interrupted|interruption|terminated|lost
     while|until|because|as the previous|last|other|earlier|first|prior|current .. is|has still|not ..
     warming up
+    %server is|are|was|still|being relocating|reallocating|recovering|rebuilding|resizing|scaling|updating|upgrading|
+        migrating|syncing|resyncing|failing_over|initialising|resharding|rebooting|provisioning|deploying|loading
+    cluster|index|shard|health|state|status %be* red|yellow $
+    cluster|index|health state|status|health %be* red|yellow
+    waiting for primary|primaries|leader|a_leader|quorum|a_quorum|election|shards|recovery|replicas|the_leader
+    experiencing|having|suffering|has|reports|reported %the? .. outage|outages|disruption|disruptions|difficulties|
+        hiccup|hiccups|incident|brownout
+    outage|disruption|brownout at|on|affecting ..
+    while|because|when|as|since the? .. %be* restarted|rebooted|redeployed|draining|drained|upgraded|shut_down|
+        restarting
+    killed externally
+    because|since a? newer|later run|job|build|deployment|one ..
     """,
     4: """
     try again $

@@ -82,6 +82,8 @@ PHRASES: dict[int, str] = {
     extra inputs are not_permitted
     input should be
     missing environment variable
+    while|when|during parsing|decoding|tokenizing yaml|json|xml|csv|toml|html|a|header|config|the_header|the_body
+    could_not|cannot find expected
     """,
     2: """
     validation|validator .. %be* error|errors|failed|failure|failures|fails|exception|unsuccessful|rejected|problem|
@@ -341,8 +343,20 @@ PHRASES: dict[int, str] = {
         declared
     end|finish|stop|until|to before|precedes|earlier_than start|begin|beginning|from
     start|begin|from after|later_than end|finish|until
-    unescaped|unmatched|unpaired|misplaced|stray|dangling ..
+    unescaped|unmatched|unpaired|misplaced ..
+    stray|dangling quote|bracket|comma|reference|character|tag|brace|end_tag|start_tag|newline|semicolon
     %field .. already present|recorded|stored|loaded|imported|included|processed
+    contains|contain|has|have|includes|found nulls|null|nan|nans|empty_values|blanks|missing_values|null_values|
+        nan_values|duplicate_rows|duplicate_keys
+    exceed|exceeds scale|precision|the_scale|the_precision|decimal_places
+    out of set|enum|the_set|the_enum|domain|vocabulary
+    expectations|expectation %be* failed|violated
+    quality check|checks|gate|rule|rules|test|tests %be* failed|violated|not_met|not_passed
+    unknown|unrecognized|undefined|unexpected|illegal|unsupported status|state|kind|category|level|mode|country|unit|
+        locale|event_type|job_type|file_type $
+    nested too
+    have|has|with|are_of different|differing|inconsistent|unequal|mismatched|mixed columns|lengths|length|shapes|types|
+        schemas|dtypes|sizes|units|number_of|numbers_of
     """,
     3: """
     does_not|do_not|did_not support
@@ -367,8 +381,8 @@ PHRASES: dict[int, str] = {
     unprocessable
     %fail process image|picture|pdf|audio|video|document|attachment
     field|parameter|argument|value|column|currency|email|url|uuid|amount|quantity|price|timestamp|latitude|longitude|
-        country|locale|timezone|sku|percentage|unit .. is|are not a|an|in
-    is|are mandatory|compulsory|obligatory $
+        country|locale|timezone|sku|percentage|unit .. is|are not a|an
+    is|are mandatory $
     date|day|timestamp .. does_not|do_not exist
     """,
     4: """
@@ -388,7 +402,8 @@ PHRASES: dict[int, str] = {
         columns|schema|syntax|input|environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|
         encoding|date
     argument|arguments|parameter|parameters|field|fields|value|values|type|types|format|column|columns|schema|syntax|
-        input|environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|encoding|date ........ %bad|
-        not|must
+        input|environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|encoding|date|enum|regex|
+        checksum|precision|datetime|timestamp|delimiter|placeholder|spreadsheet|worksheet|dtype|
+        dataframe ........ %bad|not|must
     """,
 }

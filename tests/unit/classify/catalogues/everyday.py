@@ -127,3 +127,302 @@ X timeouts are configured in section 4
 X the server room temperature is normal
 X session about network design starts at 9
 """
+
+SECOND_ROUND = r"""
+N requests.exceptions.ConnectTimeout: HTTPSConnectionPool(host='crm.internal', port=443): Max retries exceeded with url: /v2 (Caused by ConnectTimeoutError)
+N paho.mqtt: Disconnected unexpectedly, rc=7
+N could not receive data from client: Connection reset by peer
+N psycopg2.OperationalError: SSL SYSCALL error: Connection timed out
+N snowflake.connector.errors.OperationalError: 250003: Failed to get the response. Hanging? method: post
+N The remote party closed the WebSocket connection without completing the close handshake.
+N Unable to reach the origin server
+N Timed out after 120s waiting for rows from the replica
+N pysftp: Server connection dropped
+N ldap3.core.exceptions.LDAPSocketOpenError: socket connection error while opening
+N Selenium: net::ERR_NAME_NOT_RESOLVED
+N oracledb.exceptions.OperationalError: DPY-4011: the database or network closed the connection
+N Error in downloading file: premature end of Content-Length delimited message body (expected: 9000; received: 4096)
+N Spark driver did not hear from executor 3 for 130 s
+N consumer poll timed out
+N No answer within 5 seconds from inventory
+N The SMTP server dropped the session
+N upstream not reachable via service mesh
+N grpc._channel._MultiThreadedRendezvous: status = StatusCode.DEADLINE_EXCEEDED
+N Operation did not complete within the allotted timeout of 00:01:00
+N [Errno 101] Network unreachable
+N SSLError: bad handshake
+N tcp retransmission timeout
+T pymysql.err.OperationalError: (1205, 'Lock wait timeout exceeded; try restarting transaction')
+T ServiceUnavailableError: capacity is being added
+T HubSpot: You have reached your ten_secondly_limit.
+T Google Sheets: Quota exceeded for quota metric 'Write requests' and limit 'Write requests per minute per user'
+T status code 502 from orders
+T DBT: Database Error 1205: deadlocked on lock resources
+T BigQuery: Could not serialize access to table prod:jobs due to concurrent update
+T Concurrent write to the delta table detected, please retry
+T kafka consumer group is rebalancing
+T Another instance of the sweep is running (pid 77)
+T The resource is locked by user ada
+T shard is relocating
+T OpenSearch: cluster state is red, waiting for primaries
+T Redis failover in progress
+T Server is starting up, please wait
+T GitHub Actions: The hosted runner lost communication; this is a transient issue
+T The upstream service is experiencing an outage
+T Backend temporarily out of service
+T The file is in use by another process
+T The model is loading, estimated time 20 s
+T StaleElementReferenceException: element is stale
+T Cosmos DB: Request rate too large (429)
+T 502: upstream crashed
+R psycopg2.errors.OutOfMemory: out of memory
+R pyarrow.lib.ArrowMemoryError: malloc of size 8589934592 failed
+R polars: allocation of 12 GB failed
+R OSError: [Errno 122] Disk quota exceeded: '/home/etl'
+R FATAL: could not write lock file "postmaster.pid": No space left on device
+R Container exceeded its memory limit and was stopped
+R worker terminated by signal 9
+R Snowflake: Warehouse 'ETL' has exceeded its credit quota
+R MySQL server: Table is full
+R The instance has run out of file descriptors
+R Twilio: Account balance exhausted
+R Elasticsearch: disk watermark [95%] exceeded
+R No more connections can be opened
+R Kubernetes: exceeded quota: mem, requested: 8Gi
+R Lambda: Runtime exited with error: signal: killed
+R Job killed for using too much memory
+R Slack: storage_limit_reached
+R thread pool is exhausted
+R ephemeral storage full
+R Monthly API allowance has been used
+P snowflake.connector.errors.ProgrammingError: SQL access control error: Insufficient privileges to operate on table 'JOBS'
+P User: anonymous is not authorized to perform: sqs:SendMessage
+P fatal: Authentication failed for 'https://git.internal/jobs.git'
+P Slack: invalid_auth
+P Slack: missing_scope
+P You need to enable MFA to use this API
+P Databricks: PERMISSION_DENIED: User does not have USE SCHEMA on Schema 'prod'
+P The caller is not a member of this workspace
+P 401: token signature is invalid
+P certificate-based login rejected: client certificate required
+P Session token is no longer valid
+P Zendesk: Couldn't authenticate you
+P sudo: a password is required
+P You are not entitled to use this endpoint
+P EPERM: operation not permitted, chmod
+P Account has been deactivated
+P The API token was deleted or has been disabled
+P role etl has no INSERT privilege on runs
+P read access to dataset finance is required
+V pydantic_core._pydantic_core.ValidationError: 2 validation errors for Order
+V Field 'price': must not be negative
+V Unexpected column 'ownr' in header
+V Cannot parse date: 2026/31/12
+V Invalid phone number format
+V KeyError: 'order_id'
+V "abc" is not a number
+V 3 records were rejected by the schema
+V The start date must precede the end date
+V Body exceeds maximum size of 1 MB
+V No value given for required parameter 'since'
+V HTTP 422: email has already been taken
+V Non-nullable column owner contains nulls
+V found unexpected end of stream while parsing YAML
+V decimal places exceed scale 2
+V The regular expression is invalid
+V quantity: expected integer, got string
+V Email is not well-formed
+V The query returned more than one row
+V Wrong number of arguments: 3 instead of 2
+V unsupported locale 'xx_XX'
+V checksum of part 3 does not match
+V Unable to coerce 'ten' to int
+V jsonschema: None is not of type 'string'
+V enum value out of set: 'paused'
+V duplicate column 'owner' in header
+V nothing to import: the file is empty
+V zip: not a valid zip file
+X ModuleNotFoundError: No module named 'openpyxl'
+X Error: unknown
+X task failed
+X Command '['dbt', 'run']' returned non-zero exit status 1.
+X bucket 'raw' does not exist
+X 404: run 77 not found
+X Table jobs was dropped
+X TypeError-free code is a myth
+X Exception: boom
+X The workflow definition no longer exists
+X HTTP 410 Gone
+X INFO completed 403 of 500 orders
+X INFO nothing to retry
+X The connection to Paris was missed by two tourists
+X Timeouts were discussed at the retrospective
+X The network of friends grew
+X free memory 2 GB of 8 GB
+X access log rotated
+X DNS training booked
+X The author is unavailable for interviews
+X He validated the parking ticket
+X the limit of my patience
+X Throttle body cleaned
+X permission to land granted
+X 0 permission errors in audit
+X all locks released
+X server capacity doubled
+X the deadline was extended by a week
+X login page redesigned
+X the disk spins at 7200 rpm
+X lease agreement signed by both parties
+X the format of the conference changed
+X INFO token expires in 3600 s
+"""  # noqa: E501
+
+THIRD_ROUND = r"""
+N HTTPConnectionPool(host='localhost', port=8080): Read timed out. (read timeout=10)
+N OSError: [Errno 107] Transport endpoint is not connected
+N aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host api:443 ssl:default [Name or service not known]
+N httpx.ReadTimeout
+N httpcore.RemoteProtocolError: Server disconnected without sending a response.
+N requests.exceptions.SSLError: HTTPSConnectionPool(host='x', port=443): Max retries exceeded with url: / (Caused by SSLError(1, '[SSL: TLSV1_ALERT_INTERNAL_ERROR] tlsv1 alert internal error'))
+N pymongo.errors.NetworkTimeout: cluster0:27017: The read operation timed out
+N elasticsearch.exceptions.ConnectionTimeout: ConnectionTimeout caused by - ReadTimeoutError
+N botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint URL: "https://sts.eu.amazonaws.com/"
+N socket.timeout: timed out
+N redis.exceptions.TimeoutError: Timeout connecting to server
+N google.api_core.exceptions.RetryError: Timeout of 60.0s exceeded
+N dramatiq: time limit exceeded in actor sweep
+N Unable to fetch secrets: dial tcp 10.0.0.1:8200: connect: network is unreachable
+N FTP: the data connection was broken
+N SOAP call failed: Could not send Message. Connection refused
+N sensor 'wait_for_file' timed out after 2 h
+N Sub-process did not finish in 600 seconds and was stopped
+N ClickHouse: Broken pipe while writing to socket
+N connection pool: server closed the connection
+N websockets.exceptions.ConnectionClosedError: no close frame received or sent
+N playwright._impl._errors.TimeoutError: Page.goto: Timeout 30000ms exceeded.
+T botocore.exceptions.ClientError: An error occurred (ThrottlingException) when calling the StartQueryExecution operation: Rate exceeded
+T googleapiclient.errors.HttpError: <HttpError 503 when requesting https://www.googleapis.com returned "Backend Error">
+T slack_sdk.errors.SlackApiError: ratelimited
+T github.GithubException: 403 API rate limit exceeded for installation
+T requests.exceptions.HTTPError: 502 Server Error: Bad Gateway for url: http://svc/
+T redis.exceptions.ReadOnlyError: You can't write against a read only replica.
+T sqlalchemy.exc.OperationalError: (psycopg2.errors.DeadlockDetected) deadlock detected
+T django.db.utils.OperationalError: database is locked
+T kafka.errors.UnknownMemberIdError
+T airflow: Task instance was killed externally while the scheduler restarted
+T The server is not ready to handle the request
+T Job rejected: the queue is draining for an upgrade
+T delta.exceptions.ConcurrentAppendException
+T Terraform: Error acquiring the state lock
+T dbt Cloud: run was canceled because a newer run was triggered
+T apt: Could not get lock /var/lib/dpkg/lock
+T Shopify: Exceeded 2 calls per second for api client
+T Azure: OperationPreempted
+T Cluster is being resized, try again in a few minutes
+T upstream sent HTTP/1.1 503
+T The lease is held by another owner
+T optimistic lock failed: version 3 expected, found 4
+R MemoryError
+R ray.exceptions.OutOfMemoryError
+R OSError: [Errno 28] No space left on device
+R dask: worker exceeded 95% of its memory limit and was restarted
+R psycopg2.OperationalError: FATAL: remaining connection slots are reserved for roles with the SUPERUSER attribute
+R numpy.core._exceptions.MemoryError: Unable to allocate 3.2 GiB
+R torch.cuda.OutOfMemoryError: CUDA out of memory.
+R openai.RateLimitError: You exceeded your current quota
+R Error: ENOSPC: no space left on device, copyfile
+R cannot allocate 4.0 GB: only 1.2 GB free
+R cgroup: memory limit hit
+R the mailbox of reports@ is over its quota
+R you have used all of your build minutes
+R DynamoDB: Subscriber limit exceeded: too many tables
+R insufficient disk space: need 20 GB, have 3 GB
+R Spark: Container killed on request. Exit code is 137
+R no more file handles
+R the job exceeded its memory request
+P PermissionError: [Errno 13] Permission denied: '/srv/out/a.csv'
+P requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: http://svc/
+P HTTP 403: Forbidden
+P psycopg2.errors.InsufficientPrivilege: permission denied for table runs
+P google.auth.exceptions.RefreshError: invalid_grant
+P botocore.exceptions.ClientError: An error occurred (AccessDeniedException) when calling the GetSecretValue operation
+P hvac.exceptions.Forbidden: permission denied
+P smtplib.SMTPAuthenticationError: (535, b'Authentication credentials invalid')
+P jwt.exceptions.ExpiredSignatureError: Signature has expired
+P redis.exceptions.AuthenticationError: Authentication required.
+P git: could not read Password for 'https://bot@git.internal'
+P account is locked after too many failed logins
+P only the workspace owner can publish
+P not authorised to approve run 7
+P X.509 client certificate was not accepted by the gateway: access denied
+P the app has not been approved by your organisation
+P token does not grant the scope 'repo:write'
+P user must accept the terms of service first
+P the share is mounted read-only
+P ticket requires approval by a manager
+V ValueError: time data '' does not match format '%Y'
+V TypeError: 'float' object is not iterable
+V KeyError: 'amount'
+V json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)
+V pandas.errors.ParserError: Error tokenizing data
+V pydantic.error_wrappers.ValidationError: 1 validation error for Job
+V UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe9
+V psycopg2.errors.NotNullViolation: null value in column "a" violates not-null constraint
+V sqlalchemy.exc.IntegrityError: (sqlite3.IntegrityError) UNIQUE constraint failed: runs.id
+V great_expectations: 3 of 40 expectations failed
+V marshmallow.exceptions.ValidationError: {'age': ['Missing data for required field.']}
+V botocore.exceptions.ParamValidationError: Parameter validation failed
+V requests.exceptions.MissingSchema: Invalid URL 'x': No scheme supplied
+V HTTP 400: "since" must be an ISO date
+V cannot cast string 'x' to date
+V row 12 has too many columns
+V the order has an unknown status: 'lost'
+V tax rate must be between 0 and 1
+V the file has an unsupported extension
+V invoice date lies in the future
+V no column named 'owner' in the input
+V values do not sum to 100
+V nested too deeply
+V unparseable amount '12,,5'
+V input is empty
+V yaml: could not find expected ':'
+V cron expression '61 * * * *' is invalid
+V arguments a and b are mutually exclusive
+V item 4: price missing
+V the two data frames have different columns
+X FileNotFoundError: [Errno 2] No such file or directory: 'in.csv'
+X NameError: name 'pd' is not defined
+X AttributeError: 'NoneType' object has no attribute 'get'
+X RuntimeError: something went wrong
+X NotImplementedError
+X jinja2.exceptions.TemplateNotFound: report.html
+X workflow 'sweep' is not registered
+X Exception
+X panic
+X unexpected error
+X dag run failed
+X ZeroDivisionError: division by zero
+X model 'bert-9' does not exist
+X S3 key raw/a.csv not found
+X INFO 503 orders shipped on time
+X INFO timeout raised from 30 to 60 s
+X INFO connected, no errors
+X INFO rate limit headroom 80%
+X INFO lock wait 0 ms
+X INFO disk check passed
+X INFO token valid for 3600 s
+X INFO auth ok for user app
+X all connections returned to the pool
+X the release was approved by the owner
+X a network of 40 sensors was installed
+X the permission slip is in the bag
+X memory usage back to normal
+X deadlock resolved by retry, all rows written
+X schema registry updated to version 9
+X invalid rows moved to quarantine, load complete
+X resource names were harmonised
+X the timeout policy has been documented
+X DNS migration finished without errors
+X payment received
+X quota increase approved
+"""  # noqa: E501

@@ -207,3 +207,117 @@ X DEBUG error handler installed
 X DEBUG errors will be logged
 X DEBUG exception hook set
 """
+
+MORE_SENTENCES = r"""
+X The choir went silent after the second verse
+X We waited two minutes for the bus
+X She gave up after the third lap
+X Download the app today
+X The transfer window closes in August
+X Copy of the will found
+X The stream was stocked with trout
+X Someone else is taking the minutes
+X While the previous speaker was still talking the lights went out
+X The migration of geese is under way
+X An election is underway in France
+X The vacuum cleaner was repaired
+X A queue formed outside
+X Consumers paused their spending
+X The producer of the film was interviewed
+X Orders were refused by the kitchen
+X Because of heavy traffic we arrived late
+X During peak demand prices rise
+X The instance of the word was counted
+X The capacity crowd cheered
+X The memory stick was full of photos
+X The bucket list is long
+X There is no room for doubt
+X No seats left for the concert
+X The licence plate was stolen
+X The key was removed from the lock
+X The secret was withdrawn
+X A grant of 5000 euros was approved
+X The bill was not approved by parliament
+X The project requires approval by the board
+X The terms of the truce were accepted
+X The report is read-only
+X The end came before the start of the season
+X The email is not in the archive
+X The price is in the catalogue
+X Seat belts are compulsory
+X The box contains no batteries
+X The story has no hero
+X The house has no garden
+X Twins have different characters
+X They have mixed feelings
+X A stray cat
+X Dangling feet
+X An unknown country awaits
+X Expectations were not met by the sequel
+X Nested dolls from Russia
+X The quality gate of the factory
+X The shop is in the red
+X The traffic light is red
+X Health is wealth
+X He had difficulties with the accent
+X The outage of 1977 is remembered in New York
+X The incident was discussed at lunch
+X The balance of nature
+X The budget was spent on books
+X The allowance was used for sweets
+X The credits of the film
+X Additional connections via Zurich
+X Two-step dance
+X The bank activated two-factor authentication for everyone
+X Access to the museum is free
+X The login page is blue
+X Signing in takes two seconds
+X They agreed to the terms
+X The role of the state
+X Members can swim for free
+X The scope of the survey
+X The rights of the child
+X The channel is not in the package
+X The enumeration of the sheep put him asleep
+X The precision of the Swiss
+X The template of the cake
+X Regex for beginners, second edition
+X A spreadsheet of expenses was mailed
+X The time stamp on the letter was smudged
+X The job was done in five minutes
+X The process of making cheese
+X The session was fun
+X The host thanked the guests
+X The loader of the ship
+X Sunday's match was postponed
+X The deployment of troops was criticised
+X INFO waiting for new messages
+X INFO waiting for connections on port 80
+X INFO consumer paused by operator
+X INFO consumer resumed
+X INFO queue paused by ada
+X INFO upgrade in progress: 3 of 9 nodes
+X INFO migration 12 applied
+X INFO deployment finished
+X INFO failover completed
+X INFO instance i-7 terminated by autoscaler
+X INFO read_only=false
+X INFO state=red->green
+X INFO cluster health is green
+X INFO token removed from cache
+X INFO api_key rotated
+X INFO key deleted from cache
+X INFO download finished, 40 MB
+X INFO export took 12 s
+X INFO no new rows
+X INFO contains 12 rows and 4 columns
+X INFO skipped row 7, already imported
+X INFO record already processed, skipped
+X INFO invoice 12 already paid, nothing to do
+X INFO approval pending for run 7
+X INFO budget used 40%
+X INFO max_seats=20
+X DEBUG accepted terms v2
+X DEBUG gave up the lock
+X DEBUG nothing heard from node 4 yet, next ping in 5 s
+"""

@@ -31,7 +31,6 @@ P imaplib.IMAP4.error: b'[AUTHENTICATIONFAILED] Authentication failed.'
 T [UNAVAILABLE] Temporary authentication failure. Please try again.
 R [OVERQUOTA] Mailbox is over quota
 P Relay access denied
-X MessageRejected: Email address is not verified
 T Daily user sending limit exceeded, try again later
 """
 
