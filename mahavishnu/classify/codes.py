@@ -23,7 +23,7 @@ _REASONS = any_of("""
     a timeout occurred|web server is returning an unknown error|origin error|overloaded|
     network authentication required|site is overloaded|misdirected request|precondition required|
     web server returned an unknown error|http version not supported|loop detected|not extended|invalid ssl certificate|
-    ssl handshake failed|web server|origin is|origin""")
+    ssl handshake failed|web server|origin|api error""")
 # "404 items processed" is a number of items.
 _COUNTED = any_of(r"""
     items?|rows?|records?|files?|results?|users?|requests?|times?|ms|s|sec|seconds?|bytes?|[kmgt]i?b|entries|entry|

@@ -251,6 +251,12 @@ PHRASES: dict[int, str] = {
     did_not hear from|back_from
     not heard from|back_from
     no word|news|sign|signs|signal from|of_life
+    %fail find|locate|see %the? .. host|hostname|nameserver|route
+    port .... %be* closed|unreachable|blocked|filtered|refused
+    expired|missed|blown deadline while|for|$
+    connection|stream|session|request|call|upload|download|handshake %be* hung|stalled|stuck|frozen
+    no carrier|internet|connectivity $
+    no carrier|internet|connectivity on|at|from
     """,
     3: """
     execution|running|run|processing|wall|response|elapsed time of? .... exceeded|exceeds|expired

@@ -189,7 +189,7 @@ PHRASES: dict[int, str] = {
     %be* write protected
     trust relationship ........ failed|broken
     user|account|member %be* inactive
-    role|policy|policies|permissions does_not|do_not allow|permit|grant
+    role|policy|policies|permissions|acl|acls|rule|firewall|settings does_not|do_not allow|permit|grant
     2|two step verification|authentication|login %be* required|needed|failed|missing
     not in %the? group|role|team|organization|organisation|project|tenant|workspace
     link|url|invitation|invite|voucher|key|badge .. %be* no_longer_valid|expired
@@ -210,6 +210,12 @@ PHRASES: dict[int, str] = {
     volume|share|disk|file|folder|directory|mount|table|index|account|repository|session|bucket|database %be* mounted|
         marked|opened|set|is|are read_only|readonly
     %be* mounted|marked|opened read_only|readonly
+    blocked by the? user|recipient|owner|customer
+    role|user|account|bot|client|caller|principal|key may_not|must_not pass|assume|invoke|see|view|run|call|use|open|
+        join|approve|submit|trigger|manage
+    not a|an|the superuser|admin|administrator|owner|maintainer|collaborator $
+    not a|an|the superuser|admin|administrator|maintainer|collaborator of|in|on|for
+    unknown|unrecognized principal|identity|caller|login
     """,
     3: """
     revoked !on

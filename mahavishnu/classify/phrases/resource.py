@@ -167,6 +167,10 @@ PHRASES: dict[int, str] = {
         gpus .. can|could|may|allowed|permitted
     used all of_your|of_its|of_the|your|its|available|the_available
     code|status is|was|of 137 $
+    no space on
+    100%|99%|98% used|full|utilized|utilised|consumed
+    not fit in|into memory|ram|vram|the_buffer|shared_memory|gpu_memory|the_cache
+    only .. gb|mb|gib|mib|tb|kb .. free|available|left|remaining
     """,
     3: """
     disk|drive|storage|raid|hardware error|errors|failure|fault !report

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 PHRASES: dict[int, str] = {
+    3: """
+    """,
     1: """
     eintr|ewouldblock|ebusy|etxtbsy|edeadlk|einprogress|ealready|estale|ecanceled|erestart
     interrupted system call
@@ -234,7 +236,7 @@ PHRASES: dict[int, str] = {
     while|until|because|as the previous|last|other|earlier|first|prior|current .. is|has still|not ..
     warming up
     %server is|are|was|still|being relocating|reallocating|recovering|rebuilding|resizing|scaling|updating|upgrading|
-        migrating|syncing|resyncing|failing_over|initialising|resharding|rebooting|provisioning|deploying|loading
+        migrating|syncing|resyncing|failing_over|initialising|resharding|rebooting|provisioning|deploying
     cluster|index|shard|health|state|status %be* red|yellow $
     cluster|index|health state|status|health %be* red|yellow
     waiting for primary|primaries|leader|a_leader|quorum|a_quorum|election|shards|recovery|replicas|the_leader
@@ -245,6 +247,17 @@ PHRASES: dict[int, str] = {
         restarting
     killed externally
     because|since a? newer|later run|job|build|deployment|one ..
+    will|to be requeued|retried|rescheduled|resubmitted
+    because_of|owing_to a|an? conflict|deadlock|contention|collision
+    leader|primary|master|controller .. not been? elected|chosen|known|assigned
+    %server .. is|are|still in recovery|standby|failover|crash_recovery|recovery_mode
+    rate of? .. %be* too high|fast
+    attached|mounted|bound|leased|reserved to|by|on another
+    backing off $
+    mutex|semaphore|lock|lease %be* held|taken|busy|contended|occupied|not_free by|since|for|$
+    stale version|revision|etag|epoch|leader|snapshot|lock|generation
+    version|revision|etag|generation %be* changed|outdated|out_of_date|no_longer_current|moved_on since|by|in|while|
+        during|$
     """,
     4: """
     try again $
@@ -254,6 +267,7 @@ PHRASES: dict[int, str] = {
     at|over|reached|maximum|peak its? capacity right_now|now|at_the_moment|$
     not .. .. running|started|up $
     operation|request|transaction|job|task|query|call|context|run %be* cancelled|canceled|aborted !by
+    worker|executor|agent|runner %be* lost|died|crashed|vanished|disappeared|evicted !his|her|its|communication|contact|their|the
     """,
     5: """
     %bad ........ lock|locks|locked|leader|election|busy|conflict|conflicts|contention|concurrent|rebalance|retryable|

@@ -357,6 +357,8 @@ PHRASES: dict[int, str] = {
     nested too
     have|has|with|are_of different|differing|inconsistent|unequal|mismatched|mixed columns|lengths|length|shapes|types|
         schemas|dtypes|sizes|units|number_of|numbers_of
+    negative|empty|null|blank|zero|duplicate|trailing|leading|nested .. %be* not? allowed|permitted|supported|accepted
+    no %field given|provided|specified|supplied|passed|set $
     """,
     3: """
     does_not|do_not|did_not support
@@ -384,6 +386,11 @@ PHRASES: dict[int, str] = {
         country|locale|timezone|sku|percentage|unit .. is|are not a|an
     is|are mandatory $
     date|day|timestamp .. does_not|do_not exist
+    %field %be* too early|late|old|low|high|few|many|new $
+    out of order|sequence $
+    inconsistent|ambiguous|contradictory|implausible .. %field
+    %field .. differ|differs|disagree|disagrees $
+    is|are not unique|numeric|positive|recognized|supported|sorted|ordered|finite|square|monotonic|aligned
     """,
     4: """
     larger|longer|bigger|smaller|shorter than .. ..

@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.classify.catalogues import (
     everyday,
+    everyday_later,
     ordinary,
     clouds,
     contents,
@@ -37,6 +38,7 @@ MODULES: tuple[ModuleType, ...] = (
     protocols,
     contents,
     everyday,
+    everyday_later,
     ordinary,
 )
 CATALOGUES = {
