@@ -12,12 +12,22 @@ from typing import Any
 
 from mahavishnu.core.desk import Desk
 from mahavishnu.core.intake import MASK, is_secret, redacted
-from mahavishnu.model.audit import AuditEntry, AuditOutcome, Changes, Told, bounded, changes_between
+from mahavishnu.model.audit import (
+    AuditEntry,
+    AuditOutcome,
+    Changes,
+    Told,
+    bounded,
+    changes_between,
+    subjects_of_runs,
+)
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.ids import new_entry_id
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Between, Condition, Is, Many, Query, Sort
 from mahavishnu.stores.base import Collection, Cursor, Page, get_one, write_one
+from mahavishnu.stores.codec import HISTORY
 
 log = logging.getLogger(__name__)
 _acting: ContextVar[tuple[str | None, str]] = ContextVar("mahavishnu_acting", default=(None, "python"))
@@ -79,19 +89,26 @@ class Auditing(Desk):
     ) -> Page[AuditEntry]:
         """Who did what, newest first; `page.next` goes on. Filters take one value or several.
 
-        `since` is included, `until` is not. Raises InvalidInput for filters that cannot be, and StoreError.
+        With a letter as `subject` come the entries of the bulk runs that it says have moved it. `since` is included,
+        `until` is not. Raises InvalidInput for filters that cannot be, and StoreError.
         """
         await self.open()
         named = {"actor": actor, "action": action, "subject": subject, "outcome": outcome}
-        where: list[Condition] = [
-            Is(name, (wanted,) if isinstance(wanted, str) else tuple(wanted))
-            for name, wanted in named.items()
-            if wanted is not None
-        ]
+        wanted = {
+            name: (value,) if isinstance(value, str) else tuple(value)
+            for name, value in named.items()
+            if value is not None
+        }
+        unseen = None
+        if "subject" in wanted:
+            runs, unseen = await self._runs_of(wanted["subject"])
+            wanted["subject"] += runs
+        where: list[Condition] = [Is(name, values) for name, values in wanted.items()]
         if since is not None or until is not None:
             where.append(Between("at", at_least=since and instant(since), below=until and instant(until)))
         cursor = Cursor.parse(after) if isinstance(after, str) else after
-        return await self._audit.find(Query(tuple(where), _NEWEST_FIRST, limit), cursor)
+        page = await self._audit.find(Query(tuple(where), _NEWEST_FIRST, limit), cursor)
+        return replace(page, degraded=page.degraded or unseen)
 
     async def record_denial(self, actor: str, role: str | None, action: str, subject: str, why: str) -> AuditEntry:
         """Somebody wanted to do what they may not: one entry of action `denied`. Raises StoreError."""
@@ -100,18 +117,41 @@ class Auditing(Desk):
         refused = replace(entry, role=role, outcome=AuditOutcome.REFUSED, why=f"{action}: {why}", ended_at=entry.at)
         return await self._written(refused)
 
+    async def _runs_of(self, subjects: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
+        """As subjects, the runs that moved the letters among these, and why that may not be all of them."""
+        keys = [subject.removeprefix("letter:") for subject in subjects if subject.startswith("letter:")]
+        if not keys:
+            return (), None
+        try:
+            found = [letter for letter in await self.letters.get(keys) if isinstance(letter, DeadLetter)]
+            formers = [entry_id for letter in found for entry_id in letter.absorbed]
+            history = await self.store.collection(HISTORY).get(formers) if formers else []
+        except StoreUnavailable as problem:
+            return (), str(problem)
+        return subjects_of_runs([*found, *(each for each in history if isinstance(each, DeadLetter))]), None
+
     @asynccontextmanager
     async def _audited(
-        self, action: str, subject: str, *, by: str, reason: str | None = None, via: str | None = None
+        self,
+        action: str,
+        subject: str,
+        *,
+        by: str,
+        reason: str | None = None,
+        via: str | None = None,
+        entry_id: str | None = None,
     ) -> AsyncIterator[Audited]:
         """Write down that `by` wants this, have it done inside, and write down what came of it.
 
         Raises StoreError, and does nothing, if it cannot be written down before. What is raised inside is the reason
         of a refusal; a StoreError is none: then, as after a crash, the entry says truthfully that it was asked for. So
         it does if what came of it cannot be written down: that is logged, and the act stands.
+
+        With an `entry_id` of its own, an act that is begun again by somebody else is the same entry.
         """
         await self.open()
-        asked = await self._written(self._entry(action, subject, by, reason, via))
+        entry = self._entry(action, subject, by, reason, via)
+        asked = await (self._written(entry) if entry_id is None else self._begun(replace(entry, entry_id=entry_id)))
         told = Audited()
         try:
             yield told
@@ -138,6 +178,15 @@ class Auditing(Desk):
         if stored is None:  # ids are random: nobody else has this one
             raise StoreUnavailable(f"audit entry {entry.key} is there already")
         return stored
+
+    async def _begun(self, entry: AuditEntry) -> AuditEntry:
+        """Written, in the place of one that somebody has left who could not go on."""
+        for _ in range(_TRIES):
+            if (stored := await write_one(self._audit, entry)) is not None:
+                return stored
+            there = await get_one(self._audit, entry.key)
+            entry = replace(entry, version=there.version if there else None)
+        raise StoreUnavailable(f"audit entry {entry.key} was changed by others {_TRIES} times in a row")
 
     async def _completed(self, asked: AuditEntry, told: Audited, outcome: AuditOutcome) -> None:
         now, current = self.clock.now(), asked

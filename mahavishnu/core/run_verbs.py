@@ -13,7 +13,7 @@ from mahavishnu.core.judging import objection
 from mahavishnu.engine.edits import Edit, edited
 from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Verb
 from mahavishnu.model import lifecycle
-from mahavishnu.model.bulk import BulkRun
+from mahavishnu.model.bulk import BulkRun, in_words
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
@@ -21,6 +21,7 @@ from mahavishnu.stores.revisions import REVISIONS, keep_revisions
 
 # Who halts a run: where too many letters fail again; where it cannot be carried on.
 STOP_RULE, HALT_ON_ERROR = "stop_rule", "halt_on_error"
+RUNNER = "runner"  # who ends one where everything is done
 
 
 Change = Callable[[Auditing, BulkRun, DeadLetter], DeadLetter]
@@ -113,6 +114,20 @@ class RunVerbs:
         """Audit it."""
         rule = HALT_ON_ERROR if broken else STOP_RULE
         async with self._desk._audited("run.halt", f"run:{run.run_id}", by=rule, reason=why, via="rule") as record:
+            record.noted(**asdict(run.counts))
+            yield record.refused
+
+    @asynccontextmanager
+    async def finishing(self, run: BulkRun) -> AsyncIterator[Callable[[str], object]]:
+        """Audit it, in one entry however often it is begun: who dies in the middle has told the numbers already."""
+        async with self._desk._audited(
+            "run.done",
+            f"run:{run.run_id}",
+            by=RUNNER,
+            reason=in_words(run),
+            via="rule",
+            entry_id=f"{run.run_id}-done",
+        ) as record:
             record.noted(**asdict(run.counts))
             yield record.refused
 

@@ -65,6 +65,13 @@ class Verbs(Protocol):
         """
         ...
 
+    def finishing(self, run: BulkRun) -> AbstractAsyncContextManager[Callable[[str], object]]:
+        """Around the write that ends the run; it gives what is to be told why it was not ended after all.
+
+        Where somebody died inside, it is entered again, by whoever carries the run on.
+        """
+        ...
+
 
 class _Overtaken(Exception):
     """Somebody else has written a page."""
@@ -152,7 +159,10 @@ class Turn:
                 if self.run.awaits_outcomes and self.run.counts.awaited:  # counting told it otherwise
                     await self._give_back(self._clock.now() + timedelta(seconds=POLL_SECONDS))
                     return True
-                await self._write(lambda run: bulk.finished(run, self._clock.now()))
+                async with self._verbs.finishing(self.run) as refused:
+                    await self._write(lambda run: bulk.finished(run, self._clock.now()))
+                    if self.run.state is not RunState.DONE:
+                        refused(f"it was {self.run.state} before that")
                 self._did = True
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -56,6 +56,11 @@ class AuditEntry:
 
 Changes = dict[str, dict[str, Any]]
 Told = DeadLetter | Mapping[str, Any] | None
+
+
+def subjects_of_runs(letters: Iterable[DeadLetter]) -> tuple[str, ...]:
+    """The bulk runs that have moved these letters, as subjects, each once: what they did, they did to the letters."""
+    return tuple(dict.fromkeys(f"run:{run_id}" for letter in letters for run_id in letter.runs))
 
 
 def changes_between(before: Told, after: Told) -> Changes:

@@ -485,6 +485,21 @@ def counted(items: Iterable[RunItem]) -> RunCounts:
     )
 
 
+def in_words(run: BulkRun) -> str:
+    """What a run has come to, as one says it.
+
+    >>> now, counts = datetime(2026, 1, 1), RunCounts(members=120, moved=119, refused=1, succeeded=117, failed_again=2)
+    >>> run = BulkRun(run_id="r", verb="redrive", query=Json("{}"), by="ann", created_at=now, updated_at=now)
+    >>> in_words(replace(run, counts=counts)), in_words(replace(run, verb="archive", counts=counts))
+    ('117 of 120 letters succeeded, 2 failed again, 1 refused', '119 of 120 letters moved, 1 refused')
+    """
+    counts = run.counts
+    best = "succeeded" if run.awaits_outcomes else "moved"
+    others = ("failed_again", "closed", "refused", "gone") if run.awaits_outcomes else ("refused", "gone")
+    told = [f"{number} {name.replace('_', ' ')}" for name in others if (number := getattr(counts, name))]
+    return ", ".join([f"{getattr(counts, best)} of {counts.members} letters {best}", *told])
+
+
 def page_key(run_id: str, plan: str, number: int) -> str:
     """Under which a page is kept: in the order of the pages."""
     return f"{run_id}/{plan}/{number:06}"

@@ -147,6 +147,7 @@ async def test_from_the_alert_to_the_proof(server: Server) -> None:
         told = iter(story)
         assert all(each in told for each in expected), story
         assert any(entry["action"] == "run.halt" for entry in audit)
-        (start, *_) = [entry for entry in audit if entry["subject"] == f"run:{second['run_id']}"]
-        assert start["reason"] == "they have moved"
+        (end, *_, start) = [entry for entry in audit if entry["subject"] == f"run:{second['run_id']}"]
+        assert (start["action"], start["reason"]) == ("run.start", "they have moved")
+        assert (end["action"], end["changes"]["succeeded"]) == ("run.done", {"after": left})
     assert "Traceback" not in server.log.read_text()

@@ -153,6 +153,15 @@ class TestList:
         assert await found(until=start + timedelta(seconds=60)) == ["resolve"]
         assert await found(actor="nobody") == []
 
+    async def test_where_a_letter_is_out_of_reach_its_runs_may_be_missing(self) -> None:
+        """The list says so, and shows what it can."""
+        primary = FaultyStore(MemoryStore())
+        async with DeadLetterQueue(store=FallbackStore(primary, MemoryStore(), kinds=KINDS)) as queue:
+            await act(queue)
+            assert (await queue.list_audit(subject="letter:a")).degraded is None
+            primary.faults.unavailable("get")
+            assert (await queue.list_audit(subject="letter:a")).degraded
+
     async def test_it_refuses_what_cannot_be(self, house: House) -> None:
         queue = house.queue()
         with pytest.raises(InvalidInput):

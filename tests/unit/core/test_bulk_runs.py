@@ -13,6 +13,7 @@ from mahavishnu.model.errors import IllegalRunMove, InvalidInput, InvalidQuery, 
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetterStatus, FormerLetter
 from mahavishnu.model.query import Is, Query, letters
+from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.runs import RUN_PAGES, RUNS
 from mahavishnu.testing import turn
@@ -43,6 +44,7 @@ async def test_a_run_moves_all_that_a_query_means_and_tells_of_each(any_house: H
     assert len(preview.samples) == 5
     run = await queue.start_run("resolve", category="network", by="ann", reason="fixed at the source")
     assert (run.state, run.counts.members) == (RunState.PLANNING, 0)
+    any_house.clock.advance(1)
     run = await worked(queue, run)
     assert (run.state, run.lease, run.due_at) == (RunState.DONE, None, None)
     assert (run.counts.members, run.counts.moved, run.counts.refused) == (450, 449, 1)
@@ -66,8 +68,54 @@ async def test_a_run_moves_all_that_a_query_means_and_tells_of_each(any_house: H
     assert (events[-1].detail["state"], events[-1].detail["moved"]) == ("done", 449)
     entry = (await queue.list_audit(action="run.start")).items[0]
     assert (entry.actor, entry.subject, entry.reason) == ("ann", f"run:{run.run_id}", "fixed at the source")
-    assert not (await queue.list_audit(subject=f"letter:{names[0]}")).items
+    ended, started = (await queue.list_audit(subject=f"letter:{names[0]}")).items
+    assert started == entry
+    assert (ended.action, ended.actor, ended.via, ended.outcome) == ("run.done", "runner", "rule", "done")
+    assert (ended.subject, ended.reason) == (f"run:{run.run_id}", "449 of 450 letters moved, 1 refused")
+    assert ended.changes.value["moved"] == {"after": 449}
+    assert not (await queue.list_audit(subject=f"letter:{names[7]}", action="run.done")).items, "it was not moved"
     await sound(queue)
+
+
+async def test_the_audit_of_a_letter_knows_the_runs_of_its_former_generations(any_house: House) -> None:
+    """What a run has put right, and failed anew since, is another letter of the same task."""
+    queue = any_house.queue(Runs())
+    (name,) = await fill(queue, 1)
+    runs = []
+    for by in ("ann", "bob"):
+        run = await worked(queue, await queue.start_run("redrive", task_id=name, by=by))
+        await queue.run_due()
+        any_house.clock.advance(1)
+        runs.append(await worked(queue, run))
+        await fill(queue, 1)
+        any_house.clock.advance(1)
+    assert (await letter_of(queue, name)).runs == ()
+    found = await queue.list_audit(subject=[f"letter:{name}", "queue"], action=["run.start", "run.done"])
+    assert [(entry.action, entry.subject, entry.reason) for entry in reversed(found.items)] == [
+        (action, f"run:{run.run_id}", told)
+        for run in runs
+        for action, told in (("run.start", None), ("run.done", "1 of 1 letters succeeded"))
+    ]
+
+
+@pytest.mark.parametrize("verb", ["pause_run", "cancel_run"])
+async def test_a_run_that_a_person_stops_just_before_its_end_is_not_told_of_as_done(house: House, verb: str) -> None:
+    queue, other = house.queue(), house.queue()
+    await fill(queue, 3)
+    run = await queue.start_run("resolve", everything=True, by="ann")
+    hold = house.faults.hold("write", kind=AUDIT)
+    working = asyncio.create_task(worked(queue, run))
+    await hold.reached()
+    run = await getattr(other, verb)(run.run_id, by="ben")
+    hold.release()
+    await working
+    (entry,) = (await queue.list_audit(action="run.done")).items
+    assert (entry.outcome, entry.why) == ("refused", f"it was {run.state} before that")
+    if verb == "pause_run":
+        await other.resume_run(run.run_id, by="ben")
+        await worked(other, run)
+        (entry,) = (await queue.list_audit(action="run.done")).items
+        assert (entry.outcome, entry.why) == ("done", None)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from mahavishnu.model.bulk import PAGE, BulkRun, ItemState, RunState
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.lifecycle import KEPT_RUNS, claim, release
 from mahavishnu.model.query import Query
+from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.runs import RUN_PAGES, RUNS
@@ -78,18 +79,23 @@ async def test_a_runner_may_die_at_any_of_its_writes(tmp_path: Path, when: str) 
         names = await fill(first, COUNT)
         await first.resolve(names[3])
         run = await first.start_run("resolve", everything=True, by="ann", ramp=(1, 20))
-        writes = dies_at(house, first, number, when, (RUNS, RUN_PAGES, LETTERS))
+        writes = dies_at(house, first, number, when, (RUNS, RUN_PAGES, LETTERS, AUDIT))
         try:
             await first.work_runs()
             await first.work_runs()
         except StoreUnavailable:
             pass
         killed = writes() >= number
+        was_done = (await second.get_run(run.run_id)).state is RunState.DONE
         assert not await second.work_runs() or not killed or (await second.get_run(run.run_id)).lease is None
         house.clock.advance(LONG)
         await each_was_moved_once(second, await worked(second, run), {names[3]})
+        (entry,) = (await second.list_audit(action="run.done")).items
+        assert entry.reason == f"{COUNT - 1} of {COUNT} letters moved, 1 refused"
+        # Who died after the run had ended, and before the entry said so, has told the numbers all the same.
+        assert entry.outcome == "done" or (entry.outcome == "asked" and killed and was_done)
         await house.close()
-    assert number > 8
+    assert number > 10
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
