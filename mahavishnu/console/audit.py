@@ -76,7 +76,12 @@ def list_audit(
                 )
                 for each in found
             ]
-            table(("when", "who", "via", "action", "to", "outcome", "why", "changes"), rows, empty="nothing yet")
+            table(
+                ("when", "who", "via", "action", "to", "outcome", "why", "changes"),
+                rows,
+                empty="nothing yet",
+                texts=("why", "changes"),
+            )
         api.told(count, limit)
 
     talk(session(context), ask)

@@ -125,7 +125,7 @@ async def wait(api: Connection, run: Run, *, json: bool) -> int:
         ended = True
     finally:
         if not ended:
-            notice(f"the run goes on with the workers: mahavishnu run watch {run_id}")
+            notice(f"the run goes on with the workers: {api.session.command('run', 'watch', run_id)}")
     as_json(run) if json else show_run(run)
     return ExitCode.DONE if run["state"] == "done" else ExitCode.FAILED
 
@@ -225,6 +225,27 @@ def show_run(run: Run) -> None:
 
 def _awaits(run: Run) -> bool:
     return str(run["verb"]) == "redrive"
+
+
+def failed_percent(run: Run) -> float:
+    """How many percent of the letters that were moved failed again."""
+    counts = run["counts"]
+    return 100 * counts.get("failed_again", 0) / counts["moved"] if counts["moved"] else 0.0
+
+
+def failed(run: Run) -> str:
+    """The same in words."""
+    counts = run["counts"]
+    return f"{counts.get('failed_again', 0)} of {counts['moved']} letters failed again, {failed_percent(run):.3g} %"
+
+
+def higher(run: Run) -> int:
+    """A stop rule that lets it go on: the next tenth.
+
+    >>> higher({"counts": {"moved": 6, "failed_again": 2}}), higher({"counts": {"moved": 1, "failed_again": 1}})
+    (40, 100)
+    """
+    return min(100, 10 * (int(failed_percent(run)) // 10 + 1))
 
 
 def show_runs(runs: list[Run]) -> None:

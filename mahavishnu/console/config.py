@@ -45,7 +45,12 @@ def show(
             }
         )
         return
-    table(("key", "value", "from"), ((each.key, each.value, each.origin) for each in chosen), empty="no settings")
+    table(
+        ("key", "value", "from"),
+        ((each.key, each.value, each.origin) for each in chosen),
+        empty="no settings",
+        texts=("value", "from"),
+    )
 
 
 @app.command()

@@ -100,7 +100,12 @@ def revisions(
             as_json(found)
         else:
             rows = [(each["number"], moment(each["updated_at"]), each["task"], each["metadata"]) for each in found]
-            table(("revision", "of", "task data", "metadata"), rows, empty="it was never edited")
+            table(
+                ("revision", "of", "task data", "metadata"),
+                rows,
+                empty="it was never edited",
+                texts=("task data", "metadata"),
+            )
 
     talk(session(context), ask)
 

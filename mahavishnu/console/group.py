@@ -12,6 +12,7 @@ from mahavishnu.console.anew import Apply, ask_again
 from mahavishnu.console.bulk import Way, count
 from mahavishnu.console.dlq_acts import Patch, Reason, Sets, patch_of
 from mahavishnu.console.filters import moment_of
+from mahavishnu.console.naming import group_called
 from mahavishnu.console.options import expanded
 from mahavishnu.console.output import AsJson, as_json, block, line, moment, short, table
 from mahavishnu.console.session import reaching, session
@@ -26,7 +27,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     callback=reaching,
 )
-Fingerprint: TypeAlias = Annotated[str, typer.Argument(metavar="FINGERPRINT", help="As group list shows it.")]
+Fingerprint: TypeAlias = Annotated[
+    str, typer.Argument(metavar="FINGERPRINT", help="As group list shows it, or how it begins.")
+]
 _BARS = "▁▂▃▄▅▆▇█"
 _NOTHING = "none"
 
@@ -51,7 +54,8 @@ def list_groups(
 
     async def ask(api: Connection) -> None:
         held = None if on_hold is None else str(on_hold).lower()
-        asked = {"state": state, "owner": owner, "on_hold": held, "quiet": str(quiet).lower(), "sort": sort}
+        named = str(quiet or state is not None).lower()  # groups of a state are meant, quiet or not
+        asked = {"state": state, "owner": owner, "on_hold": held, "quiet": named, "sort": sort}
         found = await api.list("/groups", asked, None if everything else limit)
         as_json(found) if json else _rows(found)
         api.told(len(found), limit)
@@ -62,10 +66,10 @@ def list_groups(
 @app.command()
 def show(context: typer.Context, fingerprint: Fingerprint, json: AsJson = False) -> None:
     """Show a group: its cause, a sample, how it grows, and what was said."""
-    from mahavishnu.console.client import part, talk
+    from mahavishnu.console.client import talk
 
     async def ask(api: Connection) -> None:
-        found = await api.get(f"/groups/{part(fingerprint)}")
+        found = await group_called(api, fingerprint)
         as_json(found) if json else _shown(found)
 
     talk(session(context), ask)
@@ -102,7 +106,8 @@ def update(
 
     async def ask(api: Connection) -> None:
         body = {**changes, **api.signed()}
-        after = (await api.ask("PATCH", f"/groups/{part(fingerprint)}", body=body)).json()
+        name = (await group_called(api, fingerprint))["fingerprint"]
+        after = (await api.ask("PATCH", f"/groups/{part(name)}", body=body)).json()
         as_json(after) if json else _shown(after)
 
     talk(session(context), ask)
@@ -127,7 +132,7 @@ def redrive(
         raise InvalidInput("--all is for a redrive without a filter; here the group is meant")
 
     async def ask(api: Connection) -> int:
-        asked = {"fingerprint": [fingerprint]}
+        asked = {"fingerprint": [(await group_called(api, fingerprint))["fingerprint"]]}
         return await bulk.start(api, "redrive", asked, way, reason=reason, patch=change, json=json)
 
     if code := talk(session(context), ask):

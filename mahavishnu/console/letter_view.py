@@ -42,6 +42,21 @@ def letters_table(letters: Sequence[Letter]) -> None:
     table(columns, rows, empty="no letters")
 
 
+def error_of(letter: Letter) -> str:
+    """The last error, led by its type.
+
+    >>> error_of({"last_error": "'EURO'", "failures": [{"type": "KeyError"}]})
+    "KeyError: 'EURO'"
+    """
+    failures = letter.get("failures") or [{}]
+    return error_text(failures[-1].get("type"), letter["last_error"])
+
+
+def error_text(kind: str | None, message: str) -> str:
+    """A failure, led by its type unless it says that itself."""
+    return message if not kind or message.startswith(kind) else f"{kind}: {message}"
+
+
 def state_of(letter: Letter) -> str:
     """Status, and how the case ended."""
     ended = letter["resolution_status"]
@@ -137,6 +152,7 @@ def difference(changes: Sequence[Mapping[str, Any]]) -> None:
         ("path", "before", "after"),
         [(each["path"], _side(each, "before"), _side(each, "after")) for each in changes],
         empty="nothing would change",
+        texts=("before", "after"),
     )
 
 

@@ -10,13 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 NARROW = 60  # columns below which a table is written as blocks
-WIDE = 200  # columns of a pipe or file: nobody wraps for them
+TEXT = 20  # columns that a text gets at least, if it is that long
+GAP = 2  # blanks between columns
 _ACTS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -107,41 +109,80 @@ def short(text: Any, width: int = 80) -> str:
     return first + (" …" if more and more[0].strip() else "")
 
 
+def brief(text: Any, width: int = 80) -> str:
+    """A text as `short` has it, where the output is for people; whole in a pipe, where one record is one line."""
+    return short(text, width) if _for_people() else str(text or "")
+
+
 def block(fields: Mapping[str, Any]) -> None:
     """Names and values, one below the other."""
-    console = _console()
+    texts = {name: plain(value) for name, value in fields.items()}
+    console = _console(_width([*map(cell_len, texts)]) + _width([*map(cell_len, texts.values())]))
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in fields.items():
-        table.add_row(Text(name), Text(plain(value)))
+    for name, value in texts.items():
+        table.add_row(Text(name), Text(value))
     _print(console, table)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
-    """A table, or blocks of names and values where there is no room for one, or the line `empty`."""
-    texts = [[plain(value) for value in row] for row in rows]
-    if not texts:
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    empty: str,
+    texts: Sequence[str] | None = None,
+    spare: Sequence[str] = (),
+) -> None:
+    """A table, or blocks of names and values where there is no room for one, or the line `empty`.
+
+    Only `texts` (the last column, unless named) are wrapped: they get what the others leave. Where those do not fit,
+    the `spare` columns are left out, the last one first.
+    """
+    cells = [[plain(value) for value in row] for row in rows]
+    if not cells:
         line(empty)
         return
-    console = _console()
-    if console.width < NARROW and len(columns) > 2:
-        for place, row in enumerate(texts):
+    texts = columns[-1:] if texts is None else texts
+    widths = {
+        name: _width([cell_len(name), *(cell_len(row[place]) for row in cells)]) for place, name in enumerate(columns)
+    }
+    console = _console(sum(widths.values()))
+    left = list(columns)
+    for name in reversed(spare):
+        if _needed(left, widths, texts) > console.width:
+            left.remove(name)
+    narrow = _for_people() and console.width < NARROW
+    if len(columns) > 2 and (narrow or _needed(left, widths, texts) > console.width):
+        for place, row in enumerate(cells):
             if place:
                 line("")
             block({name: value for name, value in zip(columns, row, strict=True) if value != "-"})
         return
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in columns:
-        made.add_column(Text(name), overflow="fold")
-    for row in texts:
-        made.add_row(*map(Text, row))
+    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for name in left:
+        made.add_column(Text(name), overflow="fold", no_wrap=name not in texts)
+    for row in cells:
+        made.add_row(*(Text(value) for name, value in zip(columns, row, strict=True) if name in left))
     _print(console, made)
 
 
-def _console() -> Console:
-    told = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return Console(width=None if told else WIDE, markup=False, highlight=False, emoji=False)
+def _width(lengths: Sequence[int]) -> int:
+    return max(lengths, default=0) + GAP
+
+
+def _needed(columns: Sequence[str], widths: Mapping[str, int], texts: Sequence[str]) -> int:
+    """How wide a table of these columns is at least."""
+    return sum(min(widths[name], TEXT + GAP) if name in texts else widths[name] for name in columns) - GAP
+
+
+def _for_people() -> bool:
+    return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+
+
+def _console(whole: int) -> Console:
+    """As wide as the terminal, or as what is printed: nobody wraps for a pipe or file."""
+    return Console(width=None if _for_people() else max(whole, 1), markup=False, highlight=False, emoji=False)
 
 
 def _print(console: Console, what: Table) -> None:
@@ -149,7 +190,7 @@ def _print(console: Console, what: Table) -> None:
         console.print(what)
     text = captured.get()
     if not console.is_terminal:  # the blanks that fill up the last column are of no use to a program
-        text = re.sub(r" +$", "", text, flags=re.MULTILINE)
+        text = "\n".join(each.rstrip(" ") for each in text.split("\n"))
     sys.stdout.write(text)
 
 

@@ -30,7 +30,9 @@ def list_plugins(context: typer.Context, json: AsJson = False) -> None:
         as_json({"plugins": [_record(info) for info in report]})
         return
     rows = ((each.name, each.state, ", ".join(each.hooks), each.version, each.origin, each.why) for each in report)
-    table(("name", "state", "hooks", "version", "from", "why"), rows, empty="no plugins")
+    table(
+        ("name", "state", "hooks", "version", "from", "why"), rows, empty="no plugins", texts=("hooks", "from", "why")
+    )
 
 
 @app.command()

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from mahavishnu.console import bulk
-from mahavishnu.console.output import AsJson, as_json, table
+from mahavishnu.console.exits import Conflict
+from mahavishnu.console.letter_view import error_of
+from mahavishnu.console.naming import run_called
+from mahavishnu.console.output import AsJson, as_json, block, brief, line, table
 from mahavishnu.console.session import reaching, session
 
 if TYPE_CHECKING:
     from mahavishnu.console.client import Connection
 
 app = typer.Typer(help="Look after bulk runs.", no_args_is_help=True, rich_markup_mode=None, callback=reaching)
-Id: TypeAlias = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
+Id: TypeAlias = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or how it begins.")]
 Reason: TypeAlias = Annotated[str | None, typer.Option("--reason", help="Why; it is kept in the audit.")]
 Limit: TypeAlias = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+_SAMPLE = 3
+_AT_ONCE = 50  # letters that are asked for at once
 Every: TypeAlias = Annotated[bool, typer.Option("--all", help="All of them, however many there are.")]
 
 
@@ -44,11 +50,16 @@ def list_runs(
 @app.command()
 def show(context: typer.Context, run: Id, json: AsJson = False) -> None:
     """Show how a run stands."""
-    from mahavishnu.console.client import part, talk
+    from mahavishnu.console.client import talk
 
     async def ask(api: Connection) -> None:
-        found = await api.get(f"/runs/{part(run)}")
-        as_json(found) if json else bulk.show_run(found)
+        found = await run_called(api, run)
+        if json:
+            as_json(found)
+        else:
+            bulk.show_run(found)
+            if found["state"] == "halted":
+                await _halted(api, found)
 
     talk(session(context), ask)
 
@@ -68,12 +79,14 @@ def items(
 
     async def ask(api: Connection) -> None:
         asked = {"state": state, "outcome": outcome}
-        found = await api.list(f"/runs/{part(run)}/items", asked, None if everything else limit)
+        run_id = (await run_called(api, run))["run_id"]
+        found = await api.list(f"/runs/{part(run_id)}/items", asked, None if everything else limit)
+        more = api.more
         if json:
             as_json(found)
         else:
-            rows = [(each["key"], each["state"], each["outcome"], each["why"]) for each in found]
-            table(("letter", "state", "outcome", "why"), rows, empty="no letters")
+            await _items(api, found)
+        api.more = more
         api.told(len(found), limit)
 
     talk(session(context), ask)
@@ -96,7 +109,16 @@ def resume(
     json: AsJson = False,
 ) -> None:
     """Go on with a run that was paused or has halted."""
-    _told(context, run, "resume", json, reason=reason, stop_percent=stop_percent)
+
+    def check(found: Mapping[str, Any]) -> None:
+        percent = found["stop_percent"] if stop_percent is None else stop_percent
+        if found["state"] == "halted" and percent is not None and bulk.failed_percent(found) > percent:
+            raise Conflict(
+                f"bulk run {found['run_id']} would halt again at once: {bulk.failed(found)}; "
+                f"--stop-percent {bulk.higher(found)} goes on, or cancel it"
+            )
+
+    _told(context, run, "resume", json, check, reason=reason, stop_percent=stop_percent)
 
 
 @app.command()
@@ -108,20 +130,80 @@ def cancel(context: typer.Context, run: Id, reason: Reason = None, json: AsJson 
 @app.command()
 def watch(context: typer.Context, run: Id, json: AsJson = False) -> None:
     """Wait for the end of a run. The exit code is 1 unless everything was done."""
-    from mahavishnu.console.client import part, talk
+    from mahavishnu.console.client import talk
 
     async def ask(api: Connection) -> int:
-        return await bulk.wait(api, await api.get(f"/runs/{part(run)}"), json=json)
+        return await bulk.wait(api, await run_called(api, run), json=json)
 
     if code := talk(session(context), ask):
         raise typer.Exit(code)
 
 
-def _told(context: typer.Context, run: str, act: str, json: bool, **said: Any) -> None:
+async def _items(api: Connection, items: list[Any]) -> None:
+    """One row for each; for those that failed again, their present error."""
+    errors = await _errors(api, [each for each in items if each["outcome"] == "failed_again"])
+    rows = [
+        (each["key"], each["state"], each["outcome"], each["why"] or brief(errors.get(each["entry_id"])))
+        for each in items
+    ]
+    table(("letter", "state", "outcome", "why"), rows, empty="no letters")
+
+
+async def _errors(api: Connection, items: list[Any]) -> dict[str, str]:
+    """The last errors of members, by their entry ids; those that are gone, or closed for good, have none."""
+    found: dict[str, str] = {}
+    for first in range(0, len(items), _AT_ONCE):
+        tasks = [_task(each["key"]) for each in items[first : first + _AT_ONCE]]
+        for letter in await api.list("/dlq", {"task_id": tasks, "whole": "true"}, None):
+            found[letter["entry_id"]] = error_of(letter)
+    return found
+
+
+def _task(key: str) -> str:
+    """The task's id in a letter's key.
+
+    >>> _task("wf_1"), _task("a/b"), _task("eu/mail/a/b")
+    ('wf_1', 'a/b', 'a/b')
+    """
+    return key.split("/", 2)[2] if key.count("/") > 1 else key
+
+
+async def _halted(api: Connection, run: Mapping[str, Any]) -> None:
+    """What failed again, and what a person can do."""
+    from mahavishnu.console.client import part
+
+    run_id = str(run["run_id"])
+    sample = await api.list(f"/runs/{part(run_id)}/items", {"outcome": "failed_again"}, _SAMPLE)
+    if sample:
+        line("")
+        await _items(api, sample)
+    line("")
+    command = api.session.command
+    ruled = run["stop_percent"] is not None and bulk.failed_percent(run) > run["stop_percent"]
+    stop = ("--stop-percent", str(bulk.higher(run))) if ruled else ()
+    block(
+        {
+            "look": command("run", "items", run_id, "--outcome", "failed_again"),
+            "go on": command("run", "resume", run_id, *stop),
+            "end it": command("run", "cancel", run_id),
+        }
+    )
+
+
+def _told(
+    context: typer.Context,
+    run: str,
+    act: str,
+    json: bool,
+    check: Callable[[Mapping[str, Any]], None] = lambda run: None,
+    **said: Any,
+) -> None:
     from mahavishnu.console.client import part, talk
 
     async def ask(api: Connection) -> None:
-        after = await api.post(f"/runs/{part(run)}/{act}", api.signed(**said))
+        found = await run_called(api, run)
+        check(found)
+        after = await api.post(f"/runs/{part(found['run_id'])}/{act}", api.signed(**said))
         as_json(after) if json else bulk.show_run(after)
 
     talk(session(context), ask)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +28,7 @@ class Session:
     settings_file: Path | None = None
     server: str | None = None
     store: str | None = None
+    said: tuple[str, ...] = ()  # of these, what stood between the group of commands and the verb
 
     @cached_property
     def settings(self) -> MahavishnuSettings:
@@ -35,6 +37,11 @@ class Session:
 
         given: dict[str, Any] = {"dlq_store_url": self.store} if self.store else {}
         return MahavishnuSettings.load(self.settings_file, **given)
+
+    def command(self, group: str, *words: str) -> str:
+        """A command about the same letters, as it can be typed."""
+        settings = ("--settings", str(self.settings_file)) if self.settings_file else ()
+        return shlex.join(["mahavishnu", *settings, group, *self.said, *words])
 
     @property
     def user(self) -> str:
@@ -71,3 +78,4 @@ def reaching(
     found = session(context)
     named = server or (None if store else os.environ.get(SERVER_VARIABLE))
     found.server, found.store = named or None, store
+    found.said = ("--server", server) if server else ("--store", store) if store else ()

@@ -126,6 +126,34 @@ def test_a_narrow_terminal_gets_blocks(capsys: pytest.CaptureFixture[str], monke
     assert out.replace("x", "") == "name   first\nstate  ok\nwhy    \n       \n\nname   second\nstate  broken\n"
 
 
+def test_ids_are_not_wrapped_and_texts_get_what_is_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"v1:{'0' * 20}"
+    row = (name, "m" * 10, "one two three four fifteen six")
+    for width, spare, expected in (
+        (60, (), f"id{' ' * 23}more        why\n{name}  {row[1]}  one two three four\n{' ' * 37}fifteen six\n"),
+        (80, ("more",), f"id{' ' * 23}more        why\n{name}  {'  '.join(row[1:])}\n"),
+        (55, (), f"id    {name}\nmore  {row[1]}\nwhy   {row[2]}\n"),
+    ):
+        monkeypatch.setenv("COLUMNS", str(width))
+        table(("id", "more", "why"), [row], empty="none", spare=spare)
+        assert capsys.readouterr().out == expected
+    long = (f"v1:{'0' * 40}", *row[1:])
+    monkeypatch.setenv("COLUMNS", "66")
+    table(("id", "more", "why"), [long], empty="none", spare=("more",))
+    assert capsys.readouterr().out == f"id{' ' * 43}why\n{long[0]}  one two three four\n{' ' * 45}fifteen six\n"
+    table(("id", "more", "why"), [long], empty="none")
+    assert capsys.readouterr().out == f"id    {long[0]}\nmore  {row[1]}\nwhy   {row[2]}\n"
+
+
+def test_in_a_pipe_a_record_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    table(("a", "b", "c"), [("x" * 150, "y " * 150 + "y", "z " * 150 + "z")], empty="none")
+    assert capsys.readouterr().out.count("\n") == 2
+    block({"name": "z " * 150 + "z"})
+    assert capsys.readouterr().out.count("\n") == 1
+
+
 def test_what_would_act_on_a_terminal_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
     block({"said": "\x1b[2Jgone\r\u202eback", "many": "a\n  b", "markup": "[red]x[/red]"})
     assert capsys.readouterr().out == "said    \\x1b[2Jgone\\r\\u202eback\nmany    a b\nmarkup  [red]x[/red]\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -15,8 +16,10 @@ import pytest
 from mahavishnu.console.filters import moment_of
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model import lifecycle
+from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.urls import open_store
+from mahavishnu.testing import ManualClock
 from tests.unit.console.conftest import Run, kept
 
 pytestmark = pytest.mark.usefixtures("letters")
@@ -384,6 +387,90 @@ def test_a_run_that_is_left_to_the_workers(run: Run) -> None:
     assert resumed["stop_percent"] == 50 and resumed["state"] in ("planning", "running")
     assert run("run", "cancel", run_id, "--json").json["state"] == "cancelled"
     assert run("run", "list", "--state", "cancelled").out.splitlines()[1].split()[0] == run_id
+
+
+def halted(run: Run) -> str:
+    """A run of one wave in which the first letter fails again."""
+    begun = run("dlq", "redrive", "--group", group_of(run), "--ramp", "1", "--stop-percent", "20", "--yes", "--detach")
+
+    async def work() -> None:
+        def rates(task: object, repos: object) -> None:
+            raise KeyError("EURO")
+
+        clock = ManualClock(SystemClock().now())
+        async with DeadLetterQueue(store=open_store("sqlite:///letters.db"), clock=clock) as dlq:
+            dlq.callback = rates
+            await dlq.work_runs()
+            await dlq.run_due()
+            clock.advance(60)
+            await dlq.work_runs()
+
+    asyncio.run(work())
+    return begun.out.strip()
+
+
+def test_a_halted_run_says_what_failed_and_what_to_do(run: Run) -> None:
+    run_id = halted(run)
+    found = run("run", "show", run_id).out
+    assert "state           halted\n" in found and "1 of 1 letters failed again" in found
+    assert "wf_1    moved  failed_again  KeyError: 'EURO'\n" in found
+    assert found.endswith(
+        f"look    mahavishnu run items {run_id} --outcome failed_again\n"
+        f"go on   mahavishnu run resume {run_id} --stop-percent 100\n"
+        f"end it  mahavishnu run cancel {run_id}\n"
+    ), found
+    items = run("run", "items", run_id, "--outcome", "failed_again").out.splitlines()
+    assert len(items) == 2 and items[1].endswith("  moved  failed_again  KeyError: 'EURO'")
+    there = run("run", "--store", "sqlite:///letters.db", "show", run_id).out
+    assert f"mahavishnu run --store sqlite:///letters.db cancel {run_id}\n" in there
+
+
+def test_a_halted_run_does_not_go_on_to_halt_at_once(run: Run) -> None:
+    run_id = halted(run)
+    for option in ((), ("--stop-percent", "50")):
+        refused = run("run", "resume", run_id, *option)
+        assert (refused.code, refused.out) == (4, "")
+        assert "would halt again at once: 1 of 1 letters failed again, 100 %; --stop-percent 100" in refused.err
+    assert run("run", "show", run_id, "--json").json["state"] == "halted"
+    assert run("run", "resume", run_id, "--stop-percent", "100", "--json").json["state"] == "running"
+
+
+def test_runs_and_groups_may_be_called_by_their_beginnings(run: Run) -> None:
+    network = group_of(run)
+    short = network.removeprefix("v1:")[:8]
+    for name in (short, f"v1:{short}"):
+        assert run("group", "show", name, "--json").json["fingerprint"] == network
+    assert run("group", "update", short, "--owner", "ann", "--json").json["fingerprint"] == network
+    assert run("group", "redrive", short, "--dry-run").out.startswith("3 letters meant")
+    several = run("group", "show", "v1:")
+    assert several.code == 2 and several.err.count("v1:") == 4 and network in several.err
+    run_id = run("dlq", "archive", "--group", network, "--yes", "--detach").out.strip()
+    for verb in ("pause", "resume", "show", "items", "cancel", "watch"):
+        assert run("run", verb, run_id[:20]).code == (1 if verb == "watch" else 0)
+    assert run("run", "show", run_id[1:]).code == 3 and run("run", "show", "").code == 3
+
+
+def test_groups_of_a_state_are_listed_quiet_or_not(run: Run) -> None:
+    disk = group_of(run, "wf_5")
+    run("dlq", "resolve", "wf_5")
+    run("group", "update", disk, "--state", "resolved")
+    assert disk in run("group", "list", "--state", "resolved").out
+    assert disk not in run("group", "list").out
+
+
+def test_ids_and_dates_are_never_broken(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = group_of(run)
+    run_id = run("dlq", "archive", "--group", network, "--yes", "--detach").out.strip()
+    run("dlq", "redrive", "wf_5", "--reason", "because the disk has room again")
+    monkeypatch.setenv("COLUMNS", "80")
+    for arguments, whole in (
+        (("group", "list"), network),
+        (("run", "list"), run_id),
+        (("run", "show", run_id), run_id),
+    ):
+        out = run(*arguments).out
+        assert whole in out and max(map(len, out.splitlines())) <= 80
+        assert all(len(date) == 20 for date in re.findall(r"20\d\d-[\d: Z-]*", out) if date), out
 
 
 def test_a_bulk_edit(run: Run) -> None:
