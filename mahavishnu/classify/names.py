@@ -43,7 +43,7 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
     ),
     (
         T,
-        r"lease|in progress|not (the )?coordinator|unknown member( id)?|illegal generation|fenced|crashed|"
+        r"lease|in progress|already running|not (the )?coordinator|unknown member( id)?|illegal generation|fenced|crashed|"
         r"(worker|executor|actor|object|block) (lost|died)|incorrect \w+ state|"
         r"prior request not complete",
     ),
@@ -93,7 +93,7 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"decode|decoding|encode|encoding|deserialize|(de)?seriali[sz]ation|"
         r"(missing|required)( \w+){0,2} (field|parameter|argument|property|key|value|header|schema|column)|"
         r"integrity|constraint|unique|duplicate|already (exists|started|registered|defined|taken|used|present)|"
-        r"exists|parameter bind|not empty|programming|not null|foreign key|"
+        r"exists|parameter bind|(column|field|attribute|property|parameter) not found|not empty|programming|not null|foreign key|"
         r"too (large|long|big|short)|mismatch|out of range|"
         r"(type|value|usage|argument|parameter|input|format|unicode|assertion) (error|exception)|"
         r"unexpected (value|type|field|token|keyword)|(length|size|depth) (exceeded|limit)|precondition|"
@@ -132,6 +132,7 @@ _WHOLE: dict[str, ErrorCategory | None] = {
     "api": None,
     "type": V,
     "invalid operation": None,
+    "unknown": None,
     "value": V,
     "usage": V,
     "key": V,

@@ -38,6 +38,9 @@ PHRASES: dict[int, str] = {
     eservfail
     took|taken|taking|ran longer than
     premature end of content|the_content|message_body|body|response
+    unable_to|cannot|could_not|failed_to connect: ..
+    exit code|status 124 $
+    non zero exit code|status 124 $
     """,
     2: """
     connection|connections|conn attempt|attempts|request|to_it|link? .... %be* refused|reset|aborted|lost|broken|

@@ -46,6 +46,7 @@ PHRASES: dict[int, str] = {
     remounting .. read_only
     ^ ticket expired $
     signed link|url|request .... expired|no_longer_valid
+    non zero exit code|status 126 $
     """,
     2: """
     permission|permissions|privilege|privileges %be* denied|refused|rejected|error|missing|insufficient|not_granted|

@@ -44,6 +44,10 @@ PHRASES: dict[int, str] = {
     no more|further|additional connections|threads|files|processes|sessions|workers|instances|jobs|pods|nodes .. can|
         could be opened|created|started|made|accepted|established|allocated|added|launched
     subscriber limit exceeded
+    exit code|status 137 $
+    read only / allow_delete
+    exceed~ %the? .. physical|virtual|available|resident memory
+    non zero exit code|status 137 $
     """,
     2: """
     !not %out .... memory !of|leak|leaks|lane

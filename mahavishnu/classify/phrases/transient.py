@@ -13,7 +13,6 @@ PHRASES: dict[int, str] = {
     start or control request
     no live upstreams
     due to user_request
-    read only option so_it
     stepped down
     is_being|being created|deleted|updated|modified !by
     is bootstrapping
@@ -35,6 +34,11 @@ PHRASES: dict[int, str] = {
     fatal: unable to create .... file exists
     quota exceeded ............ per minute|second|min|sec
     %over .... secondly|minutely|per_second|per_minute|requests_per_second|burst limit|quota
+    exit code|status 143 $
+    read only option
+    previous|last|earlier|prior request|run|job|import|export|operation|sync|batch|call %be* still|being processed|
+        running|in_progress|active|executing|pending|processing|open
+    non zero exit code|status 143 $
     """,
     2: """
     # too much asked: wait
@@ -267,7 +271,8 @@ PHRASES: dict[int, str] = {
     at|over|reached|maximum|peak its? capacity right_now|now|at_the_moment|$
     not .. .. running|started|up $
     operation|request|transaction|job|task|query|call|context|run %be* cancelled|canceled|aborted !by
-    worker|executor|agent|runner %be* lost|died|crashed|vanished|disappeared|evicted !his|her|its|communication|contact|their|the
+    worker|executor|agent|runner %be* lost|died|crashed|vanished|disappeared|evicted !his|her|its|communication|
+        contact|their|the
     """,
     5: """
     %bad ........ lock|locks|locked|leader|election|busy|conflict|conflicts|contention|concurrent|rebalance|retryable|

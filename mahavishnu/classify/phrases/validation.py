@@ -84,6 +84,7 @@ PHRASES: dict[int, str] = {
     missing environment variable
     while|when|during parsing|decoding|tokenizing yaml|json|xml|csv|toml|html|a|header|config|the_header|the_body
     could_not|cannot find expected
+    referenced column|field|table
     """,
     2: """
     validation|validator .. %be* error|errors|failed|failure|failures|fails|exception|unsuccessful|rejected|problem|
@@ -359,6 +360,9 @@ PHRASES: dict[int, str] = {
         schemas|dtypes|sizes|units|number_of|numbers_of
     negative|empty|null|blank|zero|duplicate|trailing|leading|nested .. %be* not? allowed|permitted|supported|accepted
     no %field given|provided|specified|supplied|passed|set $
+    column|columns|field|parameter|attribute|placeholder .. .. not found
+    singular matrix
+    matrix %be* singular|not_positive_definite|not_invertible|ill_conditioned
     """,
     3: """
     does_not|do_not|did_not support

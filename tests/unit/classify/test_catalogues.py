@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.classify.catalogues import (
     everyday,
+    everyday_last,
     everyday_later,
     ordinary,
     clouds,
@@ -38,6 +39,7 @@ MODULES: tuple[ModuleType, ...] = (
     protocols,
     contents,
     everyday,
+    everyday_last,
     everyday_later,
     ordinary,
 )
