@@ -7,16 +7,17 @@ from types import ModuleType
 import pytest
 
 from tests.unit.classify.catalogues import (
-    everyday,
-    everyday_last,
-    everyday_later,
-    ordinary,
     clouds,
     contents,
     document_stores,
+    everyday,
+    everyday_last,
+    everyday_later,
     go_rust_node,
     jvm_dotnet,
     machines,
+    names_alone,
+    ordinary,
     protocols,
     python,
     relational,
@@ -62,3 +63,9 @@ def test_no_row_is_in_two_places() -> None:
     texts = [text for catalogue in CATALOGUES.values() for _, text in rows(catalogue)]
     assert sorted({text for text in texts if texts.count(text) > 1}) == []
     assert len(texts) > 1000
+
+
+def test_the_names_of_exceptions() -> None:
+    table = [(category, type(name, (Exception,), {})()) for category, name in rows(names_alone.NAMES)]
+    assert len(table) > 150
+    assert wrong(table) == []
