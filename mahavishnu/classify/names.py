@@ -44,8 +44,8 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
     (
         T,
         r"lease|in progress|already running|not (the )?coordinator|unknown member( id)?|illegal generation|fenced|"
-        r"crashed|back ?pressure|back ?off( required)?|cool ?down|preempt(ed|ion)?|(api|call) limit( exceeded| reached)?|"
-        r"(worker|executor|actor|object|block) (lost|died)|incorrect \w+ state|"
+        r"crashed|back ?pressure|back ?off( required)?|cool ?down|preempt(ed|ion)?|"
+        r"(api|call) limit( exceeded| reached)?|(worker|executor|actor|object|block) (lost|died)|incorrect \w+ state|"
         r"prior request not complete",
     ),
     (R, r"connection (pool|acquire) (timeout|exhausted)|count exceeded|killed worker"),
@@ -95,8 +95,8 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"(missing|required)( \w+){0,2} (field|parameter|argument|property|key|value|header|schema|column)|"
         r"integrity|constraint|unique|duplicate|already (exists|started|registered|defined|taken|used|present)|"
         r"exists|parameter bind|(column|field|attribute|property|parameter) not found|not empty|programming|not null|"
-        r"foreign key|unknown (field|column|currency|unit|parameter|property|format|encoding|argument|option|enum|value)|"
-        r"negative \w+|empty (file|input|data|body|value|payload|dataset|document|message)|data quality|"
+        r"foreign key|unknown (field|column|currency|unit|parameter|property|format|encoding|argument|option|enum|"
+        r"value)|negative \w+|empty (file|input|data|body|value|payload|dataset|document|message)|data quality|"
         r"too (large|long|big|short)|mismatch|out of range|"
         r"(type|value|usage|argument|parameter|input|format|unicode|assertion) (error|exception)|"
         r"unexpected (value|type|field|token|keyword)|(length|size|depth) (exceeded|limit)|precondition|"
@@ -106,6 +106,7 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
     (
         N,
         r"ssl|tls|certificate|handshake|dns|resolver|name resolution|network|socket|connection|connect|connecting|"
+        r""
         r"(channel|stream|link|session|tunnel) closed|disconnected|disconnect|unreachable|proxy|gateway|broken pipe|peer|no (brokers|hosts|servers|route)|"
         r"host not found|unknown host|(brokers?|servers?|hosts?|nodes?|endpoints?) (down|offline|lost)|transport|"
         r"protocol|end ?point|hang up|stream (reset|closed|lost)|"

@@ -260,6 +260,8 @@ PHRASES: dict[int, str] = {
     connection|stream|session|request|call|upload|download|handshake %be* hung|stalled|stuck|frozen
     no carrier|internet|connectivity $
     no carrier|internet|connectivity on|at|from
+    host|hostname|domain|nodename|server .. not known
+    transport failure|error|problem
     """,
     3: """
     execution|running|run|processing|wall|response|elapsed time of? .... exceeded|exceeds|expired
@@ -292,6 +294,7 @@ PHRASES: dict[int, str] = {
     did not return|arrive|come_back in_time|within
     not|never finish|finished|complete|completed|return|end|ended|respond|answer|come_back in|within|after .. seconds|
         minutes|s|ms|hours|h|sec
+    aborted|cancelled|canceled|killed|stopped|terminated|abandoned after .. s|seconds|minutes|ms|hours|sec|min
     """,
     4: """
     named pipe

@@ -47,6 +47,7 @@ PHRASES: dict[int, str] = {
     ^ ticket expired $
     signed link|url|request .... expired|no_longer_valid
     non zero exit code|status 126 $
+    log|sign|login in? again
     """,
     2: """
     permission|permissions|privilege|privileges %be* denied|refused|rejected|error|missing|insufficient|not_granted|
@@ -217,6 +218,7 @@ PHRASES: dict[int, str] = {
     not a|an|the superuser|admin|administrator|owner|maintainer|collaborator $
     not a|an|the superuser|admin|administrator|maintainer|collaborator of|in|on|for
     unknown|unrecognized principal|identity|caller|login
+    scope|role|claim|entitlement .. %be* required|needed|missing|not_granted !by
     """,
     3: """
     revoked !on

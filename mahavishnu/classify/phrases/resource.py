@@ -175,6 +175,7 @@ PHRASES: dict[int, str] = {
     100%|99%|98% used|full|utilized|utilised|consumed
     not fit in|into memory|ram|vram|the_buffer|shared_memory|gpu_memory|the_cache
     only .. gb|mb|gib|mib|tb|kb .. free|available|left|remaining
+    maximum|max number of .... %over
     """,
     3: """
     disk|drive|storage|raid|hardware error|errors|failure|fault !report

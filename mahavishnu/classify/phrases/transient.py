@@ -102,6 +102,7 @@ PHRASES: dict[int, str] = {
     try restarting transaction
     transaction %be* aborted|deadlocked|conflict|retry|rolled_back_due_to
     write|version|update|edit|transaction|lock|locking|concurrency|optimistic conflict|conflicts $
+    write|version|update|edit|transaction|lock|concurrency conflict|conflicts on|in|at|for|detected|while|during|between
     conflicting operation|update|request|transaction|write|conditional_operation
     conflicted with another
     due to conflict|conflicts|a_conflict|conflicting
@@ -180,7 +181,7 @@ PHRASES: dict[int, str] = {
     quorum %be* lost|not_reached|not_available|not_met
     consistency level ..
     failover|failing_over in_progress|over
-    read|readonly only? replica
+    read_only|readonly replica
     clusterdown
     cluster|shard|shards|primary_shard %be* down|initializing|unassigned|not_available|not_active
     tryagain
@@ -219,7 +220,7 @@ PHRASES: dict[int, str] = {
     transaction .. .. %be* aborted !commands
     %server|redis|dataset|it is|are|was still? starting|starting_up|booting|bootstrapping|joining
     query execution %be* interrupted $
-    another .. %be* already running|in_progress|active|scheduled|queued
+    another .. %be* already? running|in_progress|active|scheduled|queued
     queued too long
     someone|somebody else is|has|already already? deploying|editing|running|using|updating|modifying|holding|writing|
         changing|locked|working|applying|taken|claimed|started
@@ -262,6 +263,8 @@ PHRASES: dict[int, str] = {
     stale version|revision|etag|epoch|leader|snapshot|lock|generation
     version|revision|etag|generation %be* changed|outdated|out_of_date|no_longer_current|moved_on since|by|in|while|
         during|$
+    higher priority job|task|run|pod|workload|arrived|request|process
+    replica|follower|standby|secondary|mirror %be* catching_up|lagging|too_far_behind|out_of_date
     """,
     4: """
     try again $

@@ -85,6 +85,7 @@ PHRASES: dict[int, str] = {
     while|when|during parsing|decoding|tokenizing yaml|json|xml|csv|toml|html|a|header|config|the_header|the_body
     could_not|cannot find expected
     referenced column|field|table
+    fields|columns|values|arguments|items|elements|bytes|rows|parts|digits|characters|dimensions instead of
     """,
     2: """
     validation|validator .. %be* error|errors|failed|failure|failures|fails|exception|unsuccessful|rejected|problem|
@@ -363,6 +364,8 @@ PHRASES: dict[int, str] = {
     column|columns|field|parameter|attribute|placeholder .. .. not found
     singular matrix
     matrix %be* singular|not_positive_definite|not_invertible|ill_conditioned
+    end|finish|stop|until date|time|day|timestamp? before|precedes|earlier_than %the? start|begin|beginning|from
+    enum|enumeration .. has no
     """,
     3: """
     does_not|do_not|did_not support
@@ -395,6 +398,7 @@ PHRASES: dict[int, str] = {
     inconsistent|ambiguous|contradictory|implausible .. %field
     %field .. differ|differs|disagree|disagrees $
     is|are not unique|numeric|positive|recognized|supported|sorted|ordered|finite|square|monotonic|aligned
+    negative amount|quantity|price|value|number|count|length|size|index|duration|total|stock|dimension
     """,
     4: """
     larger|longer|bigger|smaller|shorter than .. ..

@@ -1,6 +1,6 @@
-"""What people on call for a shop of Python workflows saw, in five rounds written without a look at the rules.
+"""What people on call for a shop of Python workflows saw, in six rounds written without a look at the rules.
 
-Before anything was changed for them the rounds were read with 23, 14, 14, 15 and 12 of a hundred wrong, nearly always
+Before anything was changed for them the rounds were read with 23, 14, 14, 15, 12 and 12 of a hundred wrong, nearly always
 by knowing nothing: they are worded as freely as people speak. What was systematic about that was then put right, and
 what is here is what was written, without a few rows that could be read either way.
 """

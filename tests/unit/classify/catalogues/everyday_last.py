@@ -1,4 +1,4 @@
-"""The last round of what people on call saw, written without a look at the rules."""
+"""The last two rounds of what people on call saw, written without a look at the rules."""
 
 from __future__ import annotations
 
@@ -118,3 +118,133 @@ X the rate of inflation exceeded forecasts
 X the gateway drug debate
 X Conflict resolution workshop on Tuesday
 """  # noqa: E501
+
+SIXTH_ROUND = r"""
+N httpx.ConnectError: [Errno 111] Connection refused
+N Export aborted: the FTP server did not respond to PASV
+N Timeout while waiting for the approval service
+N Could not fetch exchange rates: connection timed out
+N redis.exceptions.ConnectionError: Error while reading from socket
+N The load balancer returned 504
+N TLS: server certificate has expired
+N lost connection to worker during result transfer
+N hostname 'dwh' not known
+N No heartbeat from agent 12 for 5 minutes
+N request aborted after 30 s without an answer
+N Broker transport failure
+N elastic_transport.ConnectionTimeout: Connection timed out
+N cannot reach Jira
+N psycopg.OperationalError: the connection is closed
+N SFTP session was terminated by the remote side
+N the read replica is unreachable
+N webhook endpoint refused the connection
+N Query exceeded the maximum run time of 300 s
+N Unexpected EOF from server
+T Service busy, retry in 5 s
+T 429 from Notion
+T The warehouse is suspended for maintenance
+T Write conflict on document 77
+T Too many requests: slow down
+T database system is shutting down
+T rate limited by upstream
+T Deadlock found when updating ledger
+T the partition is being moved to another broker
+T node not ready
+T quorum not available
+T Another migration is in progress
+T Temporary failure, please retry
+T HTTP 500 while calling the pricing service
+T internal server error
+T lock on table orders could not be acquired
+T service restarting
+T job evicted because a job with higher priority arrived
+T Model overloaded
+T replica is catching up, reads are refused
+R Not enough memory to build the index
+R No space left on the device
+R Kafka: disk full on broker 3
+R user quota exceeded on /home
+R process ran out of file descriptors
+R Out of GPU memory
+R too many connections to database
+R container memory limit reached
+R account has no credits left
+R maximum number of jobs in queue reached
+R thread limit reached
+R node has insufficient cpu
+R buffer exhausted
+R Lambda storage limit exceeded
+R daily quota reached
+R all connections in the pool are in use
+R failed to allocate 2 GB
+R killed: out of memory
+R storage full
+R max clients reached
+P invalid API token
+P User etl lacks permission to run jobs
+P access to project denied
+P authentication required
+P password expired
+P 401 from GitHub
+P token rejected by gateway
+P not authorized to read bucket raw
+P the role has no access to this schema
+P permission denied: /srv/out
+P login expired, please sign in
+P signature invalid
+P account disabled
+P client certificate missing: access denied
+P insufficient rights to delete table
+P scope 'admin' required
+P only admins may run this
+P your session timed out, log in again
+P write-protected file system
+P credentials not found
+V invalid JSON in request body
+V missing required column 'id'
+V value must be positive
+V cannot convert None to int
+V date format not recognised
+V duplicate primary key 7
+V row 4 has 3 fields instead of 5
+V unknown column 'ownr'
+V email address invalid
+V schema mismatch in column price
+V payload too large
+V file is not a valid parquet file
+V expected string, got int
+V end date before start date
+V enum has no value 'paused'
+V unsupported file format .xls
+V string too long for column name
+V parse error at line 9
+V negative amount
+V argument 'repo' missing
+X unknown error
+X workflow crashed
+X no such file: in.csv
+X module 'utils' not found
+X step returned exit code 1
+X record 77 not found
+X list index out of range
+X the pipeline was deleted
+X all connections healthy
+X 0 timeouts today
+X timeouts reduced by half
+X memory usage stable
+X permission slips collected
+X the valid range is 1 to 10
+X retrying is disabled in this queue
+X we validated 500 rows
+X INFO 12 rows rejected as expected
+X connection string rotated
+X disk encryption enabled
+X quota doubled
+X network team lunch
+X login successful
+X rate limits explained
+X expired milk thrown away
+X locked doors keep us safe
+X timeout lounge opened
+X key account manager hired
+"""
