@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shlex
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group
@@ -24,17 +26,17 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import Event
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import DeadLetter, ResolutionStatus
 
 _TRY = (
     "the API listens at {url}/api/v1; in another terminal, look and help:",
-    "  export MAHAVISHNU_SERVER={url} PATH=$PWD/.venv/bin:$PATH",
+    "  export MAHAVISHNU_SERVER={url} PATH={folder}:$PATH",
     "  mahavishnu group list",
     "  mahavishnu dlq show order-1",
-    """  mahavishnu dlq edit order-1 --patch '{{"currency": "EUR"}}' --redrive""",
-    """  mahavishnu dlq redrive --text currency --patch '{{"currency": "EUR"}}' --ramp 1,2 --stop-percent 20 --yes""",
+    "  mahavishnu dlq edit order-1 --set currency=EUR --redrive",
+    "  mahavishnu dlq redrive --text currency --open --set currency=EUR --ramp 1,2 --stop-percent 20 --yes",
     "  mahavishnu audit list",
-    "  curl {url}/api/v1/dlq/stats",
+    "  curl -s {url}/api/v1/dlq/stats",
 )
 _STYLES = {"pending": "yellow", "retrying": "cyan", "completed": "green", "exhausted": "red"}
 
@@ -47,7 +49,9 @@ async def show(url: str, speed: float, seconds: float | None, port: int | None) 
     async with MahavishnuApp(settings, clock=clock) as app:
         assert app.dlq is not None
         with told_to_stop() as stop:
-            line(f"letters are kept in {app.dlq.store!r}; a minute takes {60 / speed:g} s here; Ctrl-C ends it")
+            line(f"letters are kept in {app.dlq.store!r}; Ctrl-C ends it")
+            if speed > 1:
+                line(f"a minute takes {60 / speed:g} s here, so dates, also in the audit, run ahead of your clock")
             for sample in samples():
                 app.register_adapter(sample.name, sample)
                 for name, task in sample.tasks:
@@ -56,7 +60,10 @@ async def show(url: str, speed: float, seconds: float | None, port: int | None) 
             async with _served(app.dlq, settings, port):
                 await _watched(app.dlq, clock, seconds, stop)
         await app.stop_dlq_processor()
-        _farewell(await app.dlq.get_statistics(), await _letters(app.dlq))
+        letters = await _letters(app.dlq)
+        line("")
+        for told in farewell(letters, await _helped(app.dlq, letters)):
+            line(told)
 
 
 @contextlib.asynccontextmanager
@@ -71,9 +78,9 @@ async def _served(dlq: DeadLetterQueue, settings: MahavishnuSettings, port: int 
         listening = listener(settings, "127.0.0.1", 0)
     with contextlib.closing(listening):
         async with serving(dlq, listening, settings):
-            url = url_of(listening)
+            folder = shlex.quote(str(Path(sys.executable).parent))  # where the command is, whatever directory one is in
             for told in _TRY:
-                line(told.format(url=url))
+                line(told.format(url=url_of(listening), folder=folder))
             line("")
             sys.stdout.flush()
             yield
@@ -116,8 +123,8 @@ async def _table(dlq: DeadLetterQueue, clock: Clock) -> None:
 
 async def _letters(dlq: DeadLetterQueue) -> list[DeadLetter]:
     names = [name for sample in samples() for name, _ in sample.tasks]
-    found = [letter for name in names if (letter := await dlq.get_task(name)) is not None]
-    return sorted(found, key=lambda letter: letter.created_at)
+    found = [await dlq.get_task(name, include_archived=True) for name in names]
+    return sorted((letter for letter in found if letter is not None), key=lambda letter: letter.created_at)
 
 
 def _view(letters: list[DeadLetter], now: datetime, statistics: dict[str, Any]) -> Group:
@@ -151,11 +158,24 @@ def _sentence(what: str, letter: DeadLetter) -> str:
     return f"{what:16} {letter.task_id:14} {letter.status:10} {letter.retry_count}/{letter.max_retries}{said}"
 
 
-def _farewell(statistics: dict[str, Any], letters: list[DeadLetter]) -> None:
+async def _helped(dlq: DeadLetterQueue, letters: Sequence[DeadLetter]) -> set[str]:
+    """Those that somebody has lent a hand, alone or in a bulk run."""
+    acts = await dlq.list_audit(subject=[f"letter:{letter.key}" for letter in letters], outcome="done", limit=1000)
+    named = {entry.subject.removeprefix("letter:") for entry in acts.items if entry.via != "rule"}
+    return named | {letter.key for letter in letters if letter.runs}
+
+
+def farewell(letters: Sequence[DeadLetter], helped: Collection[str]) -> Iterator[str]:
+    """What has become of the letters, and what comes next."""
+    right = [letter.key for letter in letters if letter.resolution_status is ResolutionStatus.REQUEUED]
     waiting = [letter for letter in letters if letter.is_open]
-    people = sum(letter.next_retry_at is None for letter in waiting)
-    line("")
-    line(f"{statistics['lifetime_stats']['retry_success']} came right by themselves, {people} wait for a person.")
+    alone, people = len(set(right) - set(helped)), sum(letter.next_retry_at is None for letter in waiting)
+    told = [f"{alone} came right by {'itself' if alone == 1 else 'themselves'}"]
+    if len(right) > alone:
+        told.append(f"{len(right) - alone} after somebody had helped")
+    if closed := len(letters) - len(waiting) - len(right):
+        told.append(f"{closed} {'was' if closed == 1 else 'were'} closed by hand")
+    yield f"{', '.join(told)}; {people} {'waits' if people == 1 else 'wait'} for a person."
     if len(waiting) > people:
-        line(f"{len(waiting) - people} would have been retried.")
-    line("Next: docs/quickstart.md keeps the failures of your own workflows in five lines.")
+        yield f"{len(waiting) - people} would have been retried."
+    yield "Next: docs/quickstart.md keeps the failures of your own workflows in five lines."

@@ -1,0 +1,71 @@
+"""What `mahavishnu demo` tells people to try, and what it says at the end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mahavishnu.console.demo_show import farewell
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus
+from mahavishnu.testing import make_letter
+from tests.unit.console.test_worker import lines_until, started
+
+NEXT = "Next: docs/quickstart.md keeps the failures of your own workflows in five lines."
+
+
+def ended(task_id: str, how: ResolutionStatus = ResolutionStatus.REQUEUED) -> DeadLetter:
+    return make_letter(task_id=task_id, status=DeadLetterStatus.COMPLETED, resolution=Resolution(how), due_at=None)
+
+
+def waiting(task_id: str, *, retried: bool = False) -> DeadLetter:
+    letter = make_letter(task_id=task_id)
+    return make_letter(task_id=task_id, due_at=letter.created_at if retried else None)
+
+
+def test_what_came_right_by_itself_is_told_apart_from_what_somebody_did() -> None:
+    letters = [ended("a"), ended("b"), ended("c"), waiting("d"), waiting("e", retried=True)]
+    closed = ended("f", ResolutionStatus.MANUALLY_RESOLVED)
+    assert list(farewell([*letters, closed], {"b", "c", "d", "f"})) == [
+        "1 came right by itself, 2 after somebody had helped, 1 was closed by hand; 1 waits for a person.",
+        "1 would have been retried.",
+        NEXT,
+    ]
+    assert list(farewell([ended("a"), ended("b")], set())) == [
+        "2 came right by themselves; 0 wait for a person.",
+        NEXT,
+    ]
+
+
+def test_what_it_says_can_be_tried_in_this_order_from_anywhere(
+    home: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines as they are printed, in a shell in another directory that knows no Python."""
+    monkeypatch.setenv("TMPDIR", str(home))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    with started("demo", "--speed", "120", "--port", "0") as demo:
+        said = lines_until(demo, "  curl -s ")
+        assert any("run ahead of your clock" in line for line in said)
+        script = "".join(line for line in said if line.startswith("  "))
+        export, *commands = script.splitlines()
+        answered = {
+            command: subprocess.run(
+                ["sh", "-ec", f"{export}\n{command}"], cwd=elsewhere, capture_output=True, text=True, timeout=60
+            )
+            for command in commands
+        }
+        assert {done.returncode for done in answered.values()} == {0}, answered
+        assert [command for command, done in answered.items() if done.stderr] == []
+        show, edit, redrive, audit, curl = list(answered.values())[1:]
+        assert "unknown currency" in show.stdout and "EUR" in edit.stdout
+        assert "succeeded" in redrive.stdout and "refused" not in redrive.stdout
+        assert "run.done" in audit.stdout and "order-1" in audit.stdout
+        assert json.loads(curl.stdout)[0]["total_entries"] >= 11
+        demo.send_signal(signal.SIGINT)
+        (last,) = [line for line in lines_until(demo, "docs/quickstart.md") if "came right" in line]
+        assert " 5 after somebody had helped; " in last
+        assert demo.wait(30) == 0
