@@ -56,7 +56,9 @@ SETS: dict[str, str] = {
     "bad": "failed|failure|error_in|error_while|error_from|error_on|errors_in|cannot|could_not|unable|refused|lost|"
     "closed|broken|unavailable|"
     "aborted|rejected|fails|failing|problem_with|trouble_with|without|denied|expired|exceeded|reached|missing|terminating|killed|"
-    "must|refusing|interrupted|bad|wrong|invalid",
+    "must|refusing|interrupted|bad|wrong|invalid|stuck|blocked|disabled|revoked|dropped|exhausted|suspended|degraded|"
+    "unhealthy|not_known|not_found|not_allowed|not_accepted|not_available|insufficient|too_many|too_much|too_large|"
+    "too_long|too_short|unexpected|crashed|rolled_back",
     "state": "invalid|incorrect|wrong|bad|expired|missing|revoked|rejected|unknown|unrecognized|not_valid|"
     "no_longer_valid|denied|disabled|required|not_accepted|not_found|mismatch|inactive|not_provided|"
     "does_not_match|do_not_match|malformed|blocked|unauthorized|mandatory|needed|refused",

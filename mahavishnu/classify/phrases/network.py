@@ -41,6 +41,7 @@ PHRASES: dict[int, str] = {
     unable_to|cannot|could_not|failed_to connect: ..
     exit code|status 124 $
     non zero exit code|status 124 $
+    headers|header|response|reply|answer|acknowledgement|ack not received|arrived|seen
     """,
     2: """
     connection|connections|conn attempt|attempts|request|to_it|link? .... %be* refused|reset|aborted|lost|broken|
@@ -262,6 +263,10 @@ PHRASES: dict[int, str] = {
     no carrier|internet|connectivity on|at|from
     host|hostname|domain|nodename|server .. not known
     transport failure|error|problem
+    tunnel|connection|session|stream|link|socket|channel|uplink|vpn .... collapsed|broke|broke_off|torn_down|went_down|
+        fell_over|fell_apart|vanished|cut_off|ended_early|gave_way
+    %fail talk|speak|communicate|get_through to|with
+    no route $
     """,
     3: """
     execution|running|run|processing|wall|response|elapsed time of? .... exceeded|exceeds|expired

@@ -219,6 +219,8 @@ PHRASES: dict[int, str] = {
     not a|an|the superuser|admin|administrator|maintainer|collaborator of|in|on|for
     unknown|unrecognized principal|identity|caller|login
     scope|role|claim|entitlement .. %be* required|needed|missing|not_granted !by
+    not writable|writeable|readable|executable
+    identity|signature|user|account|caller|client could_not|cannot be verified|confirmed|authenticated
     """,
     3: """
     revoked !on

@@ -48,6 +48,8 @@ PHRASES: dict[int, str] = {
     read only / allow_delete
     exceed~ %the? .. physical|virtual|available|resident memory
     non zero exit code|status 137 $
+    disk|memory|pid|storage pressure
+    database|table|tablespace|partition|queue|log|volume|mailbox %be* reached|exceeded|hit its|the maximum|max size
     """,
     2: """
     !not %out .... memory !of|leak|leaks|lane
@@ -147,7 +149,6 @@ PHRASES: dict[int, str] = {
     maximum .. shards open
     maxmemory
     evicted|eviction due|because to|of? .. pressure|resource|memory|disk
-    disk|memory|pid|storage pressure
     exceeding|exceeds approved|allowed|granted .. .. .. .. quota|cores|capacity
     exceeds|exceeded|exceeding .... limit|limits of_containers|of_pod
     exceeds|exceeded internal|soft|hard memory? limit
@@ -176,6 +177,13 @@ PHRASES: dict[int, str] = {
     not fit in|into memory|ram|vram|the_buffer|shared_memory|gpu_memory|the_cache
     only .. gb|mb|gib|mib|tb|kb .. free|available|left|remaining
     maximum|max number of .... %over
+    tmpfs|shm|inodes|handles|buffers|slots|ports|addresses|licences|licenses|swap|ram|vram|threads|
+        descriptors %be* exhausted|depleted|used_up|all_used|all_taken
+    budget|quota|allowance %be* exceeded|exhausted|overrun
+    more disk|memory|ram|space|storage|cpu|gpus|vram than
+    memory|disk|storage|ram ceiling|cap|threshold
+    %fail reserve|map|grow|extend|commit .. gb|gib|mb|mib|tb|bytes|memory|heap|pages
+    no ip_addresses|addresses|ips|ip_address left|available|free
     """,
     3: """
     disk|drive|storage|raid|hardware error|errors|failure|fault !report

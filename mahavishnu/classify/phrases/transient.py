@@ -265,6 +265,13 @@ PHRASES: dict[int, str] = {
         during|$
     higher priority job|task|run|pod|workload|arrived|request|process
     replica|follower|standby|secondary|mirror %be* catching_up|lagging|too_far_behind|out_of_date
+    rate limiter|limit rejected|refused|blocked|denied|hit|kicked_in
+    5xx|50x $
+    upstream|server|backend|api|gateway 5xx|50x
+    %server is|are|was|still coming_up|coming_back|spinning_up|powering_up|being_started
+    concurrent change|changes|edit|edits|writer|writers|commit|commits|modifications
+    failing over to|from|between|$
+    no active|live|healthy|known|reachable|elected|current primary|leader|master|replica|replicas|coordinator|controller
     """,
     4: """
     try again $
@@ -276,6 +283,7 @@ PHRASES: dict[int, str] = {
     operation|request|transaction|job|task|query|call|context|run %be* cancelled|canceled|aborted !by
     worker|executor|agent|runner %be* lost|died|crashed|vanished|disappeared|evicted !his|her|its|communication|
         contact|their|the
+    not .. yet $
     """,
     5: """
     %bad ........ lock|locks|locked|leader|election|busy|conflict|conflicts|contention|concurrent|rebalance|retryable|

@@ -366,6 +366,8 @@ PHRASES: dict[int, str] = {
     matrix %be* singular|not_positive_definite|not_invertible|ill_conditioned
     end|finish|stop|until date|time|day|timestamp? before|precedes|earlier_than %the? start|begin|beginning|from
     enum|enumeration .. has no
+    schema violation|violations
+    too many decimals|decimal_places
     """,
     3: """
     does_not|do_not|did_not support
@@ -399,6 +401,7 @@ PHRASES: dict[int, str] = {
     %field .. differ|differs|disagree|disagrees $
     is|are not unique|numeric|positive|recognized|supported|sorted|ordered|finite|square|monotonic|aligned
     negative amount|quantity|price|value|number|count|length|size|index|duration|total|stock|dimension
+    contains|contain text|letters|spaces|special|control|illegal|unexpected ..
     """,
     4: """
     larger|longer|bigger|smaller|shorter than .. ..

@@ -1,8 +1,8 @@
-"""What people on call for a shop of Python workflows saw, in six rounds written without a look at the rules.
+"""What people on call for a shop of Python workflows saw, in seven rounds, each written before any of it was tried.
 
-Before anything was changed for them the rounds were read with 23, 14, 14, 15, 12 and 12 of a hundred wrong, nearly always
-by knowing nothing: they are worded as freely as people speak. What was systematic about that was then put right, and
-what is here is what was written, without a few rows that could be read either way.
+Before anything was changed for them the rounds were read with 23, 14, 14, 15, 12, 13 and 30 of a hundred wrong, nearly
+always by knowing nothing: they are worded as freely as people speak, the seventh oddly on purpose. What was systematic
+about that was then put right. What is here is what was written, without a few rows that could be read either way.
 """
 
 from __future__ import annotations

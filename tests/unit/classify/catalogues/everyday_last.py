@@ -1,4 +1,4 @@
-"""The last two rounds of what people on call saw, written without a look at the rules."""
+"""The last rounds of what people on call saw, written before any was tried."""
 
 from __future__ import annotations
 
@@ -247,4 +247,97 @@ X expired milk thrown away
 X locked doors keep us safe
 X timeout lounge opened
 X key account manager hired
+"""
+
+SEVENTH_ROUND = r"""
+N SSH tunnel to the bastion collapsed
+N cannot talk to the message bus
+N the TLS session was torn down early
+N ntp server gave no reply
+N the stream from the exchange broke off
+N DNS server is not answering
+N call to tax-service exceeded its deadline
+N network glitch while saving the report
+N our egress proxy dropped the request
+N connection attempt to ledger failed after 3 tries
+N HTTP client: response headers not received within 20 s
+N telnet: no route
+N the socket was closed before the answer came
+N waiting for the lock service timed out
+T the bank is closed for maintenance, try tomorrow
+T rate limiter rejected the call
+T table is locked for an index rebuild
+T the API is overloaded at the moment
+T broker answered: not the leader for jobs-3
+T upstream 5xx, retrying is advised
+T service is coming up
+T commit conflicts with a concurrent change
+T the batch window is not open yet
+T burst limit hit on gateway
+T temporary outage of the mail relay
+T could not lock row 77
+T failing over to the standby database
+T kernel returned EAGAIN
+T shard 3 has no active primary
+R ran out of heap while sorting
+R node has no free memory
+R the upload volume is full
+R tmpfs exhausted
+R licence server: all floating licences used
+R monthly token budget exceeded
+R too many files open
+R process table full
+R index build needs more disk than available
+R worker hit its memory ceiling
+R database reached its maximum size
+R pod evicted: disk pressure
+R Could not reserve 8 GB
+R no IP addresses left in subnet
+P user has no rights on folder /finance
+P missing IAM permission s3:GetObject
+P the certificate user is not trusted for this API: access denied
+P wrong API key
+P admin approval required by an administrator
+P cannot assume role deploy: access denied
+P JWT signature check failed
+P refresh token revoked
+P bot is not a member of the channel
+P authentication with the LDAP server failed: invalid credentials
+P Please sign in to view this dataset
+P the key vault refused access
+P directory is not writable by user etl
+P caller identity could not be verified
+V 'amount' must not be empty
+V could not interpret '12,5' as float
+V file has an invalid header
+V JSON schema violation at /items/0
+V the column price contains text
+V quantity below minimum of 1
+V malformed e-mail address
+V customer id has the wrong length
+V cannot map value 'X' to an enum
+V XML parser: unclosed tag
+V start time is later than end time
+V unsupported encoding utf-99
+V template variable customer is missing
+V too many decimals in price
+X sweep failed for unknown reasons
+X step 'load' raised an exception
+X file in.csv not found
+X no handler for 'sweep'
+X the job ended with code 4
+X the report was removed
+X lock smith called
+X service with a smile
+X 200 OK
+X retries: 0
+X timeouts are rare
+X parse results look fine
+X connection fee waived
+X host of the party
+X memory of an elephant
+X INFO 3 pods ready
+X limit your coffee
+X password manager installed
+X schema documentation published
 """

@@ -1,4 +1,4 @@
-"""Later rounds of what people on call saw, written without a look at the rules."""
+"""Later rounds of what people on call saw, written before any was tried."""
 
 from __future__ import annotations
 
