@@ -114,17 +114,17 @@ def needs(role: Role, action: str) -> Callable[[Request], Awaitable[Actor]]:
         actor: Actor = request.scope["actor"]
         if actor.role < role:
             what = request.scope["asked_path"]
-            why = f"{action} needs the role {role.name.lower()}, and {actor.name} is a {actor.role.name.lower()}"
+            why = f"needs the role {role.name.lower()}, and {actor.name} has the role {actor.role.name.lower()}"
             dlq = await queue_of(request)
             await dlq.record_denial(actor.name, actor.role.name.lower(), action, what, why)
-            raise HTTPException(403, why)
+            raise HTTPException(403, f"{action} {why}")
         return actor
 
     return allowed
 
 
 Queue = Annotated[DeadLetterQueue, Depends(queue_of)]
-Viewer = Annotated[Actor, Depends(needs(Role.VIEWER, "look"))]
+Viewer = Annotated[Actor, Depends(needs(Role.VIEWER, "looking"))]
 
 
 def by(actor: Actor, named: str | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 
 from mahavishnu import __version__
-from mahavishnu.console.api import audit, claims, groups, health, letters, live, runs
+from mahavishnu.console.api import audit, claims, groups, health, letters, live, runs, start
 from mahavishnu.console.api.access import Access
 from mahavishnu.console.api.edge import Edge
 from mahavishnu.console.api.problems import Problem, documented, handle_errors
@@ -59,8 +59,10 @@ def create_app(
     for each in (letters, runs, groups, claims, audit, live):
         routes.include_router(each.router)
     api.include_router(routes)
+    api.include_router(start.router, prefix=API)
+    api.include_router(start.root)
     api.include_router(health.router)
-    handle_errors(api)
+    handle_errors(api, API)
     api.add_middleware(Edge, dlq=dlq, access=access or Access(), max_body_bytes=max_body_bytes, via=via, shared=SHARED)
     _document(api)
     return api

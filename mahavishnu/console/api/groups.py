@@ -24,14 +24,22 @@ async def listed(
     state: Literal["new", "investigating", "waiting_for_fix", "ready_to_redrive", "resolved", "wont_fix"] | None = None,
     owner: Annotated[str | None, Query(max_length=500)] = None,
     on_hold: bool | None = None,
-    quiet: Annotated[bool, Query(description="Also those that nobody has to look at now")] = False,
+    quiet: Annotated[
+        bool, Query(description="Also those that nobody has to look at now; with a state they are there")
+    ] = False,
     sort: Literal["count", "last_seen", "growth"] = "count",
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     cursor: Annotated[str | None, Query(max_length=10_000)] = None,
 ) -> Response:
     """The largest first, or those that grow, or the latest."""
     page = await dlq.groups(
-        state=state, owner=owner, on_hold=on_hold, quiet=quiet, sort=sort, limit=limit, after=cursor
+        state=state,
+        owner=owner,
+        on_hold=on_hold,
+        quiet=quiet or state is not None,
+        sort=sort,
+        limit=limit,
+        after=cursor,
     )
     headers = {"X-Ungrouped": str(page.ungrouped), **page_headers(request, page)}
     return answer([view.to_dict() for view in page.items], 200, headers)

@@ -45,6 +45,7 @@ from mahavishnu.console.api.shapes import (
     WholeLetter,
 )
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort
@@ -62,6 +63,7 @@ SORTS = {
 }
 _NO_LETTER = documented(404)
 NDJSON = "application/x-ndjson"
+CHUNK = 64 * 1024  # characters that are written at once
 PAGE_BYTES = 16 * 1024 * 1024  # about; a page ends early where its letters have more
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["letters"])
@@ -142,13 +144,25 @@ async def export(dlq: Queue, actor: Viewer, asked: Annotated[Filter, Query()]) -
     lines = dlq.export(as_query(asked))
     first = await anext(lines, None)  # a store that is away is told by the status
 
-    async def written() -> AsyncIterator[str]:
-        if first is not None:
-            yield f"{first}\n"
-        async for line in lines:
-            yield f"{line}\n"
+    return StreamingResponse(_together(first, lines), media_type=NDJSON)
 
-    return StreamingResponse(written(), media_type=NDJSON)
+
+async def _together(first: str | None, lines: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Many lines at once; after each time others have their turn, so that it is noticed if nobody reads on."""
+    parts = [] if first is None else [f"{first}\n"]
+    size = 0
+    try:
+        async for line in lines:
+            parts.append(f"{line}\n")
+            size += len(line)
+            if size >= CHUNK:
+                yield "".join(parts)
+                parts, size = [], 0
+                await SystemClock().sleep(0)
+    except StoreError:
+        yield "".join(parts)  # what could be read; then the answer breaks off
+        raise
+    yield "".join(parts)
 
 
 @router.get(

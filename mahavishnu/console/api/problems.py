@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
 
@@ -80,7 +82,7 @@ def problem(status: int, name: str, detail: str, *, headers: Mapping[str, str] |
     404
     """
     document = {"type": URN + name, "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
-    return Response(json.dumps(document), status, dict(headers or {}), MEDIA_TYPE)
+    return Response(json.dumps(document) + "\n", status, dict(headers or {}), MEDIA_TYPE)
 
 
 def answer_to(error: Exception) -> Response:
@@ -95,8 +97,8 @@ def answer_to(error: Exception) -> Response:
     return problem(status, name, str(error))
 
 
-def handle_errors(api: FastAPI) -> None:
-    """Have every error of this API answered with a problem."""
+def handle_errors(api: FastAPI, at: str) -> None:
+    """Have every error of this API, whose paths begin with `at`, answered with a problem."""
 
     async def ours(request: Request, error: Exception) -> Response:
         if getattr(error, "maybe_written", False):
@@ -105,15 +107,17 @@ def handle_errors(api: FastAPI) -> None:
 
     async def malformed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        problems = [{"where": ".".join(map(str, each["loc"])), "problem": each["msg"]} for each in error.errors()[:20]]
+        found = error.errors()
+        problems = [{"where": ".".join(map(str, each["loc"])), "problem": _said(each)} for each in found[:20]]
         detail = "; ".join(f"{each['where']}: {each['problem']}" for each in problems)
-        is_text = any(each["type"] == "json_invalid" for each in error.errors())
+        is_text = any(each["type"] == "json_invalid" for each in found)
         return problem(400 if is_text else 422, "invalid-request", detail, problems=problems)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         name = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
-        return problem(error.status_code, name, str(error.detail), headers=error.headers)
+        detail = _no_such_path(request, at) if error.status_code == 404 else str(error.detail)
+        return problem(error.status_code, name, detail, headers=error.headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
@@ -123,6 +127,27 @@ def handle_errors(api: FastAPI) -> None:
     api.add_exception_handler(RequestValidationError, malformed)
     api.add_exception_handler(HTTPException, http)
     api.add_exception_handler(Exception, unexpected)
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    """What is wrong with one field or parameter, and what is probably meant."""
+    kind, given, message = error["type"], error["input"], str(error["msg"])
+    if error["loc"] == ("body",) and isinstance(given, bytes):
+        return "it is not read as JSON: send it with the header Content-Type: application/json"
+    if kind.startswith("datetime_"):
+        return f"{message}; write an instant as 2026-01-31T12:00:00Z"
+    if kind in ("enum", "literal_error") and isinstance(given, str) and len(given) < 100:
+        near = get_close_matches(given, re.findall("'([^']+)'", error["ctx"]["expected"]), 1)
+        return f"{message} (did you mean '{near[0]}'?)" if near else message
+    return message
+
+
+def _no_such_path(request: Request, at: str) -> str:
+    where = request.scope.get("root_path", "") + at
+    return (
+        f"there is no {request.scope['asked_path']:.200}: the paths are in {where}/openapi.json, "
+        f"and a / inside of a name is sent as %2F: {where}/dlq/orders%2F7"
+    )
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -93,7 +93,7 @@ def letter_json(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
 
 
 def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes:
-    """The same for many, as bytes without white space, by what is quickest: lists are what is read most."""
+    """The same for many, as a line without white space, by what is quickest: lists are what is read most."""
     shown = [
         {
             **_letter(letter, whole),
@@ -104,9 +104,9 @@ def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes
         for letter in letters
     ]
     try:
-        return to_json(shown)
+        return to_json(shown) + b"\n"
     except PydanticSerializationError:  # half a character, or somebody else's nesting without an end
-        return json.dumps(shown).encode()
+        return json.dumps(shown).encode() + b"\n"
 
 
 def _letter(letter: DeadLetter, whole: bool) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """JSON, checked by the tests and not once more at each request."""
-    return Response(as_bytes(value), status, dict(headers or {}), JSON)
+    return Response(as_bytes(value) + b"\n", status, dict(headers or {}), JSON)
 
 
 def as_bytes(value: Any) -> bytes:

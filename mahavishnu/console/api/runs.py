@@ -10,17 +10,17 @@ from starlette.responses import Response
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
 from mahavishnu.console.api.problems import documented
 from mahavishnu.console.api.reading import answer, as_query, letter_json, next_page, page_headers, plain
-from mahavishnu.console.api.shapes import NewRun, Resume, Run, RunAct, RunAsked, RunItem, RunPreview
+from mahavishnu.console.api.shapes import NewRun, Resume, Run, RunAct, RunItem, RunPreview
 from mahavishnu.model.bulk import BulkRun, Same
 
-Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "bulk runs"))]
+Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "handling bulk runs"))]
 Cursor = Annotated[str | None, Query(max_length=10_000, description="From the Link header of a page")]
 _NO_RUN = documented(404)
 router = APIRouter(tags=["runs"], prefix="/runs")
 
 
 @router.post("/preview", response_model=RunPreview, summary="What a run would do")
-async def preview(dlq: Queue, actor: Viewer, asked: RunAsked) -> Response:
+async def preview(dlq: Queue, actor: Viewer, asked: NewRun) -> Response:
     """Which letters are meant, how many of them cannot be moved and why, and in which waves. Nothing is changed."""
     seen = await dlq.preview_run(
         asked.verb,

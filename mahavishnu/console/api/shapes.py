@@ -5,7 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from mahavishnu.model.ids import MAX_TASK_ID_BYTES
 from mahavishnu.model.letter import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
@@ -15,7 +27,6 @@ TaskId = Annotated[StrictStr, Field(min_length=1, max_length=MAX_TASK_ID_BYTES)]
 Text = Annotated[StrictStr, Field(max_length=10_000)]
 Whole = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1)]
 T = TypeVar("T")
-Many = Annotated[list[T], Field(max_length=10_000)]  # what every store can look for at once
 Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=30 * 86400)]
 
 
@@ -24,6 +35,25 @@ def _utc(moment: datetime) -> datetime:
 
 
 Moment = Annotated[datetime, AfterValidator(_utc)]  # without a zone it is UTC
+
+
+class _OrOne:
+    """Marks a list for which one value may be sent as it is."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(_listed, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        many = handler(schema)
+        return {"anyOf": [many, many["items"]]}
+
+
+def _listed(given: Any) -> Any:
+    return given if isinstance(given, list) else [given]
+
+
+Some = Annotated[list[T], _OrOne()]
+Many = Annotated[list[T], Field(max_length=10_000), _OrOne()]  # what every store can look for at once
 
 
 class Asked(BaseModel):
@@ -241,13 +271,13 @@ class Imported(Answer):
 
 
 class Filter(Asked):
-    """Which letters are meant: those for which all of these hold. Several values of one mean any of them."""
+    """Which letters are meant: those for which all of these hold. A list of values means any of them."""
 
-    status: list[DeadLetterStatus] | None = None
-    resolution_status: list[ResolutionStatus] | None = None
-    category: list[ErrorCategory] | None = None
+    status: Some[DeadLetterStatus] | None = None
+    resolution_status: Some[ResolutionStatus] | None = None
+    category: Some[ErrorCategory] | None = None
     policy: Many[Name] | None = None
-    reason: list[DlqReason] | None = None
+    reason: Some[DlqReason] | None = None
     namespace: Many[Name] | None = None
     queue: Many[Name] | None = None
     fingerprint: Many[Name] | None = None
@@ -257,7 +287,7 @@ class Filter(Asked):
     text: Annotated[StrictStr, Field(max_length=1000)] | None = Field(
         default=None, description="Words of the error, all of which occur"
     )
-    metadata: Annotated[list[Name], Field(max_length=100)] | None = Field(
+    metadata: Annotated[list[Name], Field(max_length=100), _OrOne()] | None = Field(
         default=None, description="path=value in the metadata", examples=[["team=web"]]
     )
     failed_from: Moment | None = None
@@ -273,8 +303,8 @@ class Filter(Asked):
 Verb = Literal["redrive", "archive", "resolve", "cancel", "fail", "edit", "regroup"]
 
 
-class RunAsked(Asked):
-    """Which letters, and what is to become of them."""
+class NewRun(Asked):
+    """A bulk run: which letters, and what is to become of them. A preview takes it as it is."""
 
     verb: Verb
     filter: Filter = Field(default_factory=Filter)
@@ -289,11 +319,6 @@ class RunAsked(Asked):
     stop_percent: Annotated[StrictFloat | StrictInt, Field(ge=0, le=100)] | None = Field(
         default=None, description="Halt when more than so many percent fail again; for redrives"
     )
-
-
-class NewRun(RunAsked):
-    """A bulk run."""
-
     reason: Text | None = None
     by: Name | None = None
 
@@ -457,6 +482,16 @@ class AuditLine(Answer):
     action: str
     subject: str
     outcome: str
+
+
+class Start(Answer):
+    """What this server is, and the paths to begin with."""
+
+    name: str
+    version: str
+    api: str
+    openapi: str
+    health: str
 
 
 class HealthAnswer(Answer):

@@ -20,6 +20,8 @@ NEW = {"task_id": "wf", "error": "connection reset"}
 VIEW, ACT, OWN = Role.VIEWER, Role.OPERATOR, Role.ADMIN
 # The least role for each route; a route that is missing here fails the test.
 ROUTES = {
+    ("GET", "/"): VIEW,
+    ("GET", "/api/v1"): VIEW,
     ("GET", "/api/v1/dlq"): VIEW,
     ("POST", "/api/v1/dlq"): ACT,
     ("GET", "/api/v1/dlq/stats"): VIEW,
