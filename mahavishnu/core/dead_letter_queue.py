@@ -394,8 +394,11 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         return await self.store.health()
 
     async def health_warnings(self, stats: Mapping[str, Any] | None = None) -> list[str]:
-        """What a person should look at now; empty if all is well. `stats`: of now, if they are known already."""
-        return numbers.warnings(stats or await self.get_statistics()) + await self._group_warnings()
+        """What a person should look at now, what matters most first: groups that grow, groups that are back, then what
+        the numbers say. Empty if all is well. `stats`: of now, if they are known already.
+        """
+        stats = stats or await self.get_statistics()
+        return await self._group_warnings() + numbers.warnings(stats)
 
     # --- all of them
 

@@ -279,17 +279,16 @@ class Grouping(Auditing):
         counts = replace(counts, degraded=counts.degraded or missing)
         groups = [_as_it_is(records.get(name) or Group(name), counts, now) for name in {*counts.groups, *records}]
         loud = [group for group in groups if not is_on_hold(group, now)]
-        found = []
-        if back := sum(is_regression(group) and group.state is GroupState.NEW for group in loud):
-            found.append(f"WARNING: {back} resolved {'group is' if back == 1 else 'groups are'} back!")
         growing = [group.fingerprint for group in loud if group.state is not GroupState.WONT_FIX]
         growing = [name for name in growing if _grows(counts.of(name))]
         growing.sort(key=lambda name: (-counts.of(name).last_hour, name))
         named = {name: counts.of(name) for name in growing[:_NAMED]}
         titles = {name: _title(letter) for name, letter in (await looked_at(self.letters, named)).samples.items()}
-        found += [growth_warning(name, count.last_hour, titles.get(name, "")) for name, count in named.items()]
+        found = [growth_warning(name, count.last_hour, titles.get(name, "")) for name, count in named.items()]
         if growing[_NAMED:]:
             found.append(f"WARNING: {len(growing) - _NAMED} more groups grow!")
+        if back := sum(is_regression(group) and group.state is GroupState.NEW for group in loud):
+            found.append(f"WARNING: {back} resolved {'group is' if back == 1 else 'groups are'} back!")
         return found
 
     @property

@@ -16,7 +16,7 @@ BY_REASON = ("reason", "resolution_status")
 
 FULL_PERCENT = 80
 MANY_EXHAUSTED = 100
-LOW_SUCCESS = 0.5
+LOW_SUCCESS, ENOUGH_RETRIES = 0.5, 20  # of a few retries the rate says nothing
 
 
 class ReasonLines(list[dict[str, Any]]):
@@ -85,21 +85,22 @@ def by_reason(tally: Tally) -> ReasonLines:
 
 
 def warnings(stats: Mapping[str, Any]) -> list[str]:
-    """What a person should look at, in the documented words; empty if all is well."""
+    """What a person should look at, in the documented words, what matters most first; empty if all is well."""
     found = []
+    if degraded := stats.get("degraded"):
+        found.append(f"WARNING: DLQ is degraded: {degraded}")
     full = stats["utilization_percent"]
     if full > FULL_PERCENT:
         found.append(f"WARNING: DLQ is {full}% full!")
+    if waiting := stats.get("waiting"):
+        found.append(f"WARNING: {waiting} failures wait for room in the DLQ!")
     exhausted = stats["status_breakdown"]["exhausted"]
     if exhausted > MANY_EXHAUSTED:
         found.append(f"WARNING: {exhausted} exhausted tasks in DLQ!")
     succeeded, failed = (stats["lifetime_stats"][name] for name in ("retry_success", "retry_failed"))
-    if succeeded + failed and succeeded / (succeeded + failed) < LOW_SUCCESS:
-        found.append(f"WARNING: Low retry success rate: {succeeded / (succeeded + failed):.1%}")
-    if waiting := stats.get("waiting"):
-        found.append(f"WARNING: {waiting} failures wait for room in the DLQ!")
-    if degraded := stats.get("degraded"):
-        found.append(f"WARNING: DLQ is degraded: {degraded}")
+    retries = succeeded + failed
+    if retries >= ENOUGH_RETRIES and succeeded / retries < LOW_SUCCESS:
+        found.append(f"WARNING: Low retry success rate: {succeeded / retries:.1%}")
     return found
 
 

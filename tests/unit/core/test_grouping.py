@@ -436,9 +436,9 @@ async def test_groups_on_hold_are_silent(any_house: House) -> None:
     any_house.clock.advance(60)
     await fails(queue, "disk full", "c")
     warnings = [
-        "WARNING: 1 resolved group is back!",
         f"WARNING: Group {growing} grows: 12 letters in the last hour! too many requests"
         f" (mahavishnu group show {growing})",
+        "WARNING: 1 resolved group is back!",
     ]
     assert await queue.health_warnings() == warnings
 

@@ -110,8 +110,10 @@ def stats_with(**changes: Any) -> dict[str, Any]:
         ({"utilization_percent": 80.01}, "WARNING: DLQ is 80.01% full!"),
         ({"exhausted": 100}, None),
         ({"exhausted": 101}, "WARNING: 101 exhausted tasks in DLQ!"),
-        ({"succeeded": 1, "failed": 1}, None),
-        ({"succeeded": 1, "failed": 2}, "WARNING: Low retry success rate: 33.3%"),
+        ({"succeeded": 10, "failed": 10}, None),
+        ({"succeeded": 10, "failed": 20}, "WARNING: Low retry success rate: 33.3%"),
+        ({"succeeded": 0, "failed": 19}, None),
+        ({"succeeded": 0, "failed": 20}, "WARNING: Low retry success rate: 0.0%"),
         ({"succeeded": 0, "failed": 0}, None),
         ({"waiting": 2}, "WARNING: 2 failures wait for room in the DLQ!"),
         ({"degraded": "it is away"}, "WARNING: DLQ is degraded: it is away"),
@@ -119,6 +121,23 @@ def stats_with(**changes: Any) -> dict[str, Any]:
 )
 def test_thresholds_are_strict(changes: dict[str, Any], warning: str | None) -> None:
     assert numbers.warnings(stats_with(**changes)) == ([warning] if warning else [])
+
+
+async def test_what_matters_most_is_warned_of_first(house: House) -> None:
+    """Groups that grow and those that are back, then the store, and the rate of success last."""
+    queue = house.queue(Runs(NETWORK))
+    await queue.enqueue("back", {}, [], ValueError("is back"), max_retries=0)
+    view = (await queue.groups()).items[0]
+    await queue.update_group(view.fingerprint, by="ann", state="resolved")
+    house.clock.advance(1)
+    await queue.enqueue("again", {}, [], ValueError("is back"), max_retries=0)
+    await fill(queue, 20)
+    stats = stats_with(failed=20, exhausted=101, utilization_percent=90.0, waiting=1, degraded="it is away")
+
+    told = [warning.removeprefix("WARNING: ") for warning in await queue.health_warnings(stats)]
+
+    first = ["Group v1:", "1 resolved group", "DLQ is degraded", "DLQ is 90", "1 failures wait", "101 ex", "Low retry"]
+    assert [warning.startswith(start) for warning, start in zip(told, first, strict=True)] == [True] * len(first)
 
 
 async def test_warnings_are_logged_every_five_minutes(house: House, caplog: pytest.LogCaptureFixture) -> None:
