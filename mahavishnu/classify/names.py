@@ -106,8 +106,8 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
     (
         N,
         r"ssl|tls|certificate|handshake|dns|resolver|name resolution|network|socket|connection|connect|connecting|"
-        r""
-        r"(channel|stream|link|session|tunnel) closed|disconnected|disconnect|unreachable|proxy|gateway|broken pipe|peer|no (brokers|hosts|servers|route)|"
+        r"(channel|stream|link|session|tunnel) closed|disconnected|disconnect|unreachable|"
+        r"proxy|gateway|broken pipe|peer|no (brokers|hosts|servers|route)|"
         r"host not found|unknown host|(brokers?|servers?|hosts?|nodes?|endpoints?) (down|offline|lost)|transport|"
         r"protocol|end ?point|hang up|stream (reset|closed|lost)|"
         r"remote (closed|disconnected)",

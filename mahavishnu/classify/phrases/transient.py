@@ -39,6 +39,7 @@ PHRASES: dict[int, str] = {
     previous|last|earlier|prior request|run|job|import|export|operation|sync|batch|call %be* still|being processed|
         running|in_progress|active|executing|pending|processing|open
     non zero exit code|status 143 $
+    read_only|readonly during|while|until
     """,
     2: """
     # too much asked: wait
@@ -272,6 +273,9 @@ PHRASES: dict[int, str] = {
     concurrent change|changes|edit|edits|writer|writers|commit|commits|modifications
     failing over to|from|between|$
     no active|live|healthy|known|reachable|elected|current primary|leader|master|replica|replicas|coordinator|controller
+    optimistic locking|lock|concurrency failure|failed|error|exception|violation
+    job|workflow|task|run|flow|process|sync|import|export|sweep|deployment|build|backup %be* already running|
+        in_progress|active|executing
     """,
     4: """
     try again $

@@ -18,6 +18,7 @@ from tests.unit.classify.catalogues import (
     machines,
     names_alone,
     ordinary,
+    plain_words,
     protocols,
     python,
     relational,
@@ -43,6 +44,7 @@ MODULES: tuple[ModuleType, ...] = (
     everyday_last,
     everyday_later,
     ordinary,
+    plain_words,
 )
 CATALOGUES = {
     f"{module.__name__.rpartition('.')[2]}-{name.lower()}": text
