@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mahavishnu.console.filters import moment_of
-from mahavishnu.console.output import AsJson, JsonList, as_json, moment, short, table
+from mahavishnu.console.output import AsJson, JsonList, as_json, brief, for_people, moment, table
 from mahavishnu.console.session import reaching, session
 
 if TYPE_CHECKING:
@@ -88,16 +88,17 @@ def list_audit(
 
 
 def _changes(changes: Mapping[str, Any]) -> str:
-    """Some of them, in few words."""
+    """All of them in a pipe, for people some of them, in few words."""
+    most = _TOLD if for_people() else len(changes)
     told = [
-        f"{name}: {_side(change, 'before')}{_side(change, 'after')}" for name, change in list(changes.items())[:_TOLD]
+        f"{name}: {_side(change, 'before')}{_side(change, 'after')}" for name, change in list(changes.items())[:most]
     ]
-    more = len(changes) - _TOLD
+    more = len(changes) - most
     return "; ".join([*told, *([f"… {more} more"] if more > 0 else [])])
 
 
 def _side(change: Mapping[str, Any], side: str) -> str:
     if side not in change:
         return "" if side == "before" else "gone"
-    text = short(codec.dumps(change[side], ensure_ascii=False), 40)
+    text = brief(codec.dumps(change[side], ensure_ascii=False), 40)
     return f"{text} → " if side == "before" else text

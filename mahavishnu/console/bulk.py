@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mahavishnu.console.exits import ExitCode, Failed
+from mahavishnu.console.letter_view import open_circuits
 from mahavishnu.console.output import as_json, block, line, moment, notice, table
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
@@ -134,7 +135,7 @@ async def _ended(api: Connection, run: Run, told: Callable[[Run], None]) -> Run:
     from mahavishnu.console.client import part
 
     clock = SystemClock()
-    began, told_so = clock.monotonic(), False
+    began, looked, told_so = clock.monotonic(), False, False
     while run["state"] in GOES_ON:
         workers = api.dlq is None or await api.dlq.roster.others()
         if api.dlq is not None and not workers:  # those that are there notice at once what they have moved themselves
@@ -144,11 +145,20 @@ async def _ended(api: Connection, run: Run, told: Callable[[Run], None]) -> Run:
         if run["state"] not in GOES_ON:
             break
         alone = not workers or clock.monotonic() - began > LONELY_SECONDS
-        if alone and not told_so and _awaits(run) and run["counts"]["moved"] and not _outcomes(run):
-            told_so = True
-            notice("no letter has been run so far: that takes a worker (mahavishnu worker --app …)")
+        if not told_so and (alone or not looked) and _awaits(run) and run["counts"]["moved"] and not _outcomes(run):
+            looked, told_so = True, await _told_why(api, alone)
         await clock.sleep(LOOK_SECONDS)
     return run
+
+
+async def _told_why(api: Connection, alone: bool) -> bool:
+    """Say why no letter has been run so far, as far as that is known."""
+    circuits = open_circuits(await api.get("/dlq/statistics"))
+    for name, how in circuits.items():
+        notice(f"the circuit of adapter {name} is {how}: its letters wait until it is closed")
+    if alone and not circuits:
+        notice("no letter has been run so far: that takes a worker (mahavishnu worker --app …)")
+    return alone or bool(circuits)
 
 
 def _outcomes(run: Run) -> int:

@@ -12,7 +12,7 @@ from mahavishnu.console.anew import Apply, ask_again
 from mahavishnu.console.bulk import confirm
 from mahavishnu.console.exits import NotFound
 from mahavishnu.console.filters import Filters
-from mahavishnu.console.letter_view import letter_block, letters_table
+from mahavishnu.console.letter_view import letter_block, letters_table, open_circuits
 from mahavishnu.console.options import expanded
 from mahavishnu.console.output import AsJson, JsonList, as_json, block, line, moment, table
 from mahavishnu.console.session import reaching, session
@@ -45,7 +45,9 @@ def list_letters(
     asked = {**chosen.asked(), "sort": sort}
 
     async def ask(api: Connection) -> None:
-        written, pages = JsonList(), api.pages("/dlq", asked, None if everything else limit)
+        # only whole letters say of which type their errors are
+        wanted = asked if json or jsonl else {**asked, "whole": "true"}
+        written, pages = JsonList(), api.pages("/dlq", wanted, None if everything else limit)
         found: list[Any] = []
         count = 0
         async for page in pages:
@@ -82,7 +84,8 @@ def show(
         if letter["fingerprint"]:
             with suppress(NotFound):
                 group = await api.get(f"/groups/{part(letter['fingerprint'])}")
-        letter_block(letter, group)
+        circuits = {} if api.dlq is not None else open_circuits(await api.get("/dlq/statistics"))
+        letter_block(letter, group, circuits)  # only a server knows of circuits: they belong to who runs letters
 
     talk(session(context), ask)
 
@@ -202,13 +205,16 @@ def _numbers(numbers: dict[str, Any], where: str) -> None:
     if happened:
         line("")
         table(("since the beginning", "letters"), happened.items(), empty="")
+    for name, how in open_circuits(numbers).items():
+        line("")
+        line(f"WARNING: the circuit of adapter {name} is {how}: its letters wait")
     for warning in numbers["warnings"]:
         line("")
         line(str(warning))
 
 
 def _reasons(lines: list[dict[str, Any]]) -> None:
-    columns = ("reason", "letters", "pending", "requeued", "failed", "resolved", "cancelled", "retries", "oldest")
+    columns = ("reason", "letters", "pending", "requeued", "failed", "resolved", "cancelled", "mean requeues", "oldest")
     rows = [
         (
             each["dlq_reason"],

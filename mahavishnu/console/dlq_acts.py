@@ -12,7 +12,7 @@ import typer
 
 from mahavishnu.console import bulk
 from mahavishnu.console.bulk import Way
-from mahavishnu.console.exits import ExitCode, explained
+from mahavishnu.console.exits import Conflict, ExitCode, explained
 from mahavishnu.console.filters import Filters
 from mahavishnu.console.letter_view import difference, state_of
 from mahavishnu.console.options import expanded
@@ -124,7 +124,11 @@ def retry(
     async def run(api: Connection, task: str, place: dict[str, str]) -> Any:
         from mahavishnu.console.client import task_path
 
-        return await api.post(task_path(task, "retry"), api.signed(notes=reason), {**place, **params})
+        try:
+            return await api.post(task_path(task, "retry"), api.signed(notes=reason), {**place, **params})
+        except Conflict as refused:
+            hint = "; --force runs it all the same" if str(refused).startswith("circuit open") else ""
+            raise Conflict(f"{refused}{hint}") from None
 
     def ran(answer: Any) -> str:
         return f"{answer['task_id']}: {'succeeded' if answer['success'] else answer['error']} ({answer['status']})"

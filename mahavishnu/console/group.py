@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -11,10 +12,12 @@ from mahavishnu.console import bulk
 from mahavishnu.console.anew import Apply, ask_again
 from mahavishnu.console.bulk import Way, count
 from mahavishnu.console.dlq_acts import Patch, Reason, Sets, patch_of
+from mahavishnu.console.exits import NotFound
 from mahavishnu.console.filters import moment_of
+from mahavishnu.console.letter_view import error_text, place_of
 from mahavishnu.console.naming import group_called
 from mahavishnu.console.options import expanded
-from mahavishnu.console.output import AsJson, as_json, block, line, moment, short, table
+from mahavishnu.console.output import AsJson, as_json, block, brief, line, moment, table
 from mahavishnu.console.session import reaching, session
 from mahavishnu.model.errors import InvalidInput
 
@@ -70,7 +73,11 @@ def show(context: typer.Context, fingerprint: Fingerprint, json: AsJson = False)
 
     async def ask(api: Connection) -> None:
         found = await group_called(api, fingerprint)
-        as_json(found) if json else _shown(found)
+        if json:
+            as_json(found)
+            return
+        _shown(found, place_of(await _trace(api, found["sample"])))
+        _what_next(api, found)
 
     talk(session(context), ask)
 
@@ -178,12 +185,45 @@ def regroup(
     )
 
 
+async def _trace(api: Connection, sample: Mapping[str, Any] | None) -> str | None:
+    """The traceback of a group's sample; it may have been deleted meanwhile."""
+    from mahavishnu.console.client import task_path
+
+    if sample is None:
+        return None
+    where = {"namespace": sample["namespace"], "queue": sample["queue"]}
+    with suppress(NotFound):
+        letter = await api.get(task_path(sample["task_id"], "letter"), where)
+        return str(letter["failures"][-1]["traceback"] or "") if letter["failures"] else None
+    return None
+
+
+def _what_next(api: Connection, group: Mapping[str, Any]) -> None:
+    """The commands to look at its sample, and to redrive it."""
+    sample, command = group["sample"], api.session.command
+    if not sample:
+        return
+    far = [
+        word
+        for name in ("namespace", "queue")
+        if sample[name] != "default"
+        for word in (f"--{name}", str(sample[name]))
+    ]
+    fields = {"look": command("dlq", "show", str(sample["task_id"]), *far)}
+    if group["count"]:
+        redrive = ("redrive", str(group["fingerprint"]), "--ramp", "1,5", "--stop-percent", "20")
+        fields["redrive"] = command("group", *redrive)
+    line("")
+    block(fields)
+
+
 def _number(released: Any) -> int:
     return len(released) if isinstance(released, list) else int(released)
 
 
 def _rows(groups: Sequence[Mapping[str, Any]]) -> None:
-    columns = ("fingerprint", "state", "open", "last hour", "last day", "last seen", "owner", "cause")
+    adapters = ["adapter"] if any(each["adapters"] for each in groups) else []
+    columns = ("fingerprint", "state", "open", "last hour", "last day", "last seen", *adapters, "owner", "cause")
     rows = [
         (
             each["fingerprint"],
@@ -192,12 +232,13 @@ def _rows(groups: Sequence[Mapping[str, Any]]) -> None:
             f"{each['last_hour']}{' growing' if each.get('growing') else ''}",
             each["last_day"],
             moment(each["last_seen"]),
+            *([", ".join(each["adapters"])] if adapters else []),
             each["owner"],
-            short(each["title"]),
+            brief(each["title"]),
         )
         for each in groups
     ]
-    table(columns, rows, empty="no groups")
+    table(columns, rows, empty="no groups", spare=adapters)
 
 
 def _state(group: Mapping[str, Any]) -> str:
@@ -205,7 +246,7 @@ def _state(group: Mapping[str, Any]) -> str:
     return f"{group['state']} ({', '.join(marks)})" if marks else str(group["state"])
 
 
-def _shown(group: Mapping[str, Any]) -> None:
+def _shown(group: Mapping[str, Any], place: str | None = None) -> None:
     sample = group["sample"]
     hold = moment(group["hold_until"]) if group["hold_until"] else group["hold_release"]
     fields = {
@@ -222,7 +263,8 @@ def _shown(group: Mapping[str, Any]) -> None:
         f"{group['last_day']} in the last day, {group['day_before']} the day before",
         "by hour": bars(group["hours"]),
         **{name: _counts(group[name]) for name in ("statuses", "categories", "queues", "adapters")},
-        "sample": f"{sample['task_id']}: {short(sample['error'], 300)}" if sample else None,
+        "sample": f"{sample['task_id']}: {brief(error_text(sample['type'], sample['error']), 300)}" if sample else None,
+        "place": place,
         "resolved": f"{moment(group['resolved_at'])} by {group['resolved_by']}" if group["resolved_at"] else None,
         "came back": moment(group["regressed_at"]) if group["regressed_at"] else None,
         "links": " ".join(group["links"]),

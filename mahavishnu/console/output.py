@@ -111,7 +111,7 @@ def short(text: Any, width: int = 80) -> str:
 
 def brief(text: Any, width: int = 80) -> str:
     """A text as `short` has it, where the output is for people; whole in a pipe, where one record is one line."""
-    return short(text, width) if _for_people() else str(text or "")
+    return short(text, width) if for_people() else str(text or "")
 
 
 def block(fields: Mapping[str, Any]) -> None:
@@ -152,7 +152,7 @@ def table(
     for name in reversed(spare):
         if _needed(left, widths, texts) > console.width:
             left.remove(name)
-    narrow = _for_people() and console.width < NARROW
+    narrow = for_people() and console.width < NARROW
     if len(columns) > 2 and (narrow or _needed(left, widths, texts) > console.width):
         for place, row in enumerate(cells):
             if place:
@@ -176,13 +176,14 @@ def _needed(columns: Sequence[str], widths: Mapping[str, int], texts: Sequence[s
     return sum(min(widths[name], TEXT + GAP) if name in texts else widths[name] for name in columns) - GAP
 
 
-def _for_people() -> bool:
+def for_people() -> bool:
+    """Whether the output is for somebody's eyes, and not for a pipe or a file."""
     return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
 
 
 def _console(whole: int) -> Console:
     """As wide as the terminal, or as what is printed: nobody wraps for a pipe or file."""
-    return Console(width=None if _for_people() else max(whole, 1), markup=False, highlight=False, emoji=False)
+    return Console(width=None if for_people() else max(whole, 1), markup=False, highlight=False, emoji=False)
 
 
 def _print(console: Console, what: Table) -> None:

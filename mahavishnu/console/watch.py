@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mahavishnu.console.letter_view import error_of
 from mahavishnu.console.output import AsJson, as_json, line, moment, short, shown
 from mahavishnu.console.session import session
 from mahavishnu.model.clock import SystemClock
@@ -83,7 +84,7 @@ async def _table(api: Connection) -> None:
             while True:
                 changed.clear()
                 numbers = await api.get("/dlq/statistics")
-                letters = await api.list("/dlq", {"sort": "updated"}, ROWS)
+                letters = await api.list("/dlq", {"sort": "updated", "whole": "true"}, ROWS)
                 live.update(_view(letters, numbers), refresh=True)
                 await clock.sleep(DRAWN_SECONDS)
                 waiting = asyncio.ensure_future(changed.wait())
@@ -115,7 +116,7 @@ def _view(letters: list[Any], numbers: Mapping[str, Any]) -> Any:
             str(each["error_category"] or "-"),
             f"{each['retry_count']}/{each['max_retries']}",
             moment(each["next_retry_at"])[11:] or "-",
-            Text(shown(short(each["last_error"]))),
+            Text(shown(short(error_of(each)))),
         )
     states = ", ".join(f"{count} {status}" for status, count in numbers["status_breakdown"].items())
     warnings = "".join(f"\n{warning}" for warning in numbers["warnings"])

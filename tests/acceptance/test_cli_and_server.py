@@ -55,7 +55,7 @@ class Shell:
         """As a process of its own."""
         command = [sys.executable, "-m", "mahavishnu", *arguments]
         given: dict[str, Any] = {"stdout": PIPE, "stderr": PIPE, "text": True, "cwd": self.folder, **options}
-        return subprocess.Popen(command, env=environment_for(self.store, self.folder), **given)
+        return subprocess.Popen(command, **{"env": environment_for(self.store, self.folder), **given})
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +137,47 @@ def test_a_server_that_knows_tokens(shell: Shell) -> None:
         # on the server's own machine, with its settings, one's name is enough
         found = shell.json("dlq", "resolve", "wf_117", SERVER=server.url, USER="olga", **TOKENS)
         assert found[0]["resolved_by"] == "olga"
+
+
+BROKEN = """
+from mahavishnu.core import MahavishnuApp
+
+def make():
+    app = MahavishnuApp()
+    app.register_adapter("erp", lambda task, repos: 1 / 0)
+    return app
+"""
+
+
+def test_an_open_circuit_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    shell = Shell(tmp_path)
+
+    async def keep() -> None:
+        async with DeadLetterQueue(store=open_store(shell.store)) as dlq:
+            for name in ("o1", "o2"):
+                await dlq.enqueue(name, {"adapter": "erp"}, ["api"], "bad", max_retries=0)
+
+    asyncio.run(keep())
+    settings = {"CIRCUIT__FAILURE_THRESHOLD": "1", "CIRCUIT__COOLOFF_SECONDS": "3600"}
+    with served(shell.store, tmp_path, "--app", "broken:make", **settings) as server:
+        shell("dlq", "retry", "o1", SERVER=server.url, code=1)
+        refused = shell("dlq", "retry", "o2", SERVER=server.url, code=4).stderr
+        assert "circuit open for adapter 'erp'" in refused and refused.endswith("; --force runs it all the same\n")
+        shell("dlq", "retry", "o2", "--force", SERVER=server.url, code=1)
+        told = "circuit of adapter erp is open after 2 failures in a row: its letters wait"
+        assert f"WARNING: the {told}\n" in shell("dlq", "stats", SERVER=server.url).stdout
+        shown = shell("dlq", "show", "o2", SERVER=server.url).stdout
+        assert "  of adapter erp: open after 2 failures in a row; its letters are run when it is closed" in shown
+        waiting = shell.start(
+            "dlq", "redrive", "--all", "--yes", env=environment_for(shell.store, tmp_path, SERVER=server.url)
+        )
+        assert waiting.stderr is not None
+        try:
+            assert waiting.stderr.readline() == f"the {told} until it is closed\n"
+        finally:
+            waiting.send_signal(2)
+            waiting.communicate(timeout=60)
 
 
 def test_something_else_that_speaks_http(shell: Shell, server: str) -> None:

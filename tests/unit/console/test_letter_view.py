@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.console.letter_view import _next
+from mahavishnu.console.letter_view import _next, place_of, state_of
 
 
 def said(**changes: Any) -> str:
@@ -26,3 +26,42 @@ def said(**changes: Any) -> str:
 )
 def test_what_is_next(changes: dict[str, Any], words: str) -> None:
     assert words in said(**changes)
+
+
+TRACE = """Traceback (most recent call last):
+  File "/usr/lib/python3.11/asyncio/tasks.py", line 3, in run
+    await it
+  File "/srv/shop/rates.py", line 7, in euro
+    return RATES["EURO"]
+           ~~~~~^^^^^^^^
+  File "/srv/.venv/lib/python3.11/site-packages/box/box.py", line 9, in __getitem__
+    raise KeyError(name)
+KeyError: 'EURO'
+"""
+
+
+@pytest.mark.parametrize(
+    ("trace", "place"),
+    [
+        (TRACE, '/srv/shop/rates.py:7 in euro: return RATES["EURO"]'),
+        ('  File "/srv/a.py", line 1, in f\n  File "<string>", line 2, in g\n', "/srv/a.py:1 in f"),
+        (TRACE.replace("/srv/shop/", "/usr/lib/python3/dist-packages/"), None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_place_is_in_the_users_own_code(trace: str | None, place: str | None) -> None:
+    assert place_of(trace) == place
+
+
+@pytest.mark.parametrize(
+    ("status", "resolution", "words"),
+    [
+        ("pending", "pending", "pending"),
+        ("completed", "requeued", "succeeded on a rerun"),
+        ("archived", "requeued", "archived (succeeded on a rerun)"),
+        ("completed", "manually_resolved", "completed (manually_resolved)"),
+    ],
+)
+def test_a_state_says_what_happened(status: str, resolution: str, words: str) -> None:
+    assert state_of({"status": status, "resolution_status": resolution}) == words

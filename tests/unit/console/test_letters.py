@@ -23,9 +23,9 @@ from mahavishnu.testing import ManualClock
 from tests.unit.console.conftest import Run, kept
 
 pytestmark = pytest.mark.usefixtures("letters")
-BAD = "\\x1b[2Jbad [red]x[/red] value …"
+BAD = "\\x1b[2Jbad [red]x[/red] value line two"
 LIST = f"""\
-task   queue            status     category   retries  failed                next retry            error
+task   queue            status     category   retries  first failed          next retry            error
 wf_5   default/default  pending    resource   0/3      2026-01-01 12:00:00Z  2026-01-01 12:01:00Z  disk full
 a/b c  default/mail     pending    permanent  0/3      2026-01-01 12:00:00Z  2026-01-01 12:01:00Z  {BAD}
 wf_3   default/default  exhausted  network    0/0      2026-01-01 12:00:00Z  -                     connection refused
@@ -33,38 +33,38 @@ wf_2   default/default  exhausted  network    0/0      2026-01-01 12:00:00Z  -  
 wf_1   default/default  pending    network    0/3      2026-01-01 12:00:00Z  2026-01-01 12:01:00Z  connection refused
 """
 BLOCKS = """\
-task      wf_2
-status    exhausted
-category  network
-retries   0/0
-failed    2026-01-01 12:00:00Z
-error     connection refused
+task          wf_2
+status        exhausted
+category      network
+retries       0/0
+first failed  2026-01-01 12:00:00Z
+error         connection refused
 
-task        wf_1
-status      pending
-category    network
-retries     0/3
-failed      2026-01-01 12:00:00Z
-next retry  2026-01-01 12:01:00Z
-error       connection refused
+task          wf_1
+status        pending
+category      network
+retries       0/3
+first failed  2026-01-01 12:00:00Z
+next retry    2026-01-01 12:01:00Z
+error         connection refused
 """
 SHOW = """\
-task       wf_3
-status     exhausted
-cause      connection refused
-category   network
-because    text: 'connection refused' (built-in)
-failed     2026-01-01 12:00:00Z, 1 run
-retries    0 of 0 (exponential)
-priority   7
-group      {group} (new, 3 open letters)
-repos      api
-task data  {{"n": 1}}
-entry      {entry}
-next       it waits for a person: redrive, edit, resolve, fail, cancel or archive it
+task          wf_3
+status        exhausted
+cause         connection refused
+category      network
+because       text: 'connection refused' (built-in)
+first failed  2026-01-01 12:00:00Z, 1 run
+retries       0 of 0 (exponential)
+priority      7
+group         {group} (new, 3 open letters)
+repos         api
+task data     {{"n": 1}}
+entry         {entry}
+next          it waits for a person: redrive, edit, resolve, fail, cancel or archive it
 
-failed                category  after  by  failure
-2026-01-01 12:00:00Z  network   -      -   connection refused
+failed                category  ran  by  failure
+2026-01-01 12:00:00Z  network   -    -   connection refused
 """
 STATS = """\
 open letters   5 of 10000 (0.05 %)
@@ -448,6 +448,57 @@ def test_runs_and_groups_may_be_called_by_their_beginnings(run: Run) -> None:
     for verb in ("pause", "resume", "show", "items", "cancel", "watch"):
         assert run("run", verb, run_id[:20]).code == (1 if verb == "watch" else 0)
     assert run("run", "show", run_id[1:]).code == 3 and run("run", "show", "").code == 3
+
+
+def test_a_group_says_what_fails_where_and_what_to_do(run: Run) -> None:
+    try:
+        dict[str, int]()["EURO"]
+    except KeyError as problem:
+        kept("sqlite:///letters.db", {"task_id": "o/1", "queue": "mail", "error": problem})
+    fingerprint = run("dlq", "list", "--task-id", "o/1", "--json").json[0]["fingerprint"]
+    assert run("dlq", "list", "--task-id", "o/1").out.endswith("  KeyError: 'EURO'\n")
+    shown = run("group", "show", fingerprint).out
+    assert "sample      o/1: KeyError: 'EURO'\n" in shown
+    assert (
+        f"place       {__file__}:" in shown
+        and ' in test_a_group_says_what_fails_where_and_what_to_do: ' in shown
+    )
+    assert shown.endswith(
+        "\nlook     mahavishnu dlq show o/1 --queue mail\n"
+        f"redrive  mahavishnu group redrive {fingerprint} --ramp 1,5 --stop-percent 20\n"
+    )
+
+
+def test_a_letter_that_succeeded_says_so_and_when(run: Run) -> None:
+    async def work() -> None:
+        async with DeadLetterQueue(store=open_store("sqlite:///letters.db")) as dlq:
+            dlq.callback = lambda task, repos: None
+            await dlq.retry_task("wf_1")
+
+    asyncio.run(work())
+    ended = run("dlq", "show", "wf_1", "--json").json["completed_at"].replace("T", " ")[:19]
+    assert f"ended         succeeded on a rerun, {ended}Z, by " in run("dlq", "show", "wf_1").out
+    head, row = run("dlq", "list", "--task-id", "wf_1").out.splitlines()
+    assert "  ended  " in head and f"  {ended}Z  " in row and "succeeded on a rerun" in row
+    assert run("dlq", "stats", "--by-reason").out.splitlines()[0].endswith("mean requeues  oldest")
+
+
+def test_when_a_letter_failed_last_is_shown_where_there_is_room(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    halted(run)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "  last failed  " in run("dlq", "list").out
+    monkeypatch.setenv("COLUMNS", "110")
+    head = run("dlq", "list", "--queue", "default").out.splitlines()[0]
+    assert "first failed" in head and "last failed" not in head
+    assert "last failed   " in run("dlq", "show", "wf_1").out
+
+
+def test_changes_are_whole_in_a_pipe(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("dlq", "edit", "wf_5", *(word for number in range(9) for word in ("--set", f"n{number}={'x' * 50}{number}")))
+    row = run("audit", "list", "--action", "edit").out.splitlines()[1]
+    assert all(f'task/n{number}: "{"x" * 50}{number}"' in row for number in range(9))
+    monkeypatch.setenv("COLUMNS", "300")
+    assert " more" in run("audit", "list", "--action", "edit").out
 
 
 def test_groups_of_a_state_are_listed_quiet_or_not(run: Run) -> None:
