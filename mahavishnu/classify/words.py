@@ -76,9 +76,7 @@ def excused(finding: Finding, text: str) -> Finding:
 
 
 _KILLED = re.compile(r"\bsigkill\b|\bsignal 9\b|\bout of memory\b|\boom\b", re.IGNORECASE)
-_NOT_ALLOWED = re.compile(
-    r"\baccess (?:control|denied)\b|\bprivileges?\b|\bnot authorized\b|\bpermission denied\b", re.IGNORECASE
-)
+_NOT_ALLOWED = re.compile(r"\baccess (?:control|denied)\b|\bprivileges?\b|\bpermission denied\b", re.IGNORECASE)
 _EXISTS = re.compile(r"\balready exists?\b", re.IGNORECASE)
 _LATE = re.compile(
     r"\b(?:due to|because of|after|by) (?:(?:a|an|the|its) )?(?:\S+ )?(?:\S*timeout|deadline)\b|\boperation timeout\b",

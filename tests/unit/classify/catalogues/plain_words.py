@@ -1,4 +1,4 @@
-"""Failures in the plainest words, and sentences as short that tell of none, written before any was tried (3 % wrong)."""
+"""Failures in the plainest words, and sentences as short that tell of none; 3 of a hundred were wrong at first."""
 
 from __future__ import annotations
 
