@@ -459,10 +459,7 @@ def test_a_group_says_what_fails_where_and_what_to_do(run: Run) -> None:
     assert run("dlq", "list", "--task-id", "o/1").out.endswith("  KeyError: 'EURO'\n")
     shown = run("group", "show", fingerprint).out
     assert "sample      o/1: KeyError: 'EURO'\n" in shown
-    assert (
-        f"place       {__file__}:" in shown
-        and ' in test_a_group_says_what_fails_where_and_what_to_do: ' in shown
-    )
+    assert f"place       {__file__}:" in shown and " in test_a_group_says_what_fails_where_and_what_to_do: " in shown
     assert shown.endswith(
         "\nlook     mahavishnu dlq show o/1 --queue mail\n"
         f"redrive  mahavishnu group redrive {fingerprint} --ramp 1,5 --stop-percent 20\n"
