@@ -89,6 +89,28 @@ def test_ctrl_c_ends_it_quietly() -> None:
     assert (process.returncode, out, err) == (130, "", "")
 
 
+@pytest.mark.parametrize("module", ["typer", "mahavishnu.console.cli", "httpx", "fastapi"])
+def test_ctrl_c_while_modules_are_loaded_is_quiet_too(module: str, tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "sys.argv = ['mahavishnu', 'dlq', 'list']\n"
+        "from mahavishnu.console import main\n"
+        "sys.exit(main())\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env=environment(XDG_STATE_HOME=str(tmp_path)),
+        timeout=60,
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "")
+
+
 def test_no_colours_for_whoever_does_not_want_them() -> None:
     plain = done("plugins", "list", NO_COLOR="1", FORCE_COLOR="1").stdout
     assert "\x1b[3" not in plain
