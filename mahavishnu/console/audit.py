@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mahavishnu.console.filters import moment_of
+from mahavishnu.console.naming import check_action, subject_called
 from mahavishnu.console.output import AsJson, JsonList, as_json, brief, for_people, moment, table
 from mahavishnu.console.session import reaching, session
 
@@ -25,7 +26,7 @@ def list_audit(
     actor: Annotated[str | None, typer.Option("--actor", help="Who did it.")] = None,
     action: Annotated[str | None, typer.Option("--action", help="What, such as redrive, edit, run.start.")] = None,
     subject: Annotated[
-        str | None, typer.Option("--subject", help="To what: letter:KEY, group:FINGERPRINT, run:ID or queue.")
+        str | None, typer.Option("--subject", help="To what: letter:KEY or KEY, group:FINGERPRINT, run:ID or queue.")
     ] = None,
     outcome: Annotated[str | None, typer.Option("--outcome", help="asked, done or refused.")] = None,
     since: Annotated[
@@ -43,13 +44,14 @@ def list_audit(
     asked = {
         "actor": actor,
         "action": action,
-        "subject": subject,
+        "subject": subject_called(subject),
         "outcome": outcome,
         "since": moment_of(since, "--since"),
         "until": moment_of(until, "--until"),
     }
 
     async def ask(api: Connection) -> None:
+        await check_action(api, action)
         written, found, count = JsonList(), list[Any](), 0
         async for page in api.pages("/audit", asked, None if everything else limit):
             count += len(page)

@@ -53,7 +53,7 @@ class Guarded(TyperGroup):
             code = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
         except typer.TyperException as mistake:
-            code = _told(mistake)
+            code = _told(mistake, given)
         except typer.Abort:
             code = ExitCode.INTERRUPTED
         except BrokenPipeError:
@@ -67,15 +67,29 @@ class Guarded(TyperGroup):
         sys.exit(int(code) if isinstance(code, int) else ExitCode.DONE)
 
 
-def _told(mistake: typer.TyperException) -> int:
+def _told(mistake: typer.TyperException, given: Sequence[str]) -> int:
     """Tell of a mistake in the arguments, in one line."""
-    text = mistake.format_message()
+    text = _hint(mistake, given) or mistake.format_message()
     if "\n" in text:  # a group without a command shows its help
         sys.stderr.write(f"{text}\n")
     else:
         context = getattr(mistake, "ctx", None)
         complain(f"{text.rstrip('.')} (see {context.command_path if context else 'mahavishnu'} --help)")
     return mistake.exit_code
+
+
+def _hint(mistake: typer.TyperException, given: Sequence[str]) -> str | None:
+    """What is meant, where an option stands in the wrong place, or a list is written with blanks."""
+    option, context = getattr(mistake, "option_name", None), getattr(mistake, "ctx", None)
+    path = context.command_path.split() if context else []
+    if option in ("--server", "--store") and len(path) > 2:
+        return f"{option} stands before the verb: {' '.join(path[:-1])} {option} URL {path[-1]}"
+    if option in ("--settings", TRACEBACK) and path:
+        value = " FILE" if option == "--settings" else ""
+        return f"{option} stands before the command: {path[0]} {option}{value} {' '.join(path[1:])}"
+    if "unexpected extra argument" in mistake.format_message() and "--ramp" in given:
+        return "the sizes of a ramp are written with commas: --ramp 1,5,all"
+    return None
 
 
 app = typer.Typer(

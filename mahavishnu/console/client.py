@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -48,6 +49,18 @@ _BY_STATUS: dict[int, type[MahavishnuError]] = {
     502: Unreachable,
     503: Unreachable,
     504: Unreachable,
+}
+
+
+_WRAPPING = ("query", "body", "filter")
+_NUMBERS = re.compile(r"\b(?:stop_percent|max_per_second)\b")
+_OPTIONS = {
+    "resolution_status": "--resolution",
+    "fingerprint": "--group",
+    "created_from": "--since",
+    "created_before": "--before",
+    "notes": "--reason",
+    "priority_boost": "--boost",
 }
 
 
@@ -132,7 +145,14 @@ class Connection:
 
     async def healthy(self) -> None:
         """Say if it is degraded. Raises Unreachable if nothing can be done with it."""
-        health = await self.get("/healthz")
+        try:
+            health = await self.get("/healthz")
+        except (NotFound, Failed, ValueError) as problem:
+            if isinstance(problem, Unreachable):
+                raise
+            health = None
+        if not isinstance(health, dict) or "status" not in health:
+            raise Unreachable(f"no API of Mahavishnu answers at {self.where}: look at the path of the address")
         if health.get("status") == "down":
             raise Unreachable(str(health.get("detail") or "the store cannot be used"))
         if health.get("status") == "degraded":
@@ -219,10 +239,55 @@ def refusal(answer: httpx.Response) -> MahavishnuError:
         said = answer.json()
         detail, name = str(said["detail"]), str(said.get("type", "")).rpartition(":")[2]
     except (ValueError, TypeError, KeyError):
+        said = {}
         detail, name = f"the server answered {answer.status_code} {answer.reason_phrase}", ""
+    if answer.status_code == 401:
+        return Failed(_about_the_token(answer.request))
+    if name == "invalid-request" and (told := _in_our_words(said.get("problems"))):
+        detail = told
+    elif answer.status_code == 422:
+        detail = _NUMBERS.sub(lambda found: _option(found[0]), detail)
     if name == "requeue-failed" and "not found" in detail.lower():
         return NotFound(detail)
     return (_BY_TYPE.get(name) or _BY_STATUS.get(answer.status_code, Failed))(detail)
+
+
+def _about_the_token(request: httpx.Request) -> str:
+    where = f"{request.url.scheme}://{request.url.netloc.decode()}"
+    if "Authorization" not in request.headers:
+        return f"{where} wants a token: put it into the variable {TOKEN_VARIABLE}"
+    whose = f"in the variable {TOKEN_VARIABLE}" if os.environ.get(TOKEN_VARIABLE) else "of the settings"
+    return f"{where} does not know the token {whose}"
+
+
+def _in_our_words(problems: Any) -> str:
+    """What is wrong with a request, by the options that it was made of; empty if that cannot be said.
+
+    >>> _in_our_words([{"where": "query.category.0", "problem": "Input should be 'network' or 'timeout'"}])
+    "--category should be 'network' or 'timeout'"
+    """
+    if not isinstance(problems, list):
+        return ""
+    told = []
+    for each in problems:
+        parts = str(each["where"]).split(".")
+        names = [part for part in parts if part not in _WRAPPING and not part.isdecimal()]
+        if not names:
+            return ""
+        option = "--dlq-reason" if names[0] == "reason" and parts[:2] != ["body", "reason"] else _option(names[0])
+        what = str(each["problem"]).replace("a valid dictionary", "a JSON object")
+        should = what.removeprefix("Input ")
+        told.append(f"{option} {should}" if should != what else f"{option}: {what}")
+    return "; ".join(dict.fromkeys(told))
+
+
+def _option(name: str) -> str:
+    """The option that a name of the API is.
+
+    >>> _option("created_from"), _option("stop_percent")
+    ('--since', '--stop-percent')
+    """
+    return _OPTIONS.get(name) or f"--{name.replace('_', '-')}"
 
 
 class _connected:

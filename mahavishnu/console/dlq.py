@@ -13,6 +13,7 @@ from mahavishnu.console.bulk import confirm
 from mahavishnu.console.exits import NotFound
 from mahavishnu.console.filters import Filters
 from mahavishnu.console.letter_view import letter_block, letters_table, open_circuits
+from mahavishnu.console.naming import meant
 from mahavishnu.console.options import expanded
 from mahavishnu.console.output import AsJson, JsonList, as_json, block, line, moment, table
 from mahavishnu.console.session import reaching, session
@@ -42,9 +43,10 @@ def list_letters(
     """List letters, newest first."""
     from mahavishnu.console.client import Connection, talk
 
-    asked = {**chosen.asked(), "sort": sort}
+    chosen.asked()  # what is wrong with it is told before anything is opened
 
     async def ask(api: Connection) -> None:
+        asked = {**await meant(api, chosen), "sort": sort}
         # only whole letters say of which type their errors are
         wanted = asked if json or jsonl else {**asked, "whole": "true"}
         written, pages = JsonList(), api.pages("/dlq", wanted, None if everything else limit)

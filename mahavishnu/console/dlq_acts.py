@@ -15,10 +15,12 @@ from mahavishnu.console.bulk import Way
 from mahavishnu.console.exits import Conflict, ExitCode, explained
 from mahavishnu.console.filters import Filters
 from mahavishnu.console.letter_view import difference, state_of
+from mahavishnu.console.naming import meant
 from mahavishnu.console.options import expanded
 from mahavishnu.console.output import AsJson, as_json, complain, line, moment
 from mahavishnu.console.session import Session, session
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
+from mahavishnu.model.letter import DeadLetterStatus, ResolutionStatus
 
 if TYPE_CHECKING:
     from mahavishnu.console.client import Connection
@@ -118,7 +120,7 @@ def retry(
             )
         _moved(context, "redrive", tasks, chosen, way, reason, json)
         return
-    _only_tasks(way)
+    _only_tasks(way, tasks)
     params = {"force": "true"} if force else {}
 
     async def run(api: Connection, task: str, place: dict[str, str]) -> Any:
@@ -187,8 +189,7 @@ def edit(
             raise InvalidInput("what a filter means can be changed by --patch and --set only")
         _moved(context, "edit", tasks, chosen, way, reason, json, patch=change, redrive=redrive)
         return
-    if way.of_runs:
-        raise InvalidInput(f"{', '.join(way.of_runs)}: for what a filter means, not for TASKs")
+    _only_tasks(way, tasks, dry_run=True)
     from mahavishnu.console.client import task_path
 
     async def change_one(api: Connection, task: str, place: dict[str, str]) -> Any:
@@ -198,7 +199,10 @@ def edit(
             if not json:
                 difference(seen["diff"])
             if seen["refused"]:
-                raise InvalidInput(f"{task}: {seen['refused']}")
+                letter = before.json()
+                closed = letter["resolution_status"] != ResolutionStatus.PENDING
+                refusal = Conflict if closed or letter["status"] == DeadLetterStatus.RETRYING else InvalidInput
+                raise refusal(f"{task}: {seen['refused']}")
             return {"task_id": task, **seen}
         body = api.signed(**changes, notes=reason, **({"redrive": True} if redrive else {}))
         etag = before.headers.get("ETag")
@@ -279,7 +283,7 @@ def _moved(
     from mahavishnu.console.client import talk, task_path
 
     if tasks:
-        _only_tasks(way)
+        _only_tasks(way, tasks)
 
         async def move(api: Connection, task: str, place: dict[str, str]) -> Any:
             return await api.post(task_path(task, verb), api.signed(notes=reason), place)
@@ -290,14 +294,16 @@ def _moved(
         raise InvalidInput("name TASKs, or say which ones are meant by a filter; --all means every letter")
 
     async def run(api: Connection) -> int:
-        asked = chosen.asked()
+        asked = await meant(api, chosen)
         return await bulk.start(api, verb, asked, way, reason=reason, patch=patch, redrive=redrive, json=json)
 
     _ended(talk(session(context), run))
 
 
-def _only_tasks(way: Way) -> None:
-    given = [*way.of_runs, *(["--dry-run"] if way.dry_run else [])]
+def _only_tasks(way: Way, tasks: Sequence[str], *, dry_run: bool = False) -> None:
+    given = [*way.of_runs, *(["--dry-run"] if way.dry_run and not dry_run else [])]
+    if way.ramp is not None and all(each.isdecimal() or each == bulk.ALL for each in tasks):
+        raise InvalidInput(f"the sizes of a ramp are written with commas: --ramp {','.join([way.ramp, *tasks])}")
     if given:
         raise InvalidInput(f"{', '.join(given)}: for what a filter means, not for TASKs")
 

@@ -14,6 +14,7 @@ import typer
 
 from mahavishnu.console.exits import ExitCode, Failed
 from mahavishnu.console.filters import Filters
+from mahavishnu.console.naming import meant
 from mahavishnu.console.options import expanded
 from mahavishnu.console.output import AsJson, as_json, complain, line, notice
 from mahavishnu.console.session import session
@@ -50,9 +51,10 @@ def export(
     """Write letters as lines of JSON, which import reads. Without a filter, all of them."""
     from mahavishnu.console.client import talk
 
-    asked = chosen.asked()
+    chosen.asked()  # what is wrong with it is told before anything is opened
 
     async def ask(api: Connection) -> None:
+        asked = await meant(api, chosen)
         count = 0
         with _written(output) as file:
             async with api.stream("/dlq/export", asked) as lines:
@@ -120,14 +122,15 @@ def take_in(
 
     counts: dict[str, int] = {}
     refused: dict[str, str] = {}
+    at: dict[str, str] = {}  # where in the file that is
 
     async def ask(api: Connection) -> None:
         done = 0
         for portion in _portions(file, refused):
-            for answer in await _sent(api, portion):
+            for part, answer in await _sent(api, portion):
                 for became in answer["taken"].values():
                     counts[became] = counts.get(became, 0) + 1
-                refused.update(answer["refused"])
+                _note(answer["refused"], part, refused, at)
             done += len(portion)
             _told(done)
         _told(done, last=True)
@@ -142,26 +145,46 @@ def take_in(
             line("no letters")
     if refused:
         for name, why in refused.items():
-            complain(f"{name}: {why}")
+            complain(f"{at.get(name, name)}: {why}")
         raise typer.Exit(ExitCode.FAILED)
 
 
-async def _sent(api: Connection, portion: list[Any]) -> list[Any]:
-    """The answers for a portion, which is halved where it is too large for the server. Raises what refuses it."""
+Numbered = tuple[int, dict[str, Any]]  # a line's number, and the letter in it
+
+
+def _note(answered: dict[str, str], part: list[Numbered], refused: dict[str, str], at: dict[str, str]) -> None:
+    """Note what was refused, and in which line it is; the API calls letters without a name by their place."""
+    lines = {_name(letter) or str(place): (number, _name(letter)) for place, (number, letter) in enumerate(part)}
+    for called, why in answered.items():
+        number, name = lines.get(called, (None, called))
+        known = name or f"line {number}"
+        refused[known] = why
+        at[known] = f"line {number}, {name}" if name and number else known
+
+
+def _name(letter: dict[str, Any]) -> str:
+    return str(letter.get("entry_id") or letter.get("task_id") or "")
+
+
+async def _sent(api: Connection, portion: list[Numbered]) -> list[tuple[list[Numbered], Any]]:
+    """The parts of a portion with their answers; it is halved where it is too large for the server.
+
+    Raises what refuses it.
+    """
     from mahavishnu.console.client import TooLarge
 
     try:
-        return [await api.post("/dlq/import", portion)]
-    except TooLarge:
+        return [(portion, await api.post("/dlq/import", [letter for _, letter in portion]))]
+    except TooLarge as problem:
         if len(portion) == 1:
-            raise
+            raise TooLarge(f"line {portion[0][0]}: {problem}") from None
         half = len(portion) // 2
         return [*await _sent(api, portion[:half]), *await _sent(api, portion[half:])]
 
 
-def _portions(file: str, refused: dict[str, str]) -> Iterator[list[Any]]:
+def _portions(file: str, refused: dict[str, str]) -> Iterator[list[Numbered]]:
     """The letters of a file, some at a time; lines that are none are noted."""
-    portion: list[Any] = []
+    portion: list[Numbered] = []
     size = 0
     for number, text in enumerate(_lines(file), 1):
         if not text.strip():
@@ -177,7 +200,7 @@ def _portions(file: str, refused: dict[str, str]) -> Iterator[list[Any]]:
         if portion and (len(portion) == PORTION_LETTERS or size + len(text) > PORTION_BYTES):
             yield portion
             portion, size = [], 0
-        portion.append(letter)
+        portion.append((number, letter))
         size += len(text)
     if portion:
         yield portion

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.console.exits import NotFound
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter import RetryPolicy
 
 if TYPE_CHECKING:
     from mahavishnu.console.client import Connection
+    from mahavishnu.console.filters import Filters
 
 _NAMED = 5  # candidates
+_POLICIES = tuple(RetryPolicy)
+_ACTIONS = (
+    *("redrive", "resurrect", "requeue", "retry", "edit", "resolve", "fail", "cancel", "archive", "clear", "import"),
+    *("reclassify", "regroup", "group.update", "denied"),
+    *("run.start", "run.pause", "run.resume", "run.cancel", "run.halt", "run.done"),
+)
+_SUBJECTS = ("letter", "group", "run")
 
 
 async def run_called(api: Connection, given: str) -> Any:
@@ -22,6 +32,43 @@ async def run_called(api: Connection, given: str) -> Any:
 async def group_called(api: Connection, given: str) -> Any:
     """The group of this fingerprint, or of the only one that begins so, with `v1:` or without."""
     return await _called(api, "/groups", given, "group", "fingerprint", {"quiet": "true"})
+
+
+async def meant(api: Connection, chosen: Filters) -> dict[str, Any]:
+    """The filter, in the API's words. Raises NotFound for groups and runs that are not there, InvalidInput for policies
+    that no letter has.
+    """
+    asked = chosen.asked()
+    if groups := asked.get("fingerprint"):
+        asked["fingerprint"] = [(await group_called(api, each))["fingerprint"] for each in groups]
+    if runs := asked.get("run"):
+        asked["run"] = [(await run_called(api, each))["run_id"] for each in runs]
+    for policy in asked.get("policy", ()):
+        if policy not in _POLICIES and not await api.list("/dlq", {"policy": policy}, 1):
+            raise InvalidInput(f"no letter has the retry policy {_mistaken(policy, _POLICIES)}")
+    return asked
+
+
+async def check_action(api: Connection, action: str | None) -> None:
+    """Raise InvalidInput for an action that is none of ours and that nobody ever did."""
+    if action and action not in _ACTIONS and not await api.list("/audit", {"action": action}, 1):
+        raise InvalidInput(f"nobody ever did {_mistaken(action, _ACTIONS)}")
+
+
+def subject_called(given: str | None) -> str | None:
+    """What an audit is asked about: a letter, where it does not say what it is.
+
+    >>> subject_called("order/119"), subject_called("run:0197"), subject_called("queue")
+    ('letter:order/119', 'run:0197', 'queue')
+    """
+    if not given or given == "queue" or given.partition(":")[0] in _SUBJECTS or given.startswith("/"):
+        return given
+    return f"letter:{given}"
+
+
+def _mistaken(given: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(given, known, 1)
+    return f"{given!r}; " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}")
 
 
 async def _called(

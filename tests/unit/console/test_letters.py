@@ -143,7 +143,7 @@ def test_a_part_of_a_list_says_that_it_is_one(run: Run) -> None:
         (["--since", "2026-01-01T12:00", "--before", "2026-01-02"], {"wf_1", "wf_2", "wf_3", "a/b c", "wf_5"}),
         (["--before", "2026-01-01T12:00"], set()),
         (["--resolution", "cancelled"], set()),
-        (["--dlq-reason", "workflow_failed", "--policy", "exponential", "--namespace", "default", "--run", "x"], set()),
+        (["--dlq-reason", "workflow_failed", "--policy", "exponential", "--namespace", "nowhere"], set()),
     ],
 )
 def test_filters(run: Run, options: list[str], tasks: set[str]) -> None:
@@ -312,6 +312,53 @@ def test_mistakes(run: Run, arguments: tuple[str, ...]) -> None:
     done = run("dlq", *arguments)
     assert (done.code, done.out) == (2, ""), done.err
     assert done.err.startswith("mahavishnu: ") and done.err.count("\n") == 1 and "secret" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("dlq", "list", "--category", "netwrok"), 2, "--category should be "),
+        (("dlq", "list", "--dlq-reason", "x"), 2, "--dlq-reason should be "),
+        (("dlq", "redrive", "--all", "--stop-percent", "500"), 2, "--stop-percent should be less than or equal to 100"),
+        (("dlq", "archive", "--all", "--stop-percent", "5"), 2, "--stop-percent is for redrives"),
+        (("dlq", "edit", "--all", "--patch", "[1]"), 2, "--patch should be a JSON object"),
+        (("dlq", "redrive", "--all", "--ramp", "0"), 2, "--ramp should be greater than or equal to 1"),
+        (("dlq", "redrive", "--open", "--ramp", "1", "5"), 2, "the sizes of a ramp are written with commas: --ra"),
+        (("group", "redrive", "x", "--ramp", "1", "5"), 2, "the sizes of a ramp are written with commas: --ramp 1,5"),
+        (("dlq", "list", "--server", "http://x"), 2, "--server stands before the verb: mahavishnu dlq --server URL li"),
+        (("run", "show", "x", "--store", "memory:"), 2, "--store stands before the verb: mahavishnu run --store URL s"),
+        (("dlq", "list", "--settings", "x"), 2, "--settings stands before the command: mahavishnu --settings FILE dlq"),
+        (("dlq", "list", "--policy", "exponental"), 2, "no letter has the retry policy 'exponental'; did you mean ex"),
+        (("dlq", "export", "--policy", "foo"), 2, "no letter has the retry policy 'foo'; known are never, linear"),
+        (("audit", "list", "--action", "redriv"), 2, "nobody ever did 'redriv'; did you mean redrive?"),
+        (("dlq", "list", "--group", "KeyError"), 3, "there is no group 'KeyError'"),
+        (("dlq", "export", "--run", "abc"), 3, "there is no run 'abc'"),
+        (("dlq", "redrive", "--group", "v1:nope", "--yes"), 3, "there is no group 'v1:nope'"),
+        (("group", "redrive", "nope", "--yes"), 3, "there is no group 'nope'"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_by_the_options(run: Run, arguments: tuple[str, ...], code: int, told: str) -> None:
+    done = run(*arguments)
+    assert (done.code, done.out, done.err.count("\n")) == (code, "", 1)
+    assert done.err.startswith(f"mahavishnu: {told}"), done.err
+
+
+def test_what_letters_and_acts_there_are_is_not_mistaken(run: Run) -> None:
+    kept("sqlite:///letters.db", {"task_id": "own", "retry_policy": "custom:slow"})
+    assert run("dlq", "list", "--policy", "custom:slow", "--json").json[0]["task_id"] == "own"
+    assert run("dlq", "list", "--policy", "linear").code == 0
+    assert run("audit", "list", "--action", "group.update").code == 0
+    run("dlq", "resolve", "a/b c", "--queue", "mail")
+    for subject in ("default/mail/a/b c", "letter:default/mail/a/b c"):
+        assert len(run("audit", "list", "--subject", subject, "--json").json) == 1
+
+
+def test_a_dry_edit_is_refused_as_the_edit_is(run: Run) -> None:
+    run("dlq", "resolve", "wf_5")
+    edit = ("dlq", "edit", "wf_5", "--set", "n=1")
+    wet, dry = run(*edit), run(*edit, "--dry-run")
+    assert (wet.code, dry.code) == (4, 4)
+    assert "'wf_5' is" in dry.err and dry.err.endswith(wet.err.removeprefix("mahavishnu: "))
 
 
 @pytest.mark.parametrize(
@@ -588,7 +635,10 @@ def test_what_cannot_be_taken_in_is_named(run: Run) -> None:
     done = run("dlq", "--store", "sqlite:///other.db", "import", "-", stdin=f'nonsense\n{text}[1]\n{{"task_id": 5}}\n')
     assert done.code == 1
     assert done.out == "5 new\n"
-    assert [line.split(":")[1].strip() for line in done.err.splitlines()] == ["line 1", "line 7", "5"]
+    assert [line.split(":")[1].strip() for line in done.err.splitlines()] == ["line 1", "line 7", "line 8, 5"]
+    junk = '{"task_id": "x"}\n{}\n{"task_id": "y", "status": "odd"}\n'
+    done = run("dlq", "import", "-", stdin=junk)
+    assert [line.split(":")[1].strip() for line in done.err.splitlines()] == ["line 1, x", "line 2", "line 3, y"]
     assert run("dlq", "import", "-", stdin="").out == "no letters\n"
 
 
@@ -597,7 +647,8 @@ def test_letters_are_sent_in_portions_that_are_taken(run: Run, monkeypatch: pyte
     monkeypatch.setenv("MAHAVISHNU_SERVER__MAX_BODY_BYTES", str(max(map(len, text.splitlines())) + 100))
     assert run("dlq", "--store", "sqlite:///other.db", "import", "-", stdin=text).out == "5 new\n"
     monkeypatch.setenv("MAHAVISHNU_SERVER__MAX_BODY_BYTES", "1024")
-    assert run("dlq", "import", "-", stdin=json.dumps({"task_id": "x" * 2000})).code == 2
+    large = run("dlq", "import", "-", stdin="\n" + json.dumps({"task_id": "x" * 2000}))
+    assert large.code == 2 and large.err.startswith("mahavishnu: line 2: ")
 
 
 def test_watching_ends_by_itself(run: Run) -> None:
