@@ -5,41 +5,41 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
+from pydantic import Field
 from starlette.responses import Response
 
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
 from mahavishnu.console.api.problems import documented
 from mahavishnu.console.api.reading import answer, changed_since, etag, named, page_headers
-from mahavishnu.console.api.shapes import Group, GroupEdit, Released, ReleaseHold
+from mahavishnu.console.api.shapes import Group, GroupEdit, PageAsked, Released, ReleaseHold
 
 Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "changing groups"))]
 router = APIRouter(tags=["groups"], prefix="/groups")
 
 
-@router.get("", response_model=list[Group], summary="Groups of letters with the same cause")
-async def listed(
-    request: Request,
-    dlq: Queue,
-    actor: Viewer,
-    state: Literal["new", "investigating", "waiting_for_fix", "ready_to_redrive", "resolved", "wont_fix"] | None = None,
-    owner: Annotated[str | None, Query(max_length=500)] = None,
-    on_hold: bool | None = None,
+class GroupsAsked(PageAsked):
+    """Which groups, and which of them first."""
+
+    state: Literal["new", "investigating", "waiting_for_fix", "ready_to_redrive", "resolved", "wont_fix"] | None = None
+    owner: Annotated[str | None, Field(max_length=500)] = None
+    on_hold: bool | None = None
     quiet: Annotated[
-        bool, Query(description="Also those that nobody has to look at now; with a state they are there")
-    ] = False,
-    sort: Literal["count", "last_seen", "growth"] = "count",
-    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-    cursor: Annotated[str | None, Query(max_length=10_000)] = None,
-) -> Response:
+        bool, Field(description="Also those that nobody has to look at now; with a state they are there")
+    ] = False
+    sort: Literal["count", "last_seen", "growth"] = "count"
+
+
+@router.get("", response_model=list[Group], summary="Groups of letters with the same cause")
+async def listed(request: Request, dlq: Queue, actor: Viewer, asked: Annotated[GroupsAsked, Query()]) -> Response:
     """The largest first, or those that grow, or the latest."""
     page = await dlq.groups(
-        state=state,
-        owner=owner,
-        on_hold=on_hold,
-        quiet=quiet or state is not None,
-        sort=sort,
-        limit=limit,
-        after=cursor,
+        state=asked.state,
+        owner=asked.owner,
+        on_hold=asked.on_hold,
+        quiet=asked.quiet or asked.state is not None,
+        sort=asked.sort,
+        limit=asked.limit,
+        after=asked.cursor,
     )
     headers = {"X-Ungrouped": str(page.ungrouped), **page_headers(request, page)}
     return answer([view.to_dict() for view in page.items], 200, headers)

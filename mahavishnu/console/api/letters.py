@@ -37,6 +37,7 @@ from mahavishnu.console.api.shapes import (
     Imported,
     Letter,
     NewLetter,
+    PageAsked,
     ReasonLine,
     RequeueAsked,
     Requeued,
@@ -69,12 +70,10 @@ log = logging.getLogger(__name__)
 router = APIRouter(tags=["letters"])
 
 
-class ListAsked(Filter):
+class ListAsked(Filter, PageAsked):
     """Which letters, how many, from where, and in which order."""
 
-    limit: Annotated[int, Field(ge=1, le=1000)] = 50
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    cursor: Annotated[str | None, Field(max_length=10_000, description="From the Link header of a page")] = None
     sort: Literal["newest", "oldest", "updated", "due", "priority"] = "newest"
     whole: Annotated[bool, Field(description="With failures and tracebacks, as a single letter has them")] = False
 

@@ -5,18 +5,32 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
+from pydantic import Field
 from starlette.responses import Response
 
 from mahavishnu.console.api.access import Actor, Queue, Role, Viewer, by, needs
 from mahavishnu.console.api.problems import documented
 from mahavishnu.console.api.reading import answer, as_query, letter_json, next_page, page_headers, plain
-from mahavishnu.console.api.shapes import NewRun, Resume, Run, RunAct, RunItem, RunPreview
+from mahavishnu.console.api.shapes import NewRun, PageAsked, Resume, Run, RunAct, RunItem, RunPreview
 from mahavishnu.model.bulk import BulkRun, Same
 
 Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "handling bulk runs"))]
-Cursor = Annotated[str | None, Query(max_length=10_000, description="From the Link header of a page")]
 _NO_RUN = documented(404)
 router = APIRouter(tags=["runs"], prefix="/runs")
+
+
+class RunsAsked(PageAsked):
+    """Which runs."""
+
+    state: Literal["planning", "running", "paused", "halted", "cancelled", "done"] | None = None
+
+
+class ItemsAsked(PageAsked):
+    """Which members of a run."""
+
+    state: Literal["waiting", "moved", "refused", "gone"] | None = None
+    outcome: Literal["succeeded", "failed_again", "closed"] | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 200
 
 
 @router.post("/preview", response_model=RunPreview, summary="What a run would do")
@@ -54,16 +68,9 @@ async def begin(request: Request, dlq: Queue, actor: Operator, asked: NewRun) ->
 
 
 @router.get("", response_model=list[Run], summary="Runs, newest first")
-async def listed(
-    request: Request,
-    dlq: Queue,
-    actor: Viewer,
-    state: Literal["planning", "running", "paused", "halted", "cancelled", "done"] | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-    cursor: Cursor = None,
-) -> Response:
+async def listed(request: Request, dlq: Queue, actor: Viewer, asked: Annotated[RunsAsked, Query()]) -> Response:
     """A page of runs."""
-    page = await dlq.list_runs(state, limit=limit, after=cursor)
+    page = await dlq.list_runs(asked.state, limit=asked.limit, after=asked.cursor)
     return answer([run_json(run) for run in page.items], 200, page_headers(request, page))
 
 
@@ -75,17 +82,10 @@ async def one(dlq: Queue, actor: Viewer, run_id: str) -> Response:
 
 @router.get("/{run_id}/items", response_model=list[RunItem], responses=_NO_RUN, summary="The members of a run")
 async def items(
-    request: Request,
-    dlq: Queue,
-    actor: Viewer,
-    run_id: str,
-    state: Literal["waiting", "moved", "refused", "gone"] | None = None,
-    outcome: Literal["succeeded", "failed_again", "closed"] | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
-    cursor: Cursor = None,
+    request: Request, dlq: Queue, actor: Viewer, run_id: str, asked: Annotated[ItemsAsked, Query()]
 ) -> Response:
     """Each letter that was meant when the run began, and what became of it."""
-    page = await dlq.run_items(run_id, state=state, outcome=outcome, limit=limit, after=cursor)
+    page = await dlq.run_items(run_id, state=asked.state, outcome=asked.outcome, limit=asked.limit, after=asked.cursor)
     headers = {"Link": next_page(request, str(page.next))} if page.next is not None else {}
     return answer([plain(item) for item in page.items], 200, headers)
 

@@ -62,6 +62,13 @@ class Asked(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class PageAsked(Asked):
+    """How much of a list, and from where."""
+
+    limit: Annotated[int, Field(ge=1, le=1000)] = 50
+    cursor: Annotated[str | None, Field(max_length=10_000, description="From the Link header of a page")] = None
+
+
 class Answer(BaseModel):
     """An answer: it may grow."""
 

@@ -156,6 +156,12 @@ async def test_a_value_that_there_is_not_is_answered_with_those_that_there_are(
     assert ("did you mean" in detail) is ("did you mean" in str(parts))
 
 
+@pytest.mark.parametrize("path", ["/dlq", "/dlq/export", "/runs", "/runs/x/items", "/groups", "/audit"])
+async def test_a_parameter_that_a_list_does_not_have_is_not_passed_over(desk: Desk, path: str) -> None:
+    answer = await desk.get(path, params={"stauts": "pending"})
+    assert (answer.status_code, answer.json()["problems"][0]["where"]) == (422, "query.stauts")
+
+
 async def test_a_value_without_end_is_not_compared_with_others(desk: Desk) -> None:
     verb: Any = "archive" * 2000
     answer = await desk.post("/runs/preview", {"verb": verb})
