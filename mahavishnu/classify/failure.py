@@ -6,7 +6,7 @@ import linecache
 import traceback
 from collections.abc import Iterable
 from datetime import datetime
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Final
 
 from mahavishnu.classify.causes import MOST, attribute, said, type_name, walk
@@ -18,7 +18,7 @@ LONGEST_MESSAGE: Final = 32 * 1024  # bytes of UTF-8
 LONGEST_TRACEBACK: Final = 64 * 1024
 _MOST_FRAMES = 1000  # of one error
 _MOST_KEPT = 5000  # printed frames
-_frames: dict[tuple[CodeType, int], str] = {}
+_frames: dict[tuple[str, str, int], str] = {}  # by file, function and line: a code object takes long to hash
 _MOST_MEMBERS = 15  # of a group that are printed
 _new_failure = maker(Failure)
 _EXPLAINED = (SyntaxError, NameError, AttributeError, ImportError)  # Python says where, or what may have been meant
@@ -107,7 +107,8 @@ def _alone(error: BaseException) -> list[str]:
     trace = error.__traceback__
     while trace is not None and len(frames) < _MOST_FRAMES:
         frame, line = trace.tb_frame, trace.tb_lineno
-        frames.append(_frames.get((frame.f_code, line)) or _frame(frame, line))
+        code = frame.f_code
+        frames.append(_frames.get((code.co_filename, code.co_name, line)) or _frame(frame, line))
         trace = trace.tb_next
     if not isinstance(error, BaseExceptionGroup):
         head = ["Traceback (most recent call last):\n", *frames] if frames else []
@@ -130,7 +131,7 @@ def _frame(frame: FrameType, line: int) -> str:
     text = f'  File "{name}", line {line}, in {frame.f_code.co_name}\n' + (f"    {source}\n" if source else "")
     if len(_frames) >= _MOST_KEPT:
         _frames.clear()
-    _frames[frame.f_code, line] = text
+    _frames[name, frame.f_code.co_name, line] = text
     return text
 
 

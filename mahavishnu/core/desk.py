@@ -13,11 +13,13 @@ from mahavishnu.core.waiting import WaitingRoom
 from mahavishnu.engine.room import Room
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
+from mahavishnu.model.drafts import maker
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Collection, Store
 
 BY = "api_user"  # who does it, where nobody says
+_new_event = maker(Event)
 
 
 class Desk(ABC):
@@ -59,4 +61,4 @@ class Desk(ABC):
         """Something was written: tell everybody."""
 
     def _tell(self, name: EventName, letter: DeadLetter, /, **detail: Any) -> None:
-        self._heard(Event(name, self.clock.now(), letter, detail))
+        self._heard(_new_event(name=name, at=self.clock.now(), letter=letter, detail=detail))

@@ -17,7 +17,15 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.intake import Wanted
 from mahavishnu.core.judging import Judged, context_for, judge
-from mahavishnu.core.strategies import DLQIntegrationStrategy, Occurrence, Strategy, decide, name_of, strategy_of
+from mahavishnu.core.strategies import (
+    Decision,
+    DLQIntegrationStrategy,
+    Occurrence,
+    Strategy,
+    decide,
+    name_of,
+    strategy_of,
+)
 from mahavishnu.core.waiting import Where
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.drafts import maker
@@ -154,7 +162,18 @@ class DLQIntegration:
             now = self.dlq.clock.now()
             context = context_for(now, wanted.task_id, wanted.task, adapter, tuple(wanted.repos))
             judged = await judge(self.dlq.chain, error, now, context)
-            return await self._captured(strategy, wanted, error, judged, now, requested)
+            decision, fresh = self._decided(strategy, wanted, error, judged, now, requested)
+            category = judged.verdict.category
+            del context, judged  # many wait here at once: nothing is held that is not needed any more
+            if fresh is None:
+                return Decided(wanted.task_id, category, skip_reason=decision.reason)
+            try:
+                letter = (await self.dlq.capture(fresh)).letter
+            except (QueueFull, StoreError, InvalidPayload) as problem:
+                return Decided(wanted.task_id, category, problem=await self._kept_waiting(fresh, problem))
+            self._counts["auto_enqueued" if not requested else "manually_enqueued"] += 1
+            log.warning("task %s is in the DLQ (%s): %s", wanted.task_id, decision.reason, letter.last_error)
+            return _new_decided(task_id=wanted.task_id, category=category, letter=letter)
         except Exception as problem:
             self.dlq.counts["capture_failed"] += 1
             self._counts["capture_failed"] += 1
@@ -166,7 +185,7 @@ class DLQIntegration:
             )
             return Decided(wanted.task_id, problem=f"{type(problem).__name__}: {problem}")
 
-    async def _captured(
+    def _decided(
         self,
         strategy: Strategy,
         wanted: Wanted,
@@ -174,8 +193,8 @@ class DLQIntegration:
         judged: Judged,
         now: datetime,
         requested: bool,
-    ) -> Decided:
-        category = judged.verdict.category
+    ) -> tuple[Decision, DeadLetter | None]:
+        """What the strategy says of it, and the letter that it makes if it is to be kept."""
         occurrence = _new_occurrence(
             task_id=wanted.task_id,
             task=wanted.task,
@@ -188,7 +207,7 @@ class DLQIntegration:
         if not decision.keep:
             self.dlq.skipped(wanted.task_id, decision.reason)
             self._counts["skipped_by_strategy"] += 1
-            return Decided(wanted.task_id, category, skip_reason=decision.reason)
+            return decision, None
         fresh = self.dlq.intake.letter(
             _advised(wanted, decision.retry_policy, decision.max_retries),
             judged,
@@ -196,13 +215,7 @@ class DLQIntegration:
             by_category=self.by_category,
             backoffs=self.dlq.backoffs,
         )
-        try:
-            letter = (await self.dlq.capture(fresh)).letter
-        except (QueueFull, StoreError, InvalidPayload) as problem:
-            return Decided(wanted.task_id, category, problem=await self._kept_waiting(fresh, problem))
-        self._counts["auto_enqueued" if not requested else "manually_enqueued"] += 1
-        log.warning("task %s is in the DLQ (%s): %s", wanted.task_id, decision.reason, letter.last_error)
-        return _new_decided(task_id=wanted.task_id, category=category, letter=letter)
+        return decision, fresh
 
     async def _kept_waiting(self, fresh: DeadLetter, problem: MahavishnuError) -> str:
         """It cannot be a letter now; it waits until it can, and this says so."""

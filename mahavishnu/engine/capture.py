@@ -9,6 +9,7 @@ from enum import StrEnum
 from mahavishnu.engine.room import Room
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock
+from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, Failure, FormerLetter
 from mahavishnu.stores.base import Collection, get_one, write_one
@@ -30,6 +31,9 @@ class Captured:
 
     letter: DeadLetter
     how: How
+
+
+_new_captured = maker(Captured)
 
 
 @dataclass(slots=True)
@@ -63,7 +67,11 @@ class Office:
             raise
         stored: Captured | None = None
         try:
-            stored = await self._stored(fresh, failure)
+            created = await write_one(self.letters, fresh)
+            if created is not None:
+                stored = _new_captured(letter=created, how=How.CREATED)
+            else:
+                stored = await self._beside_another(fresh, failure)
         finally:
             if stored is None or stored.how is How.MERGED:
                 self.room.unused()
@@ -71,14 +79,17 @@ class Office:
                 self.room.used()
         return stored
 
-    async def _stored(self, fresh: DeadLetter, failure: Failure) -> Captured:
+    async def _beside_another(self, fresh: DeadLetter, failure: Failure) -> Captured:
+        """There was a letter of the same key when this one was to be created."""
         for _ in range(_TRIES):
-            if (created := await write_one(self.letters, fresh)) is not None:
-                return Captured(created, How.CREATED)
             if (merged := await self._merged(fresh, failure)) is not None:
                 return merged
             former = await get_one(self.letters, fresh.key)
-            if former is None or former.is_open:
+            if former is None:  # it has gone since
+                if (created := await write_one(self.letters, fresh)) is not None:
+                    return Captured(created, How.CREATED)
+                continue
+            if former.is_open:
                 continue
             before, successor = lifecycle.next_generation(former, fresh)
             await write_one(self.history, before)  # there already: somebody else is about to do the same

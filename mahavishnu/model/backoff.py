@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import MappingProxyType
 
+from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import RetryPolicy
 
@@ -34,6 +35,7 @@ class Wait:
 
 
 Backoff = Callable[[Setback], timedelta | float]  # a timedelta, or seconds
+new_setback, _new_wait = maker(Setback), maker(Wait)
 
 
 def linear(setback: Setback) -> timedelta:
@@ -133,7 +135,7 @@ class BackoffRegistry:
         if policy == RetryPolicy.NEVER:
             return Wait(None)
         if built_in := BUILT_IN.get(policy):
-            return Wait(built_in(setback))
+            return _new_wait(delay=built_in(setback))
         if complaint := self.complaint(policy):
             return Wait(exponential(setback), complaint)
         try:

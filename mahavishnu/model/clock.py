@@ -30,8 +30,7 @@ class SystemClock:
     """The machine's own clocks."""
 
     def now(self) -> datetime:
-        now = datetime.now(UTC)
-        return now.replace(microsecond=now.microsecond // 1000 * 1000)
+        return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
 
     def monotonic(self) -> float:
         return time.monotonic()

@@ -360,12 +360,12 @@ def evolve(letter: L, **changes: Any) -> L:
     Where only passing fields change, the new letter remembers what the old one does.
     """
     new = letter_draft(letter)
-    names = changes.keys()
-    if not names <= _NAMES:
-        raise KeyError(*(names - _NAMES))
-    for name, value in changes.items():
-        setattr(new, name, value)
-    if names <= PASSING and (known := remembered(letter)) is not None:
+    try:
+        for name, value in changes.items():
+            setattr(new, name, value)
+    except AttributeError:
+        raise KeyError(*(changes.keys() - _NAMES)) from None
+    if (known := remembered(letter)) is not None and changes.keys() <= PASSING:
         new._remembered = known
     new.__class__ = type(letter)
     return cast("L", new)

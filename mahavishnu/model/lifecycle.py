@@ -491,9 +491,11 @@ def _changed(letter: DeadLetter, now: datetime, **changes: Any) -> DeadLetter:
 
 
 def _due(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> datetime:
-    setback = backoff.Setback(letter.retry_count, letter.error_category, letter.last_error)
     if retry_in is not None:
         return instant(now + min(max(retry_in, timedelta(0)), backoff.LONGEST))
+    setback = backoff.new_setback(
+        retry_count=letter.retry_count, category=letter.error_category, error=letter.last_error
+    )
     return instant(now + (backoffs.wait(letter.retry_policy, setback).delay or timedelta(0)))
 
 

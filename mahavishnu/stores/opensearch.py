@@ -167,11 +167,11 @@ class OpenSearchCollection(Generic[T]):
         self._client = index.client
         self._commit = GroupCommit(index)
 
-    async def write(self, records: Sequence[T]) -> list[Result[T]]:
-        return await self._commit.write(records)
+    def write(self, records: Sequence[T]) -> Coroutine[Any, Any, list[Result[T]]]:
+        return self._commit.write(records)
 
-    async def remove(self, records: Sequence[T]) -> list[bool | StoreError]:
-        return await self._commit.remove(records)
+    def remove(self, records: Sequence[T]) -> Coroutine[Any, Any, list[bool | StoreError]]:
+        return self._commit.remove(records)
 
     async def get(self, keys: Sequence[str]) -> list[Result[T]]:
         asked = [key for key in keys if usable(key)]

@@ -15,7 +15,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Generic
 
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
@@ -55,10 +55,10 @@ class GroupCommit(Generic[T]):
         self._answered = 0.0
         self._trouble: StoreUnavailable | None = None  # what kept the latest bulk from being answered
 
-    def write(self, records: Sequence[T]) -> Awaitable[list[Any]]:
+    def write(self, records: Sequence[T]) -> Coroutine[Any, Any, list[Any]]:
         return self._run(records, removes=False, lost=None)
 
-    def remove(self, records: Sequence[T]) -> Awaitable[list[Any]]:
+    def remove(self, records: Sequence[T]) -> Coroutine[Any, Any, list[Any]]:
         return self._run(records, removes=True, lost=False)
 
     async def finish(self) -> None:
@@ -200,8 +200,10 @@ class GroupCommit(Generic[T]):
         if doubtful and await self._verify(doubtful, deadline):
             return [operation for operation in operations if operation.call]
         place = self._index.place
-        for operation in operations:
-            if operation.record.version is not None and operation.record.version[2] != place.mark:
+        mark = place.mark
+        changing = [operation for operation in operations if operation.record.version is not None]
+        for operation in changing:
+            if operation.record.version[2] != mark:
                 operation.settle_lost()  # what it was read from is gone, with its whole index
         operations = [operation for operation in operations if operation.call]
         if not operations:
@@ -209,7 +211,7 @@ class GroupCommit(Generic[T]):
         seconds = self._share(deadline)
         parameters = {"timeout": f"{seconds * 900:.0f}ms", "filter_path": _ANSWER}
         # What is new goes to whatever index has the name by now, what depends on a version to the one it is from.
-        exact = place.exact if any(operation.record.version is not None for operation in operations) else ""
+        exact = place.exact if any(operation.call for operation in changing) else ""
         name = exact or self._index.name
         if name != place.concrete:
             parameters["require_alias"] = "true"
@@ -235,6 +237,7 @@ class GroupCommit(Generic[T]):
         self, operations: list[Operation], items: list[Any], place: Place, deadline: float
     ) -> list[Operation]:
         """Settle each operation by its item of the answer. Returns those that have to be tried again."""
+        mark = place.mark
         later: list[Operation] = []
         at_once: list[Operation] = []
         suspect: list[Operation] = []
@@ -242,7 +245,7 @@ class GroupCommit(Generic[T]):
         for operation, item in zip(operations, items, strict=True):
             status = item["status"]
             if status < 300:
-                operation.settle_stored(self._index, place, item)
+                operation.settle_stored(self._index, mark, item)
                 self._index.answered_by(item["_index"])
                 continue
             type_, reason = item_error(item.get("error"))
@@ -339,7 +342,7 @@ class GroupCommit(Generic[T]):
                 elif version is not None:
                     operation.settle_lost()
             elif document["_source"].get(STAMP) == operation.stamp:
-                operation.settle_stored(self._index, place, document)
+                operation.settle_stored(self._index, place.mark, document)
             elif (document["_seq_no"], document["_primary_term"], place.mark) == version:
                 continue  # it has not landed, and still can
             elif was_lost and not operation.removes and not (version is None and document["_version"] == 1):
@@ -370,7 +373,9 @@ def _items(answer: Any) -> list[Any]:
 
 def _answered(results: list[Any]) -> list[Any]:
     """The results; raises where nothing at all could be answered, because then the store as a whole cannot."""
-    if not results or not all(isinstance(result, _WHOLE_STORE) for result in results):
+    if not results or not isinstance(results[0], _WHOLE_STORE):
+        return results  # as nearly always
+    if not all(isinstance(result, _WHOLE_STORE) for result in results):
         return results
     for result in results:
         if isinstance(result, StoreMisconfigured):

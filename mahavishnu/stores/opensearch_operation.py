@@ -9,7 +9,7 @@ from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores.opensearch_index import Index, Place
+from mahavishnu.stores.opensearch_index import Index
 
 LONGEST_KEY = 512  # bytes
 
@@ -69,8 +69,8 @@ class Operation:
         if not call.left and not call.done.done():
             call.done.set_result(None)
 
-    def settle_stored(self, index: Index[Any], place: Place, answer: Mapping[str, Any]) -> None:
-        version = (answer["_seq_no"], answer["_primary_term"], place.mark)
+    def settle_stored(self, index: Index[Any], mark: int, answer: Mapping[str, Any]) -> None:
+        version = (answer["_seq_no"], answer["_primary_term"], mark)
         self.settle(True if self.removes else index.kind.versioned(self.record, version))
 
     def settle_lost(self) -> None:
