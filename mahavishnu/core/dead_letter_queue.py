@@ -270,7 +270,8 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
 
     async def capture(self, fresh: DeadLetter) -> Captured:
         """Store a letter that `intake` made, and say how. Raises DLQFullError, InvalidInput, StoreError."""
-        await self.open()  # first: also what is too large has to wait somewhere
+        if self._opened_in is not asyncio.get_running_loop():
+            await self.open()  # first: also what is too large has to wait somewhere
         self.intake.check_size(fresh)
         if fresh.depends_on:
             await refuse_circle(self.letters, fresh)

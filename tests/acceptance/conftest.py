@@ -16,4 +16,4 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/letters.db"
     cluster: Cluster = request.getfixturevalue("opensearch")
     prefix: str = request.getfixturevalue("opensearch_prefix")
-    return f"{cluster.urls[0].replace('http', 'opensearch', 1)}/{prefix}"
+    return f"{cluster.urls[0].replace('http', 'opensearch', 1)}/{prefix}?timeout=30"  # a busy machine is no outage

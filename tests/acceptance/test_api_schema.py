@@ -35,7 +35,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     url = f"sqlite:///{folder}/letters.db"
     if request.param == "opensearch":
         cluster: Cluster = request.getfixturevalue("opensearch")
-        url = cluster.urls[0].replace("http", "opensearch", 1) + "/schema"
+        url = cluster.urls[0].replace("http", "opensearch", 1) + "/schema?timeout=30"
     with served(url, folder) as server:
         for number in range(5):
             letter: Any = {"task_id": f"wf_{number}", "error": "ValueError: bad input", "task": {"n": number}}

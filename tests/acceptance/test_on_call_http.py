@@ -27,7 +27,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     url = f"sqlite:///{tmp_path}/letters.db"
     if request.param == "opensearch":
         cluster: Cluster = request.getfixturevalue("opensearch")
-        url = cluster.urls[0].replace("http", "opensearch", 1) + "/on-call"
+        url = cluster.urls[0].replace("http", "opensearch", 1) + "/on-call?timeout=30"  # a busy machine is no outage
     with served(url, tmp_path, **TOKENS, **QUICK) as server:
         command = [sys.executable, "-m", "mahavishnu", "worker", "--app", "tests.acceptance.on_call_app:app"]
         worker = Popen(command, env=environment_for(url, tmp_path, **QUICK), stdout=DEVNULL, stderr=DEVNULL)
