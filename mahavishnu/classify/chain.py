@@ -141,6 +141,12 @@ class Chain:
         return Explanation(_verdict(heard), tuple(trail))
 
     @property
+    def is_prompt(self) -> bool:
+        """Whether it answers at once: nobody has given us a plugin that would have to be waited for."""
+        groups = self._asked(_CLASSIFY.name)
+        return len(groups) == 1 and groups[0][0].trusted and not self.names_causes
+
+    @property
     def names_causes(self) -> bool:
         """Whether a plugin is asked for fingerprints."""
         return bool(self._asked(_FINGERPRINT.name))

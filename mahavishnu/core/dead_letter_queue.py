@@ -64,7 +64,7 @@ from mahavishnu.model.query_json import to_json
 from mahavishnu.model.record import FailedTask
 from mahavishnu.model.requeueing import RequeueRules
 from mahavishnu.stores.audit import AUDIT
-from mahavishnu.stores.base import Cursor, Health, Page, Store, get_one
+from mahavishnu.stores.base import Cursor, Health, Page, Result, Store, get_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kinds import KINDS as STORED
 from mahavishnu.stores.ledger import LEDGER
@@ -270,8 +270,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
 
     async def capture(self, fresh: DeadLetter) -> Captured:
         """Store a letter that `intake` made, and say how. Raises DLQFullError, InvalidInput, StoreError."""
-        if self._opened_in is not asyncio.get_running_loop():
-            await self.open()  # first: also what is too large has to wait somewhere
+        await self.open()  # first: also what is too large has to wait somewhere
         self.intake.check_size(fresh)
         if fresh.depends_on:
             await refuse_circle(self.letters, fresh)
@@ -284,6 +283,28 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
             raise
         self._tell(_CAPTURED[captured.how], captured.letter)
         return captured
+
+    async def create(self, fresh: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
+        """Store letters that `intake` made by one call, as far as that is enough; None for each that needs `capture`.
+
+        Those that are stored are told by `created`. Raises StoreError if the store could take none.
+        """
+        await self.open()
+        plain = [each for each in fresh if self._is_plain(each)]
+        stored = await self._office.create(plain) if plain else []
+        if len(plain) == len(fresh):
+            return stored
+        results = {id(each): result for each, result in zip(plain, stored, strict=True)}
+        return [results.get(id(each)) for each in fresh]
+
+    def created(self, letter: DeadLetter) -> None:
+        """Tell of a letter that `create` stored."""
+        self._tell(EventName.CAPTURED, letter)
+
+    def _is_plain(self, fresh: DeadLetter) -> bool:
+        """Whether nothing has to be looked at but the place where it goes."""
+        known = self.backoffs.complaint(fresh.retry_policy) is None
+        return known and not fresh.depends_on and self.intake.fits(fresh)
 
     def skipped(self, task_id: str, reason: str) -> None:
         """A failure was not kept, because the strategy said so: it is counted, logged and told."""

@@ -6,15 +6,16 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextvars import Context, copy_context
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mahavishnu.classify.verdict import POLICY_OF
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.gathering import Gathering
 from mahavishnu.core.intake import Wanted
 from mahavishnu.core.judging import Judged, context_for, judge
 from mahavishnu.core.strategies import (
@@ -70,6 +71,17 @@ class Decided:
         return result
 
 
+class _Case(NamedTuple):
+    """A letter on its way into the store, and who waits for it."""
+
+    fresh: DeadLetter
+    category: ErrorCategory
+    reason: str
+    requested: bool
+    answer: asyncio.Future[Decided]
+    context: Context  # of who waits: listeners and the log belong to its trace
+
+
 _new_occurrence, _new_decided = maker(Occurrence), maker(Decided)
 
 
@@ -87,7 +99,7 @@ class DLQIntegration:
         self.app, self.dlq = app, dlq
         self.by_category = by_category
         self._counts: Counter[str] = Counter()
-        self._under_way: set[asyncio.Task[Decided]] = set()
+        self._gathering = Gathering(self._store)
         self._decide_by(strategy_of(strategy))
 
     def set_strategy(self, strategy: Strategy | str) -> None:
@@ -130,29 +142,14 @@ class DLQIntegration:
         if attempt is not None and not attempt.is_over and not requested:
             self._counts["folded"] += 1
             return Decided(wanted.task_id, folded=True)
-        loop = asyncio.get_running_loop()
-        keeping = loop.create_task(self._keep(self._strategy, wanted, error, adapter, requested))
-        self._under_way.add(keeping)
-        answer: asyncio.Future[Decided] = loop.create_future()
-        keeping.add_done_callback(partial(self._kept, answer))
-        return await answer  # who waits for this may give up: the run has failed all the same
-
-    def _kept(self, answer: asyncio.Future[Decided], keeping: asyncio.Task[Decided]) -> None:
-        # What asyncio.shield does, and forgetting the task, by one callback of the loop where there would be two.
-        self._under_way.discard(keeping)
-        if keeping.cancelled():
-            answer.cancel()
-        elif problem := keeping.exception():
-            if not answer.done():
-                answer.set_exception(problem)
-        elif not answer.done():
-            answer.set_result(keeping.result())
+        keeping = self._keep(self._strategy, wanted, error, adapter, requested)
+        if self.dlq.chain.is_prompt:
+            return await keeping  # all that it waits for is the store, which goes on whoever gives up
+        return await asyncio.shield(self._gathering.follow(keeping))  # likewise: the run has failed all the same
 
     async def finish(self) -> None:
         """Wait for what is being captured although nobody waits for it any more."""
-        loop = asyncio.get_running_loop()
-        if under_way := [keeping for keeping in self._under_way if keeping.get_loop() is loop]:
-            await asyncio.wait(under_way)
+        await self._gathering.finish()
 
     async def _keep(
         self, strategy: Strategy, wanted: Wanted, error: BaseException | str, adapter: str | None, requested: bool
@@ -163,27 +160,59 @@ class DLQIntegration:
             context = context_for(now, wanted.task_id, wanted.task, adapter, tuple(wanted.repos))
             judged = await judge(self.dlq.chain, error, now, context)
             decision, fresh = self._decided(strategy, wanted, error, judged, now, requested)
-            category = judged.verdict.category
-            del context, judged  # many wait here at once: nothing is held that is not needed any more
-            if fresh is None:
-                return Decided(wanted.task_id, category, skip_reason=decision.reason)
-            try:
-                letter = (await self.dlq.capture(fresh)).letter
-            except (QueueFull, StoreError, InvalidPayload) as problem:
-                return Decided(wanted.task_id, category, problem=await self._kept_waiting(fresh, problem))
-            self._counts["auto_enqueued" if not requested else "manually_enqueued"] += 1
-            log.warning("task %s is in the DLQ (%s): %s", wanted.task_id, decision.reason, letter.last_error)
-            return _new_decided(task_id=wanted.task_id, category=category, letter=letter)
         except Exception as problem:
-            self.dlq.counts["capture_failed"] += 1
-            self._counts["capture_failed"] += 1
-            log.exception(
-                "the failure of task %r could not be captured; its error: %.1000r; its payload: %.2000r",
-                wanted.task_id,
-                error,
-                wanted.task,
-            )
-            return Decided(wanted.task_id, problem=f"{type(problem).__name__}: {problem}")
+            return self._not_captured(wanted.task_id, error, wanted.task, problem)
+        if fresh is None:
+            return Decided(wanted.task_id, judged.verdict.category, skip_reason=decision.reason)
+        answer = asyncio.get_running_loop().create_future()
+        self._gathering.add(_Case(fresh, judged.verdict.category, decision.reason, requested, answer, copy_context()))
+        del wanted, error, context, judged, decision, fresh  # many wait here at once: nothing is held without need
+        decided: Decided = await answer
+        return decided
+
+    async def _store(self, cases: Sequence[_Case]) -> None:
+        """Make letters of failures that came in together; those that need more than that are seen to one by one."""
+        outcomes: Sequence[DeadLetter | Exception | None]
+        try:
+            outcomes = await self.dlq.create([case.fresh for case in cases])
+        except Exception as problem:
+            outcomes = [problem] * len(cases)
+        for case, outcome in zip(cases, outcomes, strict=True):
+            if isinstance(outcome, DeadLetter):
+                case.context.run(self.dlq.created, outcome)
+                self._answer(case, self._kept(case, outcome))
+            else:
+                self._gathering.follow(self._store_alone(case, outcome), [case], context=case.context)
+
+    async def _store_alone(self, case: _Case, problem: Exception | None) -> None:
+        """The same for one whose task has a letter already, or that there is no room for, or that met a `problem`."""
+        fresh = case.fresh
+        try:
+            try:
+                if problem is not None:
+                    raise problem
+                decided = self._kept(case, (await self.dlq.capture(fresh)).letter)
+            except (QueueFull, StoreError, InvalidPayload) as refused:
+                decided = Decided(fresh.task_id, case.category, problem=await self._kept_waiting(fresh, refused))
+        except Exception as another:
+            decided = self._not_captured(fresh.task_id, fresh.error, fresh.payload.text, another)
+        self._answer(case, decided)
+
+    def _kept(self, case: _Case, letter: DeadLetter) -> Decided:
+        self._counts["manually_enqueued" if case.requested else "auto_enqueued"] += 1
+        log.warning("task %s is in the DLQ (%s): %s", letter.task_id, case.reason, letter.last_error)
+        return _new_decided(task_id=letter.task_id, category=case.category, letter=letter)
+
+    def _answer(self, case: _Case, decided: Decided) -> None:
+        if not case.answer.done():
+            case.answer.set_result(decided)
+
+    def _not_captured(self, task_id: str, error: BaseException | str, task: Any, problem: Exception) -> Decided:
+        self.dlq.counts["capture_failed"] += 1
+        self._counts["capture_failed"] += 1
+        text = "the failure of task %r could not be captured; its error: %.1000r; its payload: %.2000r"
+        log.error(text, task_id, error, task, exc_info=problem)
+        return Decided(task_id, problem=f"{type(problem).__name__}: {problem}")
 
     def _decided(
         self,
@@ -298,8 +327,7 @@ def _advised(wanted: Wanted, policy: str | None, budget: int | None) -> Wanted:
     """`wanted` with the strategy's advice where the caller said nothing."""
     if policy is None and budget is None:
         return wanted
-    return replace(
-        wanted,
+    return wanted._replace(
         retry_policy=wanted.retry_policy if wanted.retry_policy is not None else policy,
         max_retries=wanted.max_retries if wanted.max_retries is not None else budget,
     )

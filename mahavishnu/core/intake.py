@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from mahavishnu.classify.verdict import POLICY_OF, policy
 from mahavishnu.core.judging import Judged
@@ -26,8 +26,7 @@ _WORKFLOW = Source()
 _spoken = lru_cache(1024)(Verdict)  # a few reasons make up nearly all letters, and one value of each will do
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What the caller says about a failure besides the failure itself. None means: as usual."""
 
     task_id: str
@@ -110,10 +109,15 @@ class Intake:
 
     def check_size(self, letter: DeadLetter) -> None:
         """Raise InvalidPayload if the payload is too large."""
-        if (size := len(letter.payload.text)) > self.max_task_bytes:
+        if not self.fits(letter):
+            size = len(letter.payload.text)
             raise InvalidPayload(
                 "task", f"has {size} bytes as JSON, more than the {self.max_task_bytes} of dlq_max_task_bytes"
             )
+
+    def fits(self, letter: DeadLetter) -> bool:
+        """Whether the payload is not too large."""
+        return len(letter.payload.text) <= self.max_task_bytes
 
     def _policy(self, wanted: Wanted, judged: Judged, by_category: bool) -> str:
         if wanted.retry_policy is not None:

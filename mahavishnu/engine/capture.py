@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -12,7 +13,7 @@ from mahavishnu.model.clock import Clock
 from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, Failure, FormerLetter
-from mahavishnu.stores.base import Collection, get_one, write_one
+from mahavishnu.stores.base import Collection, Result, get_one, write_one
 
 _TRIES = 50  # lost races for one letter before it is called an outage
 
@@ -78,6 +79,22 @@ class Office:
             else:
                 self.room.used()
         return stored
+
+    async def create(self, fresh: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
+        """New letters by one write; None for each that has no room or no key of its own: `capture` sees to those.
+
+        Raises what the store raises where it could store none.
+        """
+        places = await self.room.reserve_some(len(fresh))
+        created: Sequence[Result[DeadLetter]] = ()
+        try:
+            if places:
+                created = await self.letters.write(fresh[:places])
+        finally:
+            used = sum(isinstance(each, DeadLetter) for each in created)
+            self.room.used(used)
+            self.room.unused(places - used)
+        return [*created, *[None] * (len(fresh) - places)]
 
     async def _beside_another(self, fresh: DeadLetter, failure: Failure) -> Captured:
         """There was a letter of the same key when this one was to be created."""

@@ -14,7 +14,7 @@ _AT_THE_LIMIT_SECONDS = 0.25
 class Room:
     """Counts open letters: exactly inside this process, others' at each recount. It errs on the side of refusing.
 
-    Whoever got a place reports `used` when it holds a stored letter, `unused` when nothing came of it.
+    Whoever got places reports `used` for those that hold a stored letter, `unused` for those that nothing came of.
     """
 
     def __init__(
@@ -32,23 +32,28 @@ class Room:
 
     async def reserve(self, task_id: str) -> None:
         """Take a place. Raises QueueFull if there is none."""
+        if not await self.reserve_some(1):
+            raise QueueFull(task_id, self._taken, self.max_size)
+
+    async def reserve_some(self, places: int) -> int:
+        """Take so many places, or as many as there are. Returns how many."""
         if not self._is_fresh(self._fresh_seconds):
             await self._recount(self._fresh_seconds)
-        if self._taken >= self.max_size:
+        if self._taken + places > self.max_size:
             await self._recount(_AT_THE_LIMIT_SECONDS)  # others may have closed some
-        if self._taken >= self.max_size:
-            raise QueueFull(task_id, self._taken, self.max_size)
-        self._under_way += 1
+        places = min(places, max(self.max_size - self._taken, 0))
+        self._under_way += places
+        return places
 
-    def used(self) -> None:
-        """The place holds a stored letter now."""
-        self._under_way -= 1
-        self._known += 1
-        self._used_meanwhile += 1
+    def used(self, places: int = 1) -> None:
+        """The places hold stored letters now."""
+        self._under_way -= places
+        self._known += places
+        self._used_meanwhile += places
 
-    def unused(self) -> None:
-        """Nothing came of it."""
-        self._under_way -= 1
+    def unused(self, places: int = 1) -> None:
+        """Nothing came of them."""
+        self._under_way -= places
 
     def another_loop(self) -> None:
         """Another event loop goes on with it: nothing of the former one is under way any more."""

@@ -1,0 +1,74 @@
+"""What comes in at the same moment is stored by one call, and each is told what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextvars import Context
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+MOST = 50  # a store writes two such lots at once: who is told first goes on while the other is under way
+
+
+class Waiting(Protocol):
+    """Something that is to be stored, with the future by which somebody waits for it."""
+
+    @property
+    def answer(self) -> asyncio.Future[Any]: ...
+
+
+W = TypeVar("W", bound=Waiting)
+R = TypeVar("R")
+
+
+class Gathering(Generic[W]):
+    """Hands to `store` what was added in the same turn of the event loop; `store` answers each.
+
+    Who waits may give up: what was added is stored all the same. If `store` ends without answering, is cancelled even,
+    those who still wait are cancelled too, and wait no longer.
+    """
+
+    def __init__(self, store: Callable[[Sequence[W]], Awaitable[None]]) -> None:
+        self._store = store
+        self._open: list[W] | None = None  # the lot that has not left yet
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    def add(self, waiting: W) -> None:
+        """Have it stored with the next lot."""
+        loop = waiting.answer.get_loop()
+        lot = self._open
+        if lot is None or len(lot) == MOST or self._loop is not loop:
+            lot = self._open = []
+            self._loop = loop
+            self.follow(self._leave(lot), lot)
+        lot.append(waiting)
+
+    def follow(
+        self, work: Coroutine[Any, Any, R], lot: Sequence[W] = (), context: Context | None = None
+    ) -> asyncio.Task[R]:
+        """Do this, which answers the `lot`, in a task of its own that `finish` waits for."""
+        task = asyncio.get_running_loop().create_task(work, context=context)
+        self._under_way.add(task)
+        task.add_done_callback(partial(self._ended, lot))
+        return task
+
+    async def finish(self) -> None:
+        """Return when all that was added, and what is followed, has come to its end."""
+        loop = asyncio.get_running_loop()
+        while under_way := [task for task in self._under_way if task.get_loop() is loop]:
+            await asyncio.wait(under_way)
+
+    async def _leave(self, lot: list[W]) -> None:
+        if self._open is lot:
+            self._open = None
+        await self._store(lot)
+
+    def _ended(self, lot: Sequence[W], task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if self._open is lot:  # cancelled before it began
+            self._open = None
+        if task.cancelled() or task.exception() is not None:
+            for waiting in lot:
+                waiting.answer.cancel()
