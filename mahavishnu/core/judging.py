@@ -32,6 +32,9 @@ class Judged:
     fingerprint: str | None = None
 
 
+_new_judged = maker(Judged)
+
+
 async def judge(
     chain: Chain,
     error: BaseException | str,
@@ -54,6 +57,13 @@ async def judge(
     else:
         mark = fingerprint_of(failure)
     return Judged(failure, verdict, mark)
+
+
+def judge_at_once(chain: Chain, error: BaseException | str, at: datetime, context: Context = NO_CONTEXT) -> Judged:
+    """As `judge`, for a chain that `is_prompt`."""
+    verdict = chain.classify(error, context)
+    failure = failure_of(error, at=at, category=verdict.category)
+    return _new_judged(failure=failure, verdict=verdict, fingerprint=fingerprint_of(failure))
 
 
 def context_for(

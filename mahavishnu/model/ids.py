@@ -22,6 +22,7 @@ _HASHED = "sha256:"
 _PLAIN = re.compile(r"[\w.-]{1,200}", re.ASCII)  # what nearly every task id is like: it is the key itself
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_LAST = (1 << 48) - 1
 
 
 class _Pool(NamedTuple):
@@ -69,9 +70,8 @@ class EntryIds:
         with self._lock:
             last = self._last
             value = self._last = begin | self._random_bits(74) if begin > last else last + 1 + self._random_bits(32)
-        high, low = value >> 62, value & (1 << 62) - 1
-        text = f"{high >> 12:012x}7{high & 0xFFF:03x}{0b10 << 62 | low:016x}"
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        parts = value >> 90, value >> 74 & 0xFFFF, value >> 62 & 0xFFF, value >> 48 & 0x3FFF | 0x8000, value & _LAST
+        return "%08x-%04x-7%03x-%04x-%012x" % parts  # noqa: UP031 - in two thirds of the time
 
 
 new_entry_id = EntryIds()

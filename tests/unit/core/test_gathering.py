@@ -1,0 +1,253 @@
+"""Failures that come in together: one call stores them, and none of them has to do with what becomes of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mahavishnu import hookimpl
+from mahavishnu.classify.chain import Chain
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.dlq_integration import Decided, DLQIntegration
+from mahavishnu.core.gathering import MOST, Gathering
+from mahavishnu.core.intake import Wanted
+from mahavishnu.core.strategies import Decision, Occurrence
+from mahavishnu.stores.codec import LETTERS
+from mahavishnu.testing import turn
+from tests.unit.queues import NETWORK, House, letter_of, queue_of, sound
+
+trace: ContextVar[str] = ContextVar("trace", default="nobody's")
+
+
+@dataclass
+class Thing:
+    name: int
+    answer: asyncio.Future[int] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class TestGathering:
+    """The lots in which things are stored."""
+
+    async def test_what_is_added_in_one_turn_is_stored_by_one_call(self) -> None:
+        lots: list[list[int]] = []
+
+        async def store(things: Sequence[Thing]) -> None:
+            lots.append([thing.name for thing in things])
+            for thing in things:
+                thing.answer.set_result(thing.name)
+
+        gathering, things = Gathering(store), [Thing(number) for number in range(MOST + 2)]
+        for thing in things:
+            gathering.add(thing)
+        await gathering.finish()
+        later = Thing(99)
+        gathering.add(later)
+        assert await later.answer == 99
+        assert lots == [[*range(MOST)], [MOST, MOST + 1], [99]]
+        assert [await thing.answer for thing in things] == [*range(MOST + 2)]
+
+    @pytest.mark.parametrize("problem", [ValueError("a bug"), asyncio.CancelledError()])
+    async def test_nobody_waits_for_what_will_never_be_answered(self, problem: BaseException) -> None:
+        async def store(things: Sequence[Thing]) -> None:
+            things[0].answer.set_result(7)
+            raise problem
+
+        gathering, (first, second) = Gathering(store), (Thing(1), Thing(2))
+        gathering.add(first)
+        gathering.add(second)
+        assert await first.answer == 7
+        with pytest.raises(asyncio.CancelledError):
+            await second.answer
+
+    async def test_a_lot_that_is_cancelled_before_it_leaves_takes_nobody_else_along(self) -> None:
+        async def store(things: Sequence[Thing]) -> None:
+            for thing in things:
+                thing.answer.set_result(thing.name)
+
+        gathering, (first, second) = Gathering(store), (Thing(1), Thing(2))
+        before = asyncio.all_tasks()
+        gathering.add(first)
+        (leaving,) = asyncio.all_tasks() - before
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first.answer
+        gathering.add(second)
+        assert await second.answer == 2
+
+    def test_another_event_loop_begins_anew(self) -> None:
+        async def store(things: Sequence[Thing]) -> None:
+            for thing in things:
+                thing.answer.set_result(thing.name)
+
+        gathering = Gathering(store)
+
+        async def left_behind() -> None:
+            gathering.add(Thing(1))
+
+        async def goes_on() -> int:
+            thing = Thing(2)
+            gathering.add(thing)
+            return await thing.answer
+
+        asyncio.run(left_behind())
+        assert asyncio.run(goes_on()) == 2
+
+
+def capturing(app: MahavishnuApp, names: Sequence[str], **options: Any) -> list[asyncio.Task[Decided]]:
+    """Failures of these tasks, all in one turn."""
+    integration = app.dlq_integration
+    assert integration is not None
+    return [asyncio.create_task(integration.capture(Wanted(name, {"n": name}), NETWORK, **options)) for name in names]
+
+
+class TestTogether:
+    """Failures of one turn."""
+
+    async def test_they_are_one_write(self, house: House) -> None:
+        app = house.app()
+        await queue_of(app).open()
+        hold = house.faults.hold("write", kind=LETTERS)
+        tasks = capturing(app, [f"wf_{number}" for number in range(20)])
+        assert len((await hold.reached()).keys) == 20
+        hold.release()
+        decided = await asyncio.gather(*tasks)
+        assert {each.letter.task_id for each in decided if each.letter} == {f"wf_{number}" for number in range(20)}
+        await sound(queue_of(app))
+
+    async def test_each_has_its_own_end(self, any_house: House) -> None:
+        app = any_house.app(dlq_max_task_bytes=1024)
+        integration = app.dlq_integration
+        assert integration is not None
+
+        def strategy(occurrence: Occurrence) -> Decision | bool:
+            return occurrence.task_id != "dropped"
+
+        integration.set_strategy(strategy)
+        await queue_of(app).enqueue("open", {}, [], "boom")
+        before = await queue_of(app).enqueue("closed", {}, [], "boom")
+        await queue_of(app).resolve("closed")
+        wanted = [
+            Wanted("new", {}),
+            Wanted("open", {}),
+            Wanted("closed", {}),
+            Wanted("twice", {}),
+            Wanted("twice", {}),
+            Wanted("large", {"text": "x" * 2000}),
+            Wanted("dropped", {}),
+            Wanted("unwritable", {"no": object()}),
+            Wanted("", {}),
+            Wanted("custom", {}, retry_policy="custom:unknown"),
+        ]
+        decided = await asyncio.gather(*(integration.capture(each, NETWORK) for each in wanted))
+        new, opened, closed, *twice, large, dropped, unwritable, nameless, custom = decided
+        assert new.letter is not None and new.letter.occurrences == 1
+        assert opened.letter is not None and opened.letter.occurrences == 2
+        assert closed.letter is not None
+        assert (closed.letter.generation, closed.letter.previous_entry_id) == (2, before.entry_id)
+        assert sorted(each.letter.occurrences for each in twice if each.letter) == [1, 2]
+        assert large.problem is not None and "it waits to be let in" in large.problem
+        assert dropped.skip_reason == "strategy strategy says so"
+        assert unwritable.problem is not None and "InvalidPayload" in unwritable.problem
+        assert nameless.problem is not None and "task_id must not be empty" in nameless.problem
+        assert custom.letter is not None and custom.letter.retry_policy == "custom:unknown"
+        stats = await sound(queue_of(app))
+        assert (stats["queue_size"], stats["waiting"], stats["lifetime_stats"]["capture_failed"]) == (5, 1, 2)
+
+    async def test_as_many_as_there_is_room_for_come_in_and_the_others_wait(self, any_house: House) -> None:
+        app = any_house.app()
+        queue_of(app).max_size = 3
+        names = [f"wf_{number}" for number in range(5)]
+        decided = await asyncio.gather(*capturing(app, names))
+        assert [each.letter is not None for each in decided] == [True, True, True, False, False]
+        assert all("wait" in (each.problem or "") for each in decided[3:])
+        stats = await sound(queue_of(app))
+        assert (stats["queue_size"], stats["waiting"]) == (3, 2)
+        again = await asyncio.gather(*capturing(app, ["wf_0"]))  # it has a letter, which needs no room
+        assert again[0].letter is not None and again[0].letter.occurrences == 2
+
+    async def test_a_store_that_is_away_has_all_of_them_wait(self, any_house: House) -> None:
+        app = any_house.app()
+        await queue_of(app).open()
+        with any_house.faults.unavailable():
+            decided = await asyncio.gather(*capturing(app, ["wf_0", "wf_1", "wf_2"]))
+        assert all("memory" in (each.problem or "") for each in decided)
+        assert await queue_of(app).admit() == 3
+        await sound(queue_of(app))
+
+    async def test_one_that_the_store_cannot_take_does_not_hold_up_the_others(self, any_house: House) -> None:
+        app = any_house.app()
+        await queue_of(app).open()
+        any_house.faults.item_failed("write", kind=LETTERS, keys=["wf_1"])
+        decided = await asyncio.gather(*capturing(app, ["wf_0", "wf_1", "wf_2"]))
+        assert [each.letter is not None for each in decided] == [True, False, True]
+        assert "it waits" in (decided[1].problem or "")
+
+    async def test_listeners_and_strategies_are_called_where_the_failure_was(self, house: House) -> None:
+        app, heard = house.app(), []
+        integration = app.dlq_integration
+        assert integration is not None
+
+        def strategy(occurrence: Occurrence) -> bool:
+            heard.append((occurrence.task_id, trace.get()))
+            return True
+
+        integration.set_strategy(strategy)
+        queue_of(app).listen(lambda event: heard.append((event.letter.task_id, trace.get())) if event.letter else None)
+
+        async def one(name: str) -> None:
+            trace.set(f"{name}'s")
+            await integration.capture(Wanted(name, {}), NETWORK)
+
+        await asyncio.gather(one("a"), one("b"), one("a"))
+        assert sorted(set(heard)) == [("a", "a's"), ("b", "b's")]
+        assert len(heard) == 6
+
+    async def test_whoever_gives_up_has_no_say_for_the_others(self, any_house: House) -> None:
+        app = any_house.app()
+        await queue_of(app).open()
+        tasks = capturing(app, ["wf_0", "wf_1", "wf_2"])
+        await turn()
+        tasks[1].cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(done[1], asyncio.CancelledError)
+        assert isinstance(done[0], Decided) and isinstance(done[2], Decided)
+        assert app.dlq_integration is not None
+        await app.dlq_integration.finish()
+        assert len(await queue_of(app).list_tasks()) == 3
+
+    async def test_a_plugin_that_takes_long_holds_up_nobody_else(self, house: House) -> None:
+        app, free = house.app(), threading.Event()
+        app.chain.use(Chain(timeout=timedelta(seconds=30)))
+
+        class Slow:
+            @hookimpl
+            def classify_error(self, error: Any, context: Any) -> None:
+                if context.task_id == "wf_0":
+                    free.wait()
+
+        app.chain.plugins.register(Slow(), "slow")
+        held, other = capturing(app, ["wf_0", "wf_1"])
+        try:
+            assert (await other).letter is not None
+            assert not held.done()
+        finally:
+            free.set()
+        assert (await held).letter is not None
+
+    async def test_finish_waits_for_what_follows_from_a_lot(self, any_house: House) -> None:
+        app = any_house.app()
+        queue = queue_of(app)
+        await queue.enqueue("wf_0", {}, [], "boom")
+        integration = DLQIntegration(None, queue)
+        waiting = asyncio.create_task(integration.capture(Wanted("wf_0", {}), NETWORK))
+        await turn()
+        waiting.cancel()
+        await integration.finish()
+        assert (await letter_of(queue, "wf_0")).occurrences == 2
