@@ -16,7 +16,6 @@ from mahavishnu.classify.verdict import Context as Asked
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.gathering import Gathering
 from mahavishnu.core.intake import Wanted
 from mahavishnu.core.judging import Judged, context_for, judge, judge_at_once
 from mahavishnu.core.strategies import (
@@ -28,6 +27,7 @@ from mahavishnu.core.strategies import (
     strategy_of,
 )
 from mahavishnu.core.waiting import Where
+from mahavishnu.engine.gathering import Gathering
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import InvalidPayload, MahavishnuError, QueueFull, StoreError

@@ -164,15 +164,17 @@ async def write_through(
     change: Change,
     pause: Callable[[int], Awaitable[object]],
     patience: int,
+    wanted: DeadLetter | None = None,
 ) -> DeadLetter | None:
     """Apply `change` to the letter as it is now, for as long as it takes; None if the run no longer owns it.
+
+    `wanted` is what has been tried before, with an answer that says too little.
 
     A lost compare-and-set is read again and decided again under the lease's token. While the store is away it is tried
     again, `patience` times with a `pause` in between: work that was paid for is not lost to a blink of the store. Then
     StoreUnavailable is raised, and the lease runs out by itself.
     """
-    current: DeadLetter | None = letter
-    wanted: DeadLetter | None = None
+    current = letter if wanted is None else None
     tries = 0
     while True:
         try:

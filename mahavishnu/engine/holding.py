@@ -6,20 +6,23 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from mahavishnu.engine import attempt as steps
 from mahavishnu.engine.attempt import Outcome, write_through
+from mahavishnu.engine.gathering import Gathering
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import StoreError
+from mahavishnu.model.errors import LostLease, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
-from mahavishnu.stores.base import Collection
+from mahavishnu.stores.base import Collection, Result
 
 R = TypeVar("R")
 log = logging.getLogger(__name__)
@@ -34,6 +37,21 @@ class Held:
     token: str
     running: asyncio.Task[Outcome] | None = None
     lost: bool = False
+
+
+@dataclass(slots=True)
+class _Ending:
+    """How a run ended, on its way into the store, and who waits for that."""
+
+    held: Held
+    outcome: Outcome
+    answer: asyncio.Future[DeadLetter | None]
+    context: Context
+
+    def tell(self, letter: DeadLetter | None) -> None:
+        """Tell who waits, unless they have given up."""
+        if not self.answer.done():
+            self.answer.set_result(letter)
 
 
 class Tell(Protocol):
@@ -58,6 +76,7 @@ class Holdings:
         self._backoffs, self._counts, self._tell = backoffs, counts, tell
         self._held: dict[str, Held] = {}
         self._writes: set[asyncio.Task[Any]] = set()
+        self._endings = Gathering(self._settle)
         self._keeping: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -85,6 +104,7 @@ class Holdings:
     async def stop(self) -> None:
         """Wait for what is being written, and renew nothing any more."""
         await asyncio.gather(*self._writes, return_exceptions=True)
+        await self._endings.finish()
         if self._keeping is not None:
             self._keeping.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -114,28 +134,64 @@ class Holdings:
         return await asyncio.shield(writing)
 
     async def settle(self, held: Held, outcome: Outcome) -> DeadLetter | None:
-        """Write the outcome. None if it could not be written, or somebody else owns the letter."""
+        """Write the outcome, whoever gives up meanwhile. None if that cannot be done, or another owns the letter."""
+        ending = _Ending(held, outcome, asyncio.get_running_loop().create_future(), copy_context())
+        self._endings.add(ending)
+        return await ending.answer
+
+    async def _settle(self, endings: Sequence[_Ending]) -> None:
+        """Outcomes that came together, by one write; those that need more than that are seen to one by one."""
+        wanted: list[tuple[_Ending, DeadLetter]] = []
+        for ending in endings:
+            try:
+                wanted.append((ending, self._settled(ending, ending.held.letter)))
+            except LostLease:
+                ending.context.run(self._refused, ending)
+            except Exception as problem:
+                if not ending.answer.done():
+                    ending.answer.set_exception(problem)
+        results: Sequence[Result[DeadLetter]]
         try:
+            results = await self._letters.write([letter for _, letter in wanted]) if wanted else ()
+        except StoreError as problem:
+            results = [problem] * len(wanted)
+        for (ending, letter), result in zip(wanted, results, strict=True):
+            if isinstance(result, DeadLetter):
+                ending.context.run(self._written, ending, result)
+            else:
+                self._endings.follow(self._settle_alone(ending, letter, result), [ending], ending.context)
+
+    def _settled(self, ending: _Ending, current: DeadLetter) -> DeadLetter:
+        return steps.settled(current, ending.held.token, ending.outcome, self._clock.now(), self._backoffs())
+
+    async def _settle_alone(self, ending: _Ending, wanted: DeadLetter, answer: StoreError | None) -> None:
+        """Somebody has changed the letter, or the store has a problem: for as long as it takes."""
+        held = ending.held
+        try:
+            if isinstance(answer, StoreUnavailable):
+                await self._pause(1)
             letter = await write_through(
-                self._letters,
-                held.letter,
-                lambda current: steps.settled(current, held.token, outcome, self._clock.now(), self._backoffs()),
-                self._pause,
-                _PATIENCE,
+                self._letters, held.letter, partial(self._settled, ending), self._pause, _PATIENCE, wanted
             )
         except StoreError as problem:
             log.error(
                 "the outcome of letter %r could not be written, it will be run again: %s", held.letter.key, problem
             )
-            return None
-        if letter is None:
-            self.refused(held)
-            return None
-        self._tell(EventName.RETRY_SUCCEEDED if outcome.success else EventName.RETRY_FAILED, letter)
-        if letter.status is DeadLetterStatus.EXHAUSTED and not outcome.success:
+            ending.tell(None)
+        else:
+            self._written(ending, letter) if letter is not None else self._refused(ending)
+
+    def _written(self, ending: _Ending, letter: DeadLetter) -> None:
+        success = ending.outcome.success
+        self._tell(EventName.RETRY_SUCCEEDED if success else EventName.RETRY_FAILED, letter)
+        if letter.status is DeadLetterStatus.EXHAUSTED and not success:
             self._tell(EventName.EXHAUSTED, letter)
-        self._counts["succeeded" if outcome.success else "failed"] += 1
-        return letter
+        self._counts["succeeded" if success else "failed"] += 1
+        ending.tell(letter)
+
+    def _refused(self, ending: _Ending) -> None:
+        self.refused(ending.held)
+        ending.tell(None)
 
     async def give_back(self, held: Held, wait_seconds: float = 0.0, **why: object) -> None:
         """Release the letter: the attempt is refunded."""

@@ -363,7 +363,7 @@ class Processor:
             self.breakers.failed(adapter, category, self._clock.monotonic())
         if not self.limits.only_failed_repos:
             outcome = replace(outcome, left=None)
-        letter = await self._held.surely(self._held.settle(held, outcome))
+        letter = await self._held.settle(held, outcome)
         if letter is not None and letter.next_retry_at is not None:
             self.wake(letter.next_retry_at)
         return letter
