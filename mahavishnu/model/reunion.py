@@ -48,6 +48,13 @@ def reunite(theirs: DeadLetter, ours: DeadLetter) -> Reunion:
     return Reunion(live=_joined(theirs, ours))
 
 
+def standing(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
+    """Which of the two is the letter of their key while they wait: ours only if it, and not the other, is being run."""
+    if theirs.status is not DeadLetterStatus.RETRYING and reunite(theirs, ours).wait:
+        return ours
+    return theirs
+
+
 def _absorbing(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLetter:
     """`theirs` with what `ours` adds to the statistics, and a note that this is done."""
     return evolve(

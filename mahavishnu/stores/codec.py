@@ -30,7 +30,7 @@ from mahavishnu.model.letter import (
     letter_draft,
 )
 from mahavishnu.model.payload import EMPTY, Json
-from mahavishnu.model.reunion import reunite
+from mahavishnu.model.reunion import reunite, standing
 from mahavishnu.stores.letter_text import PLACES, SCHEMA, TALLIES, encode, words_of
 from mahavishnu.stores.schema import Field, FieldType, Kind, Outcome
 
@@ -324,5 +324,6 @@ LETTERS: Kind[DeadLetter] = Kind(
         ("run_outcomes",),  # looked at again and again while a bulk run goes on
     ),
     reunite=_reunite,
+    standing=standing,
     due="due_at",
 )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import AnyOf, Is, Query
 from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
@@ -63,7 +64,11 @@ async def drain(kind: Kind[T], primary: Store, local: Store) -> Drained:
 async def _move(
     kind: Kind[T], primary: Store, home: Collection[T], here: Collection[Held[T]], items: Sequence[Held[T]]
 ) -> Drained:
-    marked = await _mark(here, items)
+    try:
+        running = await _running(kind, home, items)
+    except (StoreUnavailable, StoreMisconfigured) as problem:
+        return Drained(waiting=len(items), stopped=problem)
+    marked = await _mark(here, [held for held in items if held.key not in running])
     moving = list(marked.values())
     stopped: StoreError | None = None
     was_certain = {held.key for held in items if not held.uncertain}
@@ -108,6 +113,20 @@ async def _move(
         total += Drained(moved=sum(gone is True for gone in await here.remove(arrived)))
     await here.write([replace(held, uncertain=False) for held in back])
     return total
+
+
+async def _running(kind: Kind[T], home: Collection[T], items: Sequence[Held[T]]) -> set[str]:
+    """The keys of letters that are being run here, and have to wait for that: a mark would keep the outcome out."""
+    letters = [held.record for held in items if isinstance(held.record, DeadLetter) and not held.uncertain]
+    run = {letter.key: letter for letter in letters if letter.lease is not None}
+    if kind.reunite is None or not run:
+        return set()
+    twins = await home.get(list(run))
+    return {
+        twin.key
+        for twin in twins
+        if twin is not None and not isinstance(twin, StoreError) and kind.reunite(twin, run[twin.key]).wait
+    }
 
 
 async def _make_seen(home: Collection[Any]) -> None:

@@ -69,8 +69,13 @@ class PairCollection(Generic[T]):
             except (StoreUnavailable, StoreMisconfigured) as problem:
                 twins = [None if results[index] is not None else problem for index in asked]
             for index, twin in zip(asked, twins, strict=True):
-                results[index] = results[index] if twin is None else twin
+                results[index] = results[index] if twin is None else self._standing(twin, results[index])
         return _answered(results)
+
+    def _standing(self, theirs: T | StoreError, ours: Result[T]) -> T | StoreError:
+        if self.kind.standing is None or ours is None or isinstance(theirs, StoreError) or isinstance(ours, StoreError):
+            return theirs
+        return self.kind.standing(theirs, ours)
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)

@@ -92,8 +92,8 @@ class Kind(Generic[T]):
     JSON fields, which stores add in a shape that suits them; `decode` reads a whole parsed document, and raises
     CorruptRecord for a broken one. `versioned` puts a version on a record. `indexes` are the field lists worth an index
     where indexes cost something. `reunite` settles what two stores wrote under one key (without it the primary store's
-    record stays). `due` names the field that says when anyone may pick a record up, if there is one. `lazy` kinds get
-    their place when they are first used: an app is up sooner.
+    record stays), and `standing` says which of the two it is meanwhile. `due` names the field that says when anyone may
+    pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is up sooner.
     """
 
     name: str
@@ -104,6 +104,7 @@ class Kind(Generic[T]):
     fields: tuple[Field[T], ...]
     indexes: tuple[tuple[str, ...], ...] = ()
     reunite: Callable[[T, T], Outcome[T]] | None = field(default=None)
+    standing: Callable[[T, T], T] | None = field(default=None)
     due: str | None = None
     lazy: bool = False
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from mahavishnu import stores
+from mahavishnu.engine.attempt import write_through
 from mahavishnu.model import lifecycle
 from mahavishnu.model.audit import AuditEntry
 from mahavishnu.model.bulk import BulkRun, RunItem, RunPage
@@ -304,6 +305,41 @@ async def test_a_conflicting_letter_that_is_being_run_locally_waits(two: Two) ->
     await two.store.drain()
     assert await two.kept() == {}
     assert (await get_one(two.store.collection(HISTORY), mine.entry_id)) is not None
+
+
+@pytest.mark.parametrize("moment", ["before the drain", "during the drain"])
+async def test_the_outcome_of_a_run_counts_while_the_letter_meets_another_one(two: Two, moment: str) -> None:
+    two.primary.faults.unavailable()
+    mine = await write_one(two.letters, make_letter(task_id="a"))
+    assert mine is not None
+    now = two.clock.now()
+    claimed = lifecycle.claim(mine, owner="w", token="t", until=now + timedelta(minutes=5), now=now)
+    running = await write_one(two.letters, claimed)
+    assert running is not None
+    two.primary.faults.clear()
+    home = two.primary.inner.collection(LETTERS)
+    if moment == "before the drain":
+        await home.write([make_letter(task_id="a")])
+    hold = two.primary.faults.hold("get" if moment == "before the drain" else "write", kind=LETTERS)
+    # A process that has seen no outage finds what another one has left.
+    async with FallbackStore(two.primary, two.local, clock=two.clock) as store:
+        await hold.reached()
+        if moment == "during the drain":
+            await home.write([make_letter(task_id="a")])
+
+        async def go_on(tries: int) -> None:
+            if tries == 2:  # it has been read once meanwhile
+                hold.release()
+                await store.drain()
+
+        settled = await write_through(
+            store.collection(LETTERS), running, lambda current: lifecycle.succeed(current, token="t", now=now), go_on, 3
+        )
+        assert settled is not None and settled.entry_id == mine.entry_id
+        await go_on(2)
+        await store.drain()
+        assert await two.kept() == {}
+        assert (await get_one(store.collection(HISTORY), mine.entry_id)) is not None
 
 
 @pytest.mark.parametrize("moment", ["create", "answer", "remove"])

@@ -16,7 +16,7 @@ from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter, Tallies, evolve
 from mahavishnu.model.lifecycle import merge, violations
 from mahavishnu.model.payload import Json
-from mahavishnu.model.reunion import Reunion, reunite
+from mahavishnu.model.reunion import Reunion, reunite, standing
 from mahavishnu.testing import make_letter
 
 from .letters import TOKEN, captured, claimed, failure, noon
@@ -118,6 +118,15 @@ def test_of_the_same_entry_theirs_stays(two: tuple[DeadLetter, DeadLetter]) -> N
 def test_what_is_being_run_waits() -> None:
     """Its outcome is written first."""
     assert reunite(letter("theirs"), claimed(letter("ours"))) == Reunion(wait=True)
+
+
+def test_until_they_are_reunited_the_one_that_is_being_run_is_the_letter() -> None:
+    theirs, ours = letter("theirs"), letter("ours")
+    assert standing(theirs, claimed(ours)).entry_id == ours.entry_id
+    assert standing(claimed(theirs), claimed(ours)).entry_id == theirs.entry_id
+    assert standing(theirs, ours).entry_id == theirs.entry_id
+    home_since = replace(theirs, absorbed=(ours.entry_id,))
+    assert standing(home_since, claimed(ours)) is home_since
 
 
 def test_a_closed_one_of_theirs_is_succeeded_by_ours() -> None:
