@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -12,6 +13,8 @@ import pytest
 from tests.opensearch import Cluster
 
 _prefixes = count(1)
+# Who starts the tests in the background has them ignore Ctrl-C, and so would every process that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -66,8 +66,10 @@ async def main(options: dict[str, Any]) -> None:
         await dlq.start_retry_processor(check_interval_seconds=limits.interval_seconds)
         say("ready")
         await stop.wait()
-        counts = (await dlq.get_statistics())["processor"]
-    say(json.dumps(counts))
+        processor = dlq._processor
+        await dlq.stop_retry_processor()  # first: what is being run or written down counts, too
+        assert processor is not None
+        say(json.dumps(processor.counts))
 
 
 def say(line: str) -> None:

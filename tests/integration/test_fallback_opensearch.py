@@ -22,13 +22,16 @@ pytestmark = pytest.mark.opensearch
 async def test_what_another_process_took_home_is_found_at_once(
     opensearch_url: str, opensearch_prefix: str, tmp_path: Path
 ) -> None:
+    clock = ManualClock()
+
     def process() -> tuple[FallbackStore, FaultyStore]:
         never = OpenSearchStore(opensearch_url, prefix=opensearch_prefix, timeout=30, refresh_interval="-1")
         primary = FaultyStore(never)
-        return FallbackStore(primary, SQLiteStore(tmp_path / "letters.db"), clock=ManualClock()), primary
+        return FallbackStore(primary, SQLiteStore(tmp_path / "letters.db"), clock=clock), primary
 
     (ours, primary), (theirs, _) = process(), process()
     async with ours, theirs:
+        await clock.sleeping(2)  # both have looked for what was left here
         found = ours.collection(LETTERS)
         assert not (await found.find(letters())).items
         primary.faults.unavailable()
