@@ -34,7 +34,18 @@ _AFTER_NOUN = any_of("""
     field|parameter|param|argument|option|key|column|setting|variable|test|step|module|function|table|named|called|
     attribute|class|plugin|property|index|queue|topic|task|workflow|job|label|flag""")
 _NAMED_THING = re.compile(rf"\b({_AFTER_NOUN}) (?=\w*[_.-])[A-Za-z][\w.-]*\w", re.IGNORECASE)
+_TEST = re.compile(r"\btest_\w+")  # its name tells of what it is about, not of what went wrong
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
+# Things that merely bear the name of what may fail: no log, card, slip or dashboard denies access or runs out.
+_NAMESAKE = re.compile(
+    r"\baccess (?:logs?|points?|roads?)\b|\bmemory (?:cards?|sticks?|lane|foam|book)\b|\bpermission slips?\b|"
+    r"\btoken (?:buckets?|rings?)\b|\blog ?in (?:page|form|button|screen)\b|\bdisk (?:labels?|jockeys?)\b|"
+    r"\bnetwork (?:diagrams?|charts?|maps?)\b|\block ?(?:smiths?|screens?)\b|\bconnection pooling\b|"
+    r"\bpassword (?:managers?|hints?|resets? (?:e?mails?|links?|templates?|pages?))\b|"
+    r"\b(?:capacity|memory|disk|network|connection|quota|permissions?|access|password|login|lock|timeout|conflict|"
+    r"proxy) (?:planning|planner|reports?|games?|tours?|lessons?|teams?|dashboards?|training|courses?|surveys?|"
+    r"articles?|quiz)\b"
+)
 _APOSTROPHE = re.compile(r"[\u2018\u2019\u02bc]")
 _CANNOT = re.compile(r"\b(?:can't|can not|cant)\b")
 _NOT = re.compile(r"\b(could|did|does|do|is|was|were|are|has|have|had|would|should|wo)n'?t\b")
@@ -50,8 +61,8 @@ _WELL = re.compile(
     r"(?:(?<![.\d])0|no|zero|without(?: any)?) (?:\w+ )?(?:errors?|failures?|problems?|issues?|warnings?|"
     r"incidents?|timeouts?)"
     r"(?! (?:message|code|details|information|description|handler|was|text))|(?:is|are|looks?) (?:fine|good|valid)\b|"
-    r"successfully|succeeded|okay|recovered|fixed(?! (?:max|min|size|length|width|number|limit|rate|point|amount|"
-    r"set|ip|header|schema))|restored|reconnected|re established|"
+    r"successfully|succeeded|okay|(?<!being )recovered|(?<!being )fixed(?! (?:max|min|size|length|width|number|"
+    r"limit|rate|point|amount|set|ip|header|schema))|(?<!being )restored|reconnected|re established|"
     r"established(?! (?:connection|session|stream|socket))|granted|healthy|"
     r"healed|as expected|all good|no longer (?:\w+ )?(?:fail\w*|un(?:reachable|available|healthy)|down|blocked|locked|"
     r"timing|throttled|limited|denied|broken|required|needed|busy|full|refus\w+|issues?|problems?|exceed\w*|stuck|lost|"
@@ -96,7 +107,10 @@ _NONE_AFTER = re.compile(
     r"(?:0(?![.\d]*[1-9])|none|false|no|nil|null|zero|off|ok|disabled|enabled|low)\b(?=\s*(?:$|[,;.)\]}|\"']))"
 )
 # "permission granted", "temporary table was dropped": what is said of the matter next is that nothing is wrong with it.
-_TURNS = "to|before|not|until|while|when|for|because|cannot|being|from|in|on|at|by|of|with|after|as|during|and|or|no"
+_TURNS = (
+    "to|before|not|until|while|when|for|because|cannot|being|from|in|on|at|by|of|with|after|as|during|and|or|no|the|a|"
+    "an|since|if|than|which|who|you|we|they"
+)
 _IS_FINE = any_of("""
     granted|renewed|refreshed|updated|installed|enabled|configured|completed|finished|processed|deleted|removed|
     purged|evicted|skipped|dropped|cleaned|created|saved|sent|delivered|approved|accepted|published|increased|
@@ -114,7 +128,8 @@ _SETTING = re.compile(
     r"default|unlimited)[\"']?(?=$|[\s,;)}\]])"
 )
 _SETTABLE = re.compile(
-    r"^(?!.*\b(?:exceed|reached|hit|over)).*(?:time ?outs?|limits?|quota|memory|disk|retries|deadline)$"
+    r"^(?!.*\b(?:exceed|reached|hit|over|enough|insufficient|out of)).*"
+    r"(?:time ?outs?|limits?|quota|memory|disk|retries|deadline)$"
 )
 
 
@@ -137,7 +152,7 @@ def tidied(text: str) -> str:
     if ("'" in text or '"' in text or "`" in text) and not _QUOTED.fullmatch(text.strip()):
         text = _TITLED.sub(r"\1~\1", _QUOTED.sub(r"\1~\1", text))
     if "_" in text:
-        text = _NAMED_THING.sub(r"\1 ~", text)
+        text = _TEST.sub("~", _NAMED_THING.sub(r"\1 ~", text))
     text = _HUMPS.sub(" ", text).lower()
     if "can" in text:
         text = _CANNOT.sub("cannot", text)
@@ -149,6 +164,7 @@ def tidied(text: str) -> str:
         text = _JOINED.sub(" ", text)
     if "  " in text or "\t" in text:
         text = _BLANKS.sub(" ", text)
+    text = _NAMESAKE.sub("~", text)
     return text.strip()
 
 

@@ -33,12 +33,12 @@ _COUNTED = any_of(r"""
     (?:\w+ )?(?:processed|imported|deleted|found)|\w+s (?:were|have|are|in|processed|found|imported)""")
 _STATUS = rf"([45]\d\d)\b(?![.,]?\d)(?!%| ?%)(?! {_COUNTED}\b)"
 _MAY_BE_STATUS = re.compile(r"\be?[45]\d\d\b")
-_MAY_FOLLOW = any_of("""
+_MAY_FOLLOW = any_of(r"""
     error|client|server|for|from|on|while|when|after|in|at|with|response|and|url|status|http|because|due|by|to|as|
-    service|trying|during|retry|twice|again|once|repeatedly""")
+    service|trying|during|retry|twice|again|once|repeatedly|(?:\w+|\w+ \w+) times""")
 _NAMED = any_of("""
     status|statuscode|status code|response code|response status|error code|errorcode|http code|returned|got|
-    received|response|code|answered|responded|failed|error|replied|threw|gave""")
+    received|response|code|answered|responded|failed|error|replied|threw|gave|upstream|backend|origin""")
 _HTTP = tuple(
     re.compile(pattern)
     for pattern in (

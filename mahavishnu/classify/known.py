@@ -36,7 +36,7 @@ TYPES: Mapping[str, ErrorCategory] = _table(
         asyncpg.exceptions.CannotConnectNowError sqlalchemy.orm.exc.StaleDataError pybreaker.CircuitBreakerError
         kafka.errors.NotLeaderForPartitionError kafka.errors.CoordinatorNotAvailableError zmq.error.Again
         _queue.Empty asyncio.queues.QueueEmpty kazoo.exceptions.SessionExpiredError
-        pymongo.errors.AutoReconnect pymongo.errors.NotPrimaryError google.auth.exceptions.TransportError
+        pymongo.errors.NotPrimaryError filelock.Timeout filelock._error.Timeout google.auth.exceptions.TransportError
         mahavishnu.model.errors.StoreUnavailable mahavishnu.model.errors.LostLease
         io.github.resilience4j.circuitbreaker.CallNotPermittedException
         io.github.resilience4j.ratelimiter.RequestNotPermitted
@@ -59,7 +59,8 @@ TYPES: Mapping[str, ErrorCategory] = _table(
         kafka.errors.KafkaConnectionError kafka.errors.NodeNotReadyError pymongo.errors.ServerSelectionTimeoutError
         pymongo.errors.WaitQueueTimeoutError imaplib.IMAP4.abort botocore.exceptions.EndpointConnectionError
         botocore.exceptions.HTTPClientError amqp.exceptions.RecoverableConnectionError
-        azure.core.exceptions.ServiceRequestError azure.core.exceptions.ServiceResponseError
+        pymongo.errors.AutoReconnect azure.core.exceptions.ServiceRequestError
+        azure.core.exceptions.ServiceResponseError
         websockets.exceptions.ConnectionClosedError""",
     resource="""
         _queue.Full queue.Full asyncio.queues.QueueFull redis.exceptions.MaxConnectionsError
@@ -274,6 +275,14 @@ FTP: Mapping[int, ErrorCategory] = _codes(
     permission="430 530 532",
     validation="500 501 503 504 551 553",
     permanent="502",
+)
+AMQP: Mapping[int, ErrorCategory] = _codes(
+    transient="313 405 541",
+    network="504",
+    resource="506",
+    permission="402 403 530",
+    validation="311 406 501 502 503 505",
+    permanent="312 404 540",  # a 320, closed by force, may mean anything: its words decide
 )
 # How a command ended that did not end by itself: 124 is timeout(1)'s, 137 and -9 are a SIGKILL, 126 may not be run.
 EXIT: Mapping[int, ErrorCategory] = {124: N, 126: P, 137: R, -9: R, 143: T, -15: T}

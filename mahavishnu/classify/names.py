@@ -32,7 +32,8 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         P,
         r"permissions?|forbidden|unauthori[sz]ed|unauthenticated|not authori[sz]ed|not authenticated|denied|"
         r"authentication|authorization|auth|login|credentials?|insufficient (privileges?|scopes?|rights)|"
-        r"signature verification|disallowed|not permitted|(?<!method )not allowed|privilege|access violation|"
+        r"signature verification|(host )?key not (verifiable|verified|trusted)|disallowed|not permitted|"
+        r"(?<!method )not allowed|privilege|access violation|"
         r"account (disabled|suspended|locked)|access not configured|bad credentials",
     ),
     (T, r"lock (wait )?(timeout|timed out|conflict)|sharing violation|authorization pending"),
@@ -69,7 +70,8 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"(service|server|host|broker|leader|node|replica|temporarily|shard|shards|system) (unavailable|busy|"
         r"not available|overloaded)|temporarily unavailable|unavailable|overloaded|overload|temporary|"
         r"(?<!non )transient|retryable|retriable|retries exceeded|concurrency( \w+)?|try again|"
-        r"retry later|deadlock(ed)?|lock|locks|"
+        r"retry (later|after)|flood (control|wait)|"
+        r"(vault|cluster|database|db|api|system|backend|service) down|deadlock(ed)?|lock|locks|"
         r"lock (wait|conflict|not available|held)|locked|"
         r"database locked|serialization (conflict|anomaly)|internal (server |service )?(error|failure|exception)|"
         r"server (error|failure|exception)|bad gateway|circuit (breaker |is )?open|circuit breaker|open circuit|"
@@ -81,7 +83,8 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
     (
         R,
         r"out of (memory|disk|space|resources?|capacity)|memory|oom|disk|quota|no space|storage (full|limit\w*)|"
-        r"(resource|pool|connections?|capacity|storage|alloc|allocation) (exhausted|full|limit|failed)|resource limit|"
+        r"(resource|pool|connections?|capacity|storage) (exhausted|full|limit)|(storage|alloc|allocation) failed|"
+        r"resource limit|"
         r"(max|grp)( \w+){1,5} limit|"
         r"insufficient (resources?|capacity|storage|memory|space|instance capacity|disk)|"
         r"too many (connections|open files|clients|files)|limit (exceeded|reached)|exceeded (limit|capacity)|"
@@ -114,7 +117,8 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
     ),
     (
         X,
-        r"not found|merge conflict|no such|does not exist|doesnt exist|not exist|missing|unknown|not implemented|"
+        r"not found|non ?existent|merge conflict|no such|does not exist|doesnt exist|not exist|missing|"
+        r"unknown|not implemented|"
         r"unimplemented|gone|deprecated|unsupported operation|import|no longer",
     ),
 )

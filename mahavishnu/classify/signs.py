@@ -63,8 +63,11 @@ _STATUS_PATHS = (
     ("response", "status"),
     ("resp", "status"),
     ("http_code",),
+    ("errcode",),
 )
-_OWN_CODES = frozenset({"pymongo", "clickhouse_driver", "clickhouse_connect", "websockets", "asyncssh", "click"})
+_OWN_CODES = frozenset(
+    {"pymongo", "clickhouse_driver", "clickhouse_connect", "websockets", "asyncssh", "click", "aiosmtplib"}
+)
 _MYSQL_ROOTS = frozenset({"pymysql", "MySQLdb", "mysql", "aiomysql", "asyncmy"})
 
 
@@ -152,6 +155,13 @@ def _of_code(error: BaseException) -> Finding | None:
     return None
 
 
+def _of_broker(error: BaseException) -> Finding | None:
+    """AMQP's numbers look like HTTP's and are others."""
+    number = attribute(error, "reply_code")
+    category = known.AMQP.get(number) if isinstance(number, int) else None
+    return None if category is None else Finding(category, f"AMQP {number}")
+
+
 def _of_service(error: BaseException) -> Finding | None:
     """AWS: `response["Error"]["Code"]`."""
     answer = attribute(error, "response")
@@ -222,6 +232,7 @@ def _of_exit(error: BaseException) -> Finding | None:
 _LOOKS: tuple[Callable[[BaseException], Finding | None], ...] = (
     _of_search,
     _of_service,
+    _of_broker,
     _of_status,
     _of_sql_state,
     _of_driver,

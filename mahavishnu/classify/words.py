@@ -87,10 +87,17 @@ _PAID = re.compile(
     r"\bbilling (?:details|account|hard limit|plan|status)\b|\bplan and billing\b",
     re.IGNORECASE,
 )
+# Many answer 400 also where they do not accept who is asking.
+_UNPROVEN = re.compile(
+    r"\binvalid[_ ]grant\b|\b(?:api|access|refresh|security|auth\w*|bearer|session|id|oauth)[_ ](?:key|token)s? "
+    r"(?:\w+ ){0,3}?(?:not valid|invalid|expired|revoked)\b|\bexpired(?:[_ ]\w+)?[_ ]?token\b",
+    re.IGNORECASE,
+)
 
 # What the name of a passing trouble has in it, the words that tell of another, and which that is.
 _OTHERWISE = (
-    (("429", "RateLimit"), _PAID, R),
+    (("429", "RateLimit", "HTTP 400"), _PAID, R),
+    (("HTTP 400",), _UNPROVEN, P),
     (("ancel", "borted", "ackend"), _LATE, N),
     (("onflict",), _EXISTS, V),
     (("Lost", "Crashed", "Died"), _KILLED, R),

@@ -61,7 +61,7 @@ SETS: dict[str, str] = {
     "too_long|too_short|unexpected|crashed|rolled_back",
     "state": "invalid|incorrect|wrong|bad|expired|missing|revoked|rejected|unknown|unrecognized|not_valid|"
     "no_longer_valid|denied|disabled|required|not_accepted|not_found|mismatch|inactive|not_provided|"
-    "does_not_match|do_not_match|malformed|blocked|unauthorized|mandatory|needed|refused",
+    "does_not_match|do_not_match|malformed|blocked|unauthorized|mandatory|needed|refused|not_been_provided|not_been_supplied|not_been_given|not_been_set|not_been_configured|not_set",
 }
 # By category and rank.
 PHRASES: dict[ErrorCategory, dict[int, str]] = {

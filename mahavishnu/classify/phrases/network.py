@@ -42,6 +42,7 @@ PHRASES: dict[int, str] = {
     exit code|status 124 $
     non zero exit code|status 124 $
     headers|header|response|reply|answer|acknowledgement|ack not received|arrived|seen
+    temporary|transient dns ..
     """,
     2: """
     connection|connections|conn attempt|attempts|request|to_it|link? .... %be* refused|reset|aborted|lost|broken|
@@ -148,7 +149,7 @@ PHRASES: dict[int, str] = {
     context|client|request deadline exceeded
     ssl|tls|mtls|https|starttls|gnutls|openssl .. error|errors|failure|failed|handshake|alert|exception|routines|
         verify|negotiation|eof|recv
-    ssl|tls connection ..  closed|error|failed|lost|unexpectedly
+    ssl|tls connection .. closed|error|failed|lost|unexpectedly
     certificate|cert|certificates verify|verification|validation|verify_failed|check|error|chain failed|error|failure|
         problem?
     certificate|cert .... %be* expired|not_trusted|untrusted|not_valid|invalid|revoked|not_yet_valid|rejected|
@@ -267,6 +268,21 @@ PHRASES: dict[int, str] = {
         fell_over|fell_apart|vanished|cut_off|ended_early|gave_way
     %fail talk|speak|communicate|get_through to|with
     no route $
+    feed|link|downlink|uplink|signal|stream|line|call|video|audio|camera|modem|picture|transmission %be* faded|cut_out|
+        dropped_out|went_dead|gone_dead|broke_up|faded_out|died|dropped|interrupted !by
+    not|never|without|no send|sent|sending|report|reported|receive|received|deliver|delivered? a|any|its? heartbeat|
+        heartbeats|keepalive|keepalives|ping|pong
+    refuse|refuses|refusing|refused|rejects|rejecting|rejected|drops|dropping|declines|declined|declining all|new|our|
+        any|incoming|further|tcp? connection|connections
+    dropped|disconnected|hung_up_on|cut_off us|me
+    no|without|lost internet|network|web access|connection|connectivity|route
+    deadline .. .. %be* exceeded|expired|passed !for
+    stopped|ceased|quit|stops sending|transmitting|streaming|reporting|responding|polling|broadcasting
+    %fail|no|not|never|nothing|without .... within|in .. ms|s|sec|seconds|second|minutes|minute|milliseconds
+    no|not|never|nothing .... before the|a|its|any? timeout|deadline|time_limit
+    never|nobody|nothing|no_one answered|replied|responded|came_back|called_back|reacted
+    %server|partner|site|device|station|subscriber|number %be* not reached|contacted|answering|responding
+    session|link|line|transfer|circuit|connection|channel %be* dropped|detached|idle|inactive by|for|after|too_long|$
     """,
     3: """
     execution|running|run|processing|wall|response|elapsed time of? .... exceeded|exceeds|expired
@@ -283,7 +299,7 @@ PHRASES: dict[int, str] = {
         execution|task|job|call|http|transaction|handshake|receive|login|lookup|process|step|build|rpc|client|pool|
         wait timeout|timeouts|time_out error|expired|exceeded|elapsed|occurred|reached|while|waiting|when|during|after|
         connecting|reading|trying|contacting|talking|in|on|from|for|before|was_reached|has_occurred
-    timeout|timeouts|time_out .. %be* exceeded|expired|elapsed|reached|hit_the|occurred|triggered !for
+    timeout|timeouts|time_out .... %be* exceeded|expired|elapsed|reached|hit_the|occurred|triggered !for
     timeout|time_out waiting|while|connecting|reading|awaiting|trying|talking|contacting|during|sending|writing|
         fetching|opening|communicating|error|exception
     timeout|time_out when|after|on|in read|connect|connecting|reading|waiting|calling|send|wait|call|trying|a|
@@ -300,6 +316,7 @@ PHRASES: dict[int, str] = {
     not|never finish|finished|complete|completed|return|end|ended|respond|answer|come_back in|within|after .. seconds|
         minutes|s|ms|hours|h|sec
     aborted|cancelled|canceled|killed|stopped|terminated|abandoned after .. s|seconds|minutes|ms|hours|sec|min
+    unreachable from|via|over|on|at|after|since|again !code
     """,
     4: """
     named pipe

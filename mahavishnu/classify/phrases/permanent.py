@@ -54,5 +54,6 @@ PHRASES: dict[int, str] = {
     not a git repository
     panicked at
     segmentation fault
+    no .. time|retries|retry|attempts|tries|choice|option|options|work|steps|data|items|rows left|remaining
     """,
 }

@@ -48,6 +48,7 @@ PHRASES: dict[int, str] = {
     signed link|url|request .... expired|no_longer_valid
     non zero exit code|status 126 $
     log|sign|login in? again
+    two_factor|second_factor|authenticator|auth|access code %be* wrong|incorrect|invalid|expired|rejected|missing
     """,
     2: """
     permission|permissions|privilege|privileges %be* denied|refused|rejected|error|missing|insufficient|not_granted|
@@ -221,6 +222,29 @@ PHRASES: dict[int, str] = {
     scope|role|claim|entitlement .. %be* required|needed|missing|not_granted !by
     not writable|writeable|readable|executable
     identity|signature|user|account|caller|client could_not|cannot be verified|confirmed|authenticated
+    kicked|banned|expelled|ejected|barred|removed from|out_of the? .. group|channel|server|room|chat|team|organization|
+        organisation|workspace|project
+    requires|require|needs|need|only_available_on|available_only_on|only_available_in|available_only_in|reserved_for|
+        limited_to|restricted_to the|a|an? higher|premium|paid|enterprise|pro|elevated|another|business .. access|tier|
+        plan|plans|edition|subscription|level|clearance|licence|license|membership|account|accounts|customers|members
+    read only|scoped token|key|api_key|credential|credentials|account|user|role|grant
+    not have|hold|possess|own|carry the|a|an|any|this|that|enough|sufficient? .... role|roles|scope|scopes|right|
+        rights|permission|permissions|clearance|entitlement|entitlements|privilege|privileges !model|models
+    account|user|card|profile %be* frozen|restricted|barred|blacklisted|under_review
+    token|jwt|assertion|cookie|ticket .... unknown|untrusted|wrong|unexpected|foreign|other issuer|audience|signer|key|
+        realm
+    requires|needs|require|need|awaiting|awaits|lacks|without the|an|a|prior? approval|sign_off|countersignature|
+        authorization|authorisation of|by_a|by_an|by_another|by_two|from|$
+    host|server key .. %be* not_trusted|not_verified|changed|unknown|mismatch
+    client certificate|cert .. %be* required|missing|not_presented|not_provided|not_sent
+    not present|send|provide a|any|its|the? client? certificate
+    ^ certificate required
+    restricted|limited|reserved|confined|only_open|only_available to|for .. .. users|members|staff|employees|admins|
+        customers|partners|subscribers|accounts|roles|personnel|tenants|developers|managers
+    need|needs|require|requires|required|want|wants|lacks|lack .... rights|clearance|authority
+    owned by root
+    requires|needs|require|need|without mfa|2fa|two_factor|sso|multi_factor|a_login|login|sign_in|a_second_factor
+    must|should|need_to|have_to have .. rights|role|permission|permissions|privileges|clearance|authority|scope
     """,
     3: """
     revoked !on
@@ -231,6 +255,12 @@ PHRASES: dict[int, str] = {
     ^ permission|unauthorized|unauthorised|forbidden|access error? $
     unauthorized|unauthorised $
     not allowed|permitted to !be|exceed|contain|have|start|end|equal|include|overlap|worry
+    may_not|must_not|is_not_entitled_to|is_not_empowered_to|has_no_right_to|have_no_right_to|
+        has_no_business_to release|approve|sign|sign_off|cancel|edit|change|export|transfer|withdraw|refund|reopen|
+        open|close|book|order|prescribe|delete|view|see|read|write|modify|access|publish|share|download|upload|assign|
+        reassign|grant|invite|add|remove|create|update|override|unlock|perform|execute|run|use|submit|authorise|
+        authorize|issue|discharge|dispense|ship|post|merge|push|deploy|trigger|manage|administer|drop|alter|truncate|
+        insert|select|restart !of|its|their
     """,
     5: """
     %bad ........ permission|permissions|authorization|authentication|credential|credentials|login|privilege|

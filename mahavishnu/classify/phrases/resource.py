@@ -50,10 +50,11 @@ PHRASES: dict[int, str] = {
     non zero exit code|status 137 $
     disk|memory|pid|storage pressure
     database|table|tablespace|partition|queue|log|volume|mailbox %be* reached|exceeded|hit its|the maximum|max size
+    nospc
     """,
     2: """
     !not %out .... memory !of|leak|leaks|lane
-    %out memory|ram|swap|heap|vram
+    %out memory|ram|swap|heap|vram|disk|inodes|scratch_space
     %fail .. allocate|allocating|alloc|reallocate|allocation
     allocation|alloc|malloc|mmap|calloc .... failed|fail|failure|error
     array|buffer|tensor memory? too? large to allocate
@@ -103,7 +104,7 @@ PHRASES: dict[int, str] = {
     %over %the? .... quota|quotas !of
     %out .. quota|credits|credit|balance|funds|tokens|minutes|build_minutes|capacity|resources|compute|cpu|cpus|gpu|
         gpus|nodes|slots|ip_addresses|addresses|seats|licenses !of
-    insufficient ..  quota|credits|funds|balance|capacity|resources|cpu|memory|gpu|disk|storage|instance_capacity|
+    insufficient .. quota|credits|funds|balance|capacity|resources|cpu|memory|gpu|disk|storage|instance_capacity|
         nvidia|shm|inodes|pods
     credit|credits|balance .. %be* too low|exhausted|depleted|insufficient
     too many open files|handles|sockets|file|connections|cursors
@@ -152,7 +153,7 @@ PHRASES: dict[int, str] = {
     exceeding|exceeds approved|allowed|granted .. .. .. .. quota|cores|capacity
     exceeds|exceeded|exceeding .... limit|limits of_containers|of_pod
     exceeds|exceeded internal|soft|hard memory? limit
-    not enough ..  nodes|workers|slots|gpus|cores|capacity
+    not enough .. nodes|workers|slots|gpus|cores|capacity
     account|plan|usage|monthly|daily|hourly|weekly|billing|subscription|tier|spending|license|storage|instance|vcpu|
         build|credit usage|minutes|account? limit|limits|cap %be* %over
     %over %the? .. usage|plan|monthly|daily|hourly|account|spending|storage|license|hard|free|credit|tier usage|tier|
@@ -184,6 +185,19 @@ PHRASES: dict[int, str] = {
     memory|disk|storage|ram ceiling|cap|threshold
     %fail reserve|map|grow|extend|commit .. gb|gib|mb|mib|tb|bytes|memory|heap|pages
     no ip_addresses|addresses|ips|ip_address left|available|free
+    heap|memory|rss|footprint|process|worker|usage .... grew|grown|rose|went|swelled|climbed beyond|past|over|above|
+        to .. mb|gb|mib|gib
+    0|zero|no bytes|byte|kb|mb|gb|blocks|inodes .. free|left|available|remaining
+    %over %the? maximum|max|allowed|permitted|configured number|amount|count of .. connections|clients|sessions|
+        processes|files|cursors|instances|shards|pods|jobs|containers|workers|nodes|users|threads|tasks|runs|volumes|
+        handles|sockets|seats|licenses|licences|devices
+    used|using|uses|needs|needed|requires|required|consumed|consumes|consuming more_than|over|about|at_least|up_to|
+        another? .. gb|gib|tb|tib of_memory|of_ram|of_disk|$
+    no|not_enough|insufficient space in|available|left|for
+    insufficient|not_enough space
+    %out paper|ink|toner|stock|supplies|fuel|labels|tapes
+    %over %the? maximum|max|allowed|permitted|configured open|concurrent|active|running files|connections|cursors|
+        sessions|handles|sockets
     """,
     3: """
     disk|drive|storage|raid|hardware error|errors|failure|fault !report
@@ -195,6 +209,9 @@ PHRASES: dict[int, str] = {
         limits %be* reached|exceeded|hit|exhausted
     %over %the? .. .. limit|limits
     ^ .. memory|disk|quota|resource error|full|failure|problem|issue $
+    has|have|had|are|is|with|were|was no .. .. left|remaining !in|for|to
+    limit|limits|cap|ceiling of|for|on the|your|this .... %be* reached|exhausted|used_up|hit
+    has|have|had|are|is|with|were|was no|0|zero empty|free|spare|vacant|idle ..
     """,
     5: """
     %bad ........ memory|disk|quota|quotas|storage|capacity|heap|inode|inodes|descriptors|cpu|gpu|vram|swap|filesystem

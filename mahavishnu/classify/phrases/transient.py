@@ -4,6 +4,8 @@ from __future__ import annotations
 
 PHRASES: dict[int, str] = {
     3: """
+    sigterm
+    received|got|caught|on signal? 15|sigint|sighup|termination_signal
     """,
     1: """
     eintr|ewouldblock|ebusy|etxtbsy|edeadlk|einprogress|ealready|estale|ecanceled|erestart
@@ -40,6 +42,7 @@ PHRASES: dict[int, str] = {
         running|in_progress|active|executing|pending|processing|open
     non zero exit code|status 143 $
     read_only|readonly during|while|until
+    quota|quotas|limit|limits|usage|cap per minute|second|min|sec
     """,
     2: """
     # too much asked: wait
@@ -107,7 +110,8 @@ PHRASES: dict[int, str] = {
     conflicting operation|update|request|transaction|write|conditional_operation
     conflicted with another
     due to conflict|conflicts|a_conflict|conflicting
-    object|row|document|record|resource|entity|version %be* modified|updated|changed by_another|since|concurrently
+    object|row|document|record|resource|entity|version|item|file|order|booking %be* modified|updated|
+        changed by_another|since|concurrently
     concurrent modification|update|write|updates|access
     row was updated or deleted by another
     latest version and try again
@@ -276,6 +280,35 @@ PHRASES: dict[int, str] = {
     optimistic locking|lock|concurrency failure|failed|error|exception|violation
     job|workflow|task|run|flow|process|sync|import|export|sweep|deployment|build|backup %be* already running|
         in_progress|active|executing
+    resume|resumes|resuming|reopen|reopens|reopening|available|back again|shortly|soon|tomorrow|in_a|in_about|in_ten|
+        in_five
+    maintenance window|period|work|works|slot %be* active|open|until|in_effect|in_progress|started|running|not_over|
+        under_way
+    until maintenance|the_maintenance|the_migration|the_failover|the_upgrade|the_restart
+    closed|halted|suspended|paused|stopped|blocked|deferred|postponed|delayed|on_hold|held|unavailable|offline|down|
+        locked .. .. .. for|until|till .. minute|minutes|hour|hours|am|pm|seconds|tomorrow|monday|midnight|noon|
+        further_notice|morning|later|the_moment
+    writes|reads|jobs|job|request|requests|run|runs|execution|delivery|message|messages|mail|processing|task|
+        tasks %be* deferred|postponed|requeued|greylisted
+    retry|retrying|retried in|after .. second|seconds|minute|minutes|s|ms|sec|min
+    flood control|wait
+    %be* modified|updated|changed|edited|altered|saved|overwritten by_another|by_someone|by_somebody|meanwhile|
+        in_the_meantime|since_it_was|since_you|under_us|behind_our
+    calls|requests|queries|messages|operations|emails|writes|reads|transactions|uploads per second|minute|min|hour|sec|
+        s .. %be* %over
+    previous|last|earlier|prior|other|another .. .. .. still running|active|in_progress|executing|open|underway|at_work
+    lag|lags|backlog|replication_delay %be* too high|large|long|big|great
+    locked|blocked|reserved while|until
+    relocation|resharding|split|merge|sync|synchronization|replication|checkpoint|provisioning|scaling|rollback|import|
+        export|indexing|rebuild|refresh|cutover|backfill|creation|deletion|update|bootstrap|repair|rotation|
+        cleanup %be* in_progress|ongoing|under_way|underway
+    already|still an|a? ongoing|pending|unfinished ..
+    stepping|steps down
+    snapshot|backup|migration|scan|reindex|crawl|compaction|vacuum|upgrade|instance|reindexing|maintenance|report|
+        refresh %be* already running|in_progress|active|under_way|underway
+    %be* modified|updated|changed|altered while_we|while_it|while_you|while_they|while_reading|while_being|while_the|
+        while_this|between
+    briefly|shortly|presently|intermittently unavailable|offline|down|not_available
     """,
     4: """
     try again $
@@ -294,5 +327,7 @@ PHRASES: dict[int, str] = {
         quorum|maintenance
     lock|locks|locked|leader|election|busy|conflict|conflicts|contention|concurrent|rebalance|retryable|quorum|
         maintenance ........ %bad
+    is|are|still|currently being .. !used|called|passed|tested|treated|ignored|handled|held|made|asked|sued
+    is|are still running|active|executing|processing|in_progress|underway|busy
     """,
 }

@@ -86,6 +86,9 @@ PHRASES: dict[int, str] = {
     could_not|cannot find expected
     referenced column|field|table
     fields|columns|values|arguments|items|elements|bytes|rows|parts|digits|characters|dimensions instead of
+    extra|unknown|unexpected|additional fields|field|inputs|input|keys|key|properties|property|values|
+        value %be* not? permitted|allowed|forbidden|expected
+    option|flag|switch|argument .. requires|needs|expects|takes|wants an? argument|value|parameter|integer|number
     """,
     2: """
     validation|validator .. %be* error|errors|failed|failure|failures|fails|exception|unsuccessful|rejected|problem|
@@ -368,6 +371,14 @@ PHRASES: dict[int, str] = {
     enum|enumeration .. has no
     schema violation|violations
     too many decimals|decimal_places
+    starts|start|begins|begin after .. ends|end|finishes|closes
+    ends|end|finishes|expires before .. starts|start|begins|begin
+    contains|contain|has|forms|creates|with a|cycles|loop? cycle|cycles|self_loop
+    debit|debits|credit|credits|totals|sums|books|ledger|amounts|figures|accounts .... not balance|balanced|add_up|
+        match|agree|reconcile|tally
+    expected|expecting .. .. .. at|near|in|on line|position|column|offset|index|char|row
+    zero length|byte|bytes|size payload|file|body|input|message|content|upload|document|image|string|array|vector|key|
+        name
     """,
     3: """
     does_not|do_not|did_not support
@@ -394,7 +405,7 @@ PHRASES: dict[int, str] = {
     field|parameter|argument|value|column|currency|email|url|uuid|amount|quantity|price|timestamp|latitude|longitude|
         country|locale|timezone|sku|percentage|unit .. is|are not a|an
     is|are mandatory $
-    date|day|timestamp .. does_not|do_not exist
+    date|day|timestamp .... does_not|do_not exist
     %field %be* too early|late|old|low|high|few|many|new $
     out of order|sequence $
     inconsistent|ambiguous|contradictory|implausible .. %field
@@ -402,6 +413,31 @@ PHRASES: dict[int, str] = {
     is|are not unique|numeric|positive|recognized|supported|sorted|ordered|finite|square|monotonic|aligned
     negative amount|quantity|price|value|number|count|length|size|index|duration|total|stock|dimension
     contains|contain text|letters|spaces|special|control|illegal|unexpected ..
+    expects|accepts|takes|wants|allows only|an|exactly|integers|numbers|strings|text|values|digits|booleans|dates
+    only accepts|takes|allows|supports ..
+    no_more_than|at_most|not_more_than|up_to|only|a_maximum_of|fewer_than|maximum .. .. is|are|may|can accepted|
+        allowed|permitted|supported|possible|be_given|be_sent|be_used
+    polygon|geometry|linestring|ring|multipolygon|shapefile .... not_closed|self_intersects|self_intersecting|
+        self_intersection|self_intersections|degenerate|not_simple|unclosed
+    is|are|be|was|were|appears|appear|occurs|occur|listed|given|present|defined|specified|declared|mentioned|
+        entered twice|more_than_once|several_times|multiple_times|two_times
+    contains|contain|has|have|includes the|a|an|non|illegal letter|letters|digit|digits|character|characters|symbol|
+        symbols|blank|blanks|newline|newlines|tab|tabs|emoji
+    %field .. exceeds|exceed|exceeded|is_over|over|is_larger_than|is_bigger_than|is_longer_than .. kb|kib|mb|mib|bytes|
+        characters|chars|words|lines|pages|pixels|tokens|rows|columns
+    ambiguous|nonexistent|non_existent time|date|timestamp|hour|datetime|local_time
+    does_not|do_not|did_not|will_not accept|take|understand ..
+    sum|total|sums|product of .... is_not|are_not|not|must|should
+    has|have|had|with|without no? scheme|suffix|prefix|unit|currency|title|primary_key|delimiter|separator|timezone|
+        namespace_prefix
+    dates|date|range|ranges|interval|intervals|period|periods|booking|bookings|slot|slots|shift|shifts|times|rows|
+        windows|reservations|segments|polygons .. %be* overlap|overlaps|overlapping
+    have|has|share|shares|carry|use|uses the same .. id|ids|key|name|number|position|index|value|email|code|title|
+        primary_key|identifier
+    index|schema|model|layer|column|field|header|parser|reader|format|table|constructor|function|encoder expects|
+        wants ..
+    missing|absent for|in|at|on the? line|row|item|record|entry|column|position|order|product|customer|document|
+        element|node|section
     """,
     4: """
     larger|longer|bigger|smaller|shorter than .. ..
@@ -411,6 +447,9 @@ PHRASES: dict[int, str] = {
     protocol|version mismatch
     does_not|do_not|did_not match
     is|are|was|were|be|msg|message|name|path|url|comment too long|short|large|big|deep|wide
+    mismatch|mismatches|mismatched !repair
+    contradict|contradicts|contradicting|contradictory
+    ^ empty|blank .. %field|line|cell|address
     """,
     5: """
     invalid|malformed|illegal|incorrect|incomplete .. %field
@@ -423,5 +462,15 @@ PHRASES: dict[int, str] = {
         input|environment_variable|json|xml|yaml|csv|payload|header|headers|option|options|encoding|date|enum|regex|
         checksum|precision|datetime|timestamp|delimiter|placeholder|spreadsheet|worksheet|dtype|
         dataframe ........ %bad|not|must
+    !something|anything|what|things|all has|have|had|with|is|are|contains|uses|was|were|got a|an|the? wrong|
+        incorrect !with|gateway|node|host|server|leader
+    ^ wrong|incorrect !with|gateway|node|host|server|leader|$
+    bad expression|cron|pattern|template|name|row|line|record|frame|rows|lines|records|version|regexp|operand|geometry|
+        coordinates|barcode|iban|isbn|locale|timezone|encoding|separator|delimiter|sequence|index|file|image|date|
+        dates|number|data
+    negative weight|height|width|balance|age|stock|distance|rate|offset|timestamp|total|number|score|mileage|reading|
+        capacity|limit|interval|delay !acknowledgement
+    is|are|lies|lie|was|were|falls|fall outside|out_of_the_range !office|business|working|opening|the_building|support
+    line .. column|col|char|character|position ..
     """,
 }

@@ -23,6 +23,9 @@ from tests.unit.classify.catalogues import (
     python,
     relational,
     rows,
+    strangers,
+    strangers_last,
+    strangers_later,
     tools,
     workflow_tools,
 )
@@ -45,6 +48,9 @@ MODULES: tuple[ModuleType, ...] = (
     everyday_later,
     ordinary,
     plain_words,
+    strangers,
+    strangers_later,
+    strangers_last,
 )
 CATALOGUES = {
     f"{module.__name__.rpartition('.')[2]}-{name.lower()}": text

@@ -9,6 +9,7 @@ import pytest
 from mahavishnu.classify import rules
 from tests.unit.classify.exceptions import exceptions
 from tests.unit.classify.holdout import HOLDOUT
+from tests.unit.classify.libraries import imitated
 from tests.unit.classify.systems import SYSTEMS
 from tests.unit.classify.texts import FALSE_FRIENDS, TEXTS
 
@@ -29,6 +30,12 @@ def test_the_exceptions() -> None:
     libraries = {type(error).__module__.partition(".")[0] for _, error in table}
     assert len(table) >= 120
     assert {"httpx", "requests", "aiohttp", "opensearchpy", "sqlalchemy", "psycopg", "redis", "grpc"} <= libraries
+    assert wrong(table) == []
+
+
+def test_the_exceptions_of_libraries_that_are_not_installed() -> None:
+    table = list(imitated())
+    assert len(table) > 250
     assert wrong(table) == []
 
 
