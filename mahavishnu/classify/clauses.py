@@ -111,17 +111,19 @@ _TURNS = (
     "to|before|not|until|while|when|for|because|cannot|being|from|in|on|at|by|of|with|after|as|during|and|or|no|the|a|"
     "an|since|if|than|which|who|you|we|they"
 )
-_IS_FINE = any_of("""
+_IS_FINE = any_of(r"""
     granted|renewed|refreshed|updated|installed|enabled|configured|completed|finished|processed|deleted|removed|
     purged|evicted|skipped|dropped|cleaned|created|saved|sent|delivered|approved|accepted|published|increased|
     decreased|extended|changed|set to|generated|scheduled|subscribed|registered|launched|opened|started|loaded|
     imported|exported|uploaded|downloaded|rotated|upgraded|added|joined|handled|tuned|documented|tested|reviewed|
     archived|replaced|listed|printed|played|booked|planned|measured|calculated|stable|normal|fixed|resolved|cleared|
-    over|adjusted|warmed|refunded|moved|quarantined|set aside|collected|reimbursed|counted|displayed|shown""")
+    over(?! \w)|adjusted|warmed|refunded|moved|quarantined|set aside|collected|reimbursed|counted|displayed|shown""")
 _FINE_AFTER = re.compile(
     rf"^(?: (?!(?:{_TURNS})\b)[\w'\"~.-]+){{0,3}}? (?:(?:has|have|had|was|were|is|are|been|be|will be|got) )*"
     rf"(?:successfully )?{_IS_FINE}\b(?! by peer)"
 )
+# After one of these a thing is named, "from registered hosts", and nothing is said of what was before it.
+_OPEN = (" from", " by", " with", " in", " on", " of", " to", " for", " at")
 # "timeout=30", "rate limit: 500": a setting, not an event.
 _SETTING = re.compile(
     r"^s?[\"']?\s*[:=]\s*[\"']?(?:\d+(?:\.\d+)?\s*(?:ms|s|sec\w*|min\w*|m|h|gb|mb|kb|%|per \w+)?|none|null|true|false|"
@@ -191,6 +193,8 @@ def is_taken_back(words: str, before: str, after: str) -> bool:
     >>> is_taken_back("connection error", "there was no ", " today")
     True
     """
-    if _DENIED.search(before) or _NONE_AFTER.match(after) or _FINE_AFTER.match(after):
+    if _DENIED.search(before) or _NONE_AFTER.match(after):
+        return True
+    if not words.endswith(_OPEN) and _FINE_AFTER.match(after):
         return True
     return _SETTABLE.search(words) is not None and _SETTING.match(after) is not None

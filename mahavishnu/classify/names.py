@@ -103,6 +103,7 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"too (large|long|big|short)|mismatch|out of range|"
         r"(type|value|usage|argument|parameter|input|format|unicode|assertion) (error|exception)|"
         r"unexpected (value|type|field|token|keyword)|(length|size|depth) (exceeded|limit)|precondition|"
+        r"content (filter|policy)( \w+)*|"
         r"conditional check|undefined (table|column)|method not allowed|wrong type|violation|bad|ill formed|"
         r"improper",
     ),

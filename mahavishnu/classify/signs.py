@@ -147,12 +147,21 @@ def _of_code(error: BaseException) -> Finding | None:
     if isinstance(name, str) and name in known.GRPC:
         return Finding(known.GRPC[name], f"gRPC status {name}")
     if isinstance(code, int) and _root(error) == "pymongo":
+        code = _of_first_write(attribute(error, "details")) or code
         category = known.MONGO.get(code)
         return None if category is None else Finding(category, f"MongoDB code {code}")
     for where, text in (("code", code), ("error_code", attribute(error, "error_code"))):
         if isinstance(text, str) and text and (category := of_name(text[:80])) is not None:
             return Finding(category, f"{where} {text!r}")
     return None
+
+
+def _of_first_write(details: object) -> int | None:
+    """MongoDB's code of the first write of a bulk that failed; the bulk's own code says only that some did."""
+    writes = details.get("writeErrors") if isinstance(details, Mapping) else None
+    first = writes[0] if isinstance(writes, list) and writes else None
+    code = first.get("code") if isinstance(first, Mapping) else None
+    return code if isinstance(code, int) else None
 
 
 def _of_broker(error: BaseException) -> Finding | None:

@@ -283,6 +283,13 @@ PHRASES: dict[int, str] = {
     never|nobody|nothing|no_one answered|replied|responded|came_back|called_back|reacted
     %server|partner|site|device|station|subscriber|number %be* not reached|contacted|answering|responding
     session|link|line|transfer|circuit|connection|channel %be* dropped|detached|idle|inactive by|for|after|too_long|$
+    no_longer reachable|responding|answering|connected|replying|pingable !to
+    end_of_file|eof before|while|when|during|reached
+    closed|terminated|dropped|reset|cut|ended by the? server|peer|remote|host|client|broker|device|partner|proxy|
+        router|gateway|backend|upstream
+    not|never close|closed|shut_down|end .. cleanly|properly|gracefully
+    lost|losing|lose %the? websocket|socket|session|stream|channel|tunnel|feed|heartbeat|peer|server|broker|node|
+        database to|with|from|after|during|while|$
     """,
     3: """
     execution|running|run|processing|wall|response|elapsed time of? .... exceeded|exceeds|expired
@@ -317,6 +324,7 @@ PHRASES: dict[int, str] = {
         minutes|s|ms|hours|h|sec
     aborted|cancelled|canceled|killed|stopped|terminated|abandoned after .. s|seconds|minutes|ms|hours|sec|min
     unreachable from|via|over|on|at|after|since|again !code
+    httpconnection|httpsconnection pool
     """,
     4: """
     named pipe

@@ -38,6 +38,7 @@ PHRASES: dict[int, str] = {
     invalid|incorrect|wrong|expired|missing|bad otp|one_time_password|one_time_code|passcode|verification_code|
         mfa_code|totp|2fa_code
     plan|subscription|license|licence|edition does_not include|cover|allow|support|permit access|this|that|api|feature
+    license|licence|subscription does_not|do_not include|cover|entitle ..
     not assigned to a|any|the role for|in|on|$
     not granted .. .. consent|permission|access|rights
     hmac .. failed|mismatch|invalid|does_not_match|not_match
@@ -166,7 +167,8 @@ PHRASES: dict[int, str] = {
     read only file_system|filesystem|database|mode|transaction|user|access|volume|share
     readonly database|filesystem
     write a read? only|readonly database
-    by|violates|against|per .. policy|acl|rbac|firewall|administrator
+    !changed|created|updated|edited|set|added|approved|signed by|violates|against|per .. policy|acl|rbac|firewall|
+        administrator
     blocked|denied|rejected|refused|disallowed|prohibited by .. policy|acl|firewall|administrator|rule|rules|security|
         organization|admin
     policy|policies .. denied|denies|forbids|forbidden|prohibits|blocks|blocked|disallows|violation|rejected !cache
@@ -245,9 +247,16 @@ PHRASES: dict[int, str] = {
     owned by root
     requires|needs|require|need|without mfa|2fa|two_factor|sso|multi_factor|a_login|login|sign_in|a_second_factor
     must|should|need_to|have_to have .. rights|role|permission|permissions|privileges|clearance|authority|scope
+    approval|sign_off|countersignature|clearance %be* required|needed|missing|pending|withheld|not_given
+    may|can|must only be used|called|invoked|accessed|opened|run|read|edited|changed from|by|within|inside|in
+    unknown to the? .. authorization|authentication|identity|auth|login|directory|idp|kdc
+    shared|attached|exported|granted|configured read_only|readonly
     """,
     3: """
     revoked !on
+    principal|caller|account|token|role|user|identity|key lacks|lack
+    only .... members|users|admins|administrators|owners|managers|staff|officers|people|roles|accounts .... may|can|
+        are_allowed|is_allowed
     """,
     4: """
     forbidden $
@@ -255,7 +264,7 @@ PHRASES: dict[int, str] = {
     ^ permission|unauthorized|unauthorised|forbidden|access error? $
     unauthorized|unauthorised $
     not allowed|permitted to !be|exceed|contain|have|start|end|equal|include|overlap|worry
-    may_not|must_not|is_not_entitled_to|is_not_empowered_to|has_no_right_to|have_no_right_to|
+    may_not|is_not_entitled_to|is_not_empowered_to|has_no_right_to|have_no_right_to|
         has_no_business_to release|approve|sign|sign_off|cancel|edit|change|export|transfer|withdraw|refund|reopen|
         open|close|book|order|prescribe|delete|view|see|read|write|modify|access|publish|share|download|upload|assign|
         reassign|grant|invite|add|remove|create|update|override|unlock|perform|execute|run|use|submit|authorise|
@@ -270,5 +279,7 @@ PHRASES: dict[int, str] = {
     permission|permissions|authorization|authentication|credential|credentials|login|privilege|privileges|protected|
         sign_in|log_in|two_factor|access|forbidden|unauthorized|password|scope|scopes|mfa|2fa|sso|oauth|jwt|iam|rbac|
         acl|entitlement|entitlements|api_key|api_token|access_token|refresh_token|consent|login|logins ........ %bad
+    guest|guests|users|staff|members|bots|employees|viewers|editors|students|contractors|subscribers|readers|role|
+        customers|visitors|interns|tenants cannot|may_not|must_not|can_only|should_not ..
     """,
 }

@@ -178,6 +178,7 @@ PHRASES: dict[int, str] = {
     not fit in|into memory|ram|vram|the_buffer|shared_memory|gpu_memory|the_cache
     only .. gb|mb|gib|mib|tb|kb .. free|available|left|remaining
     maximum|max number of .... %over
+    directory|folder|dir|tmp|store|archive|spooler|tray|rack|shelf|repository %be* full $
     tmpfs|shm|inodes|handles|buffers|slots|ports|addresses|licences|licenses|swap|ram|vram|threads|
         descriptors %be* exhausted|depleted|used_up|all_used|all_taken
     budget|quota|allowance %be* exceeded|exhausted|overrun
@@ -195,12 +196,16 @@ PHRASES: dict[int, str] = {
         another? .. gb|gib|tb|tib of_memory|of_ram|of_disk|$
     no|not_enough|insufficient space in|available|left|for
     insufficient|not_enough space
-    %out paper|ink|toner|stock|supplies|fuel|labels|tapes
+    %out paper|ink|toner|supplies|fuel|labels|tapes
     %over %the? maximum|max|allowed|permitted|configured open|concurrent|active|running files|connections|cursors|
         sessions|handles|sockets
     """,
     3: """
     disk|drive|storage|raid|hardware error|errors|failure|fault !report
+    requested|requests|asked_for|needs|need|needed|required|requires|wanted .. .. .. .. only .. .. available|free|left|
+        remaining
+    balance|credit|credits|quota|allowance .... is|are|at 0|zero|negative
+    ulimit|rlimit|nofile|nproc ..
     """,
     4: """
     %be* used_up|all_used $

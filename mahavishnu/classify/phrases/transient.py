@@ -6,6 +6,8 @@ PHRASES: dict[int, str] = {
     3: """
     sigterm
     received|got|caught|on signal? 15|sigint|sighup|termination_signal
+    quota|limit|limits|maximum|max|allowed|only|more_than|over .. .. requests|calls|queries|messages|operations|
+        logins per|a|an|each second|minute|hour
     """,
     1: """
     eintr|ewouldblock|ebusy|etxtbsy|edeadlk|einprogress|ealready|estale|ecanceled|erestart
@@ -280,7 +282,8 @@ PHRASES: dict[int, str] = {
     optimistic locking|lock|concurrency failure|failed|error|exception|violation
     job|workflow|task|run|flow|process|sync|import|export|sweep|deployment|build|backup %be* already running|
         in_progress|active|executing
-    resume|resumes|resuming|reopen|reopens|reopening|available|back again|shortly|soon|tomorrow|in_a|in_about|in_ten|
+    available|back again? shortly|soon|tomorrow|later|in_a|in_about
+    resume|resumes|resuming|reopen|reopens|reopening again|shortly|soon|tomorrow|in_a|in_about|in_ten|
         in_five
     maintenance window|period|work|works|slot %be* active|open|until|in_effect|in_progress|started|running|not_over|
         under_way
@@ -309,6 +312,9 @@ PHRASES: dict[int, str] = {
     %be* modified|updated|changed|altered while_we|while_it|while_you|while_they|while_reading|while_being|while_the|
         while_this|between
     briefly|shortly|presently|intermittently unavailable|offline|down|not_available
+    currently|still|momentarily|presently|right_now busy !with|street|day
+    holds|hold|holding|owns|keeps|keeping|took|has the|a|an|its? lock|lease|mutex|latch|write_lock
+    limited|capped|restricted to .. .. .. per second|minute|hour|day|min
     """,
     4: """
     try again $

@@ -379,6 +379,8 @@ PHRASES: dict[int, str] = {
     expected|expecting .. .. .. at|near|in|on line|position|column|offset|index|char|row
     zero length|byte|bytes|size payload|file|body|input|message|content|upload|document|image|string|array|vector|key|
         name
+    may_not|must_not|cannot|should_not contain|exceed|include|start|begin|end|overlap|repeat ..
+    forbidden|disallowed|prohibited|reserved|illegal character|characters|symbol|symbols|keyword|keywords|word
     """,
     3: """
     does_not|do_not|did_not support
@@ -438,6 +440,15 @@ PHRASES: dict[int, str] = {
         wants ..
     missing|absent for|in|at|on the? line|row|item|record|entry|column|position|order|product|customer|document|
         element|node|section
+    not allowed|permitted to be|contain|exceed|have|start|end|equal|include|overlap
+    is|are|was|were|be not absolute|relative|zero|encoded|normalized|normalised|increasing|decreasing|contiguous|
+        consecutive|symmetric|invertible|divisible|alphanumeric|alphabetic|ascii|printable|uppercase|lowercase|even|
+        odd|prime|integral|convex|consistent|plausible|whole|parsable|well_formed
+    date|time|day|timestamp .. before|after|earlier_than|later_than|precedes .. .. date|time|start|end|birth|creation
+    cannot|must_not|may_not|should_not be its|their|the own|same ..
+    refers|reference|references|pointing|points|refer to an? unknown|missing|nonexistent|non_existent|undefined|
+        deleted ..
+    value|values|index|count|length|number .. exceeds|exceed|is_above|is_below|is_over|is_under ..
     """,
     4: """
     larger|longer|bigger|smaller|shorter than .. ..

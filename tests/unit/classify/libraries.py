@@ -24,14 +24,19 @@ def imitated() -> Iterator[tuple[str, BaseException]]:
 # A category's first letter, the name of the type, its attributes if it has some, and what it says.
 ROWS = """
 P AccountLockedError x
+X aiokafka.errors.ConsumerStoppedError x
 N aiosmtplib.errors.SMTPConnectTimeoutError x
 N airflow.exceptions.AirflowTaskTimeout Timeout
 P amqp.exceptions.AccessRefused {"reply_code": 403, "code": 403} ACCESS_REFUSED
 P amqp.exceptions.NotAllowed {"reply_code": 530, "code": 530} NOT_ALLOWED - vhost
 N anthropic.APIConnectionError Connection error.
+P anthropic.AuthenticationError {"status_code": 401} invalid x-api-key
 V anthropic.BadRequestError {"status_code": 400} prompt is too long
+T anthropic.InternalServerError {"status_code": 500} x
 T anthropic.OverloadedError {"status_code": 529} Overloaded
 P anthropic.PermissionDeniedError {"status_code": 403} x
+T anthropic.RateLimitError {"status_code": 429} x
+V anthropic.RequestTooLargeError {"status_code": 413} x
 N asyncpg.exceptions._base.InterfaceError connection is closed
 T asyncpg.exceptions.CannotConnectNowError {"sqlstate": "57P03"} the database system is starting up
 N asyncpg.exceptions.ConnectionDoesNotExistError {"sqlstate": "08003"} connection was closed in the middle of operation
@@ -46,6 +51,7 @@ V asyncpg.exceptions.UniqueViolationError {"sqlstate": "23505"} x
 N asyncssh.misc.ConnectionLost Connection lost
 P asyncssh.misc.HostKeyNotVerifiable Host key is not trusted for host x
 P asyncssh.misc.PermissionDenied Permission denied for user x
+P authlib.jose.errors.BadSignatureError bad_signature:
 P azure.core.exceptions.ClientAuthenticationError x
 V azure.core.exceptions.DecodeError x
 T azure.core.exceptions.HttpResponseError {"status_code": 429} Too many requests
@@ -58,18 +64,24 @@ N azure.core.exceptions.ServiceRequestTimeoutError x
 N azure.core.exceptions.ServiceResponseError Connection aborted.
 P azure.identity._exceptions.CredentialUnavailableError x
 V BadPayloadError x
+N billiard.exceptions.SoftTimeLimitExceeded SoftTimeLimitExceeded()
 R billiard.exceptions.WorkerLostError Worker exited prematurely: signal 9 (SIGKILL) Job: 3.
 N botocore.exceptions.ConnectionClosedError x
+N botocore.exceptions.ConnectionError x
 N botocore.exceptions.ConnectTimeoutError x
+P botocore.exceptions.CredentialRetrievalError x
 N botocore.exceptions.EndpointConnectionError Could not connect to the endpoint URL: "https://s3"
+V botocore.exceptions.InvalidConfigError x
 P botocore.exceptions.NoCredentialsError Unable to locate credentials
 V botocore.exceptions.NoRegionError You must specify a region.
 V botocore.exceptions.ParamValidationError Parameter validation failed
 X botocore.exceptions.ProfileNotFound x
+N botocore.exceptions.ProxyConnectionError x
 N botocore.exceptions.ReadTimeoutError x
 N botocore.exceptions.SSLError x
 P botocore.exceptions.TokenRetrievalError x
 P botocore.exceptions.UnauthorizedSSOTokenError x
+X botocore.exceptions.UnknownServiceError Unknown service
 P boxsdk.exception.BoxOAuthException {"status": 400} Refresh token has expired
 V bson.errors.InvalidDocument cannot encode object
 V bson.errors.InvalidId 'x' is not a valid ObjectId
@@ -79,17 +91,24 @@ N cassandra.OperationTimedOut errors={}
 N cassandra.ReadTimeout Operation timed out
 P cassandra.Unauthorized x
 T cassandra.Unavailable Cannot achieve consistency level QUORUM
+V cattrs.errors.ClassValidationError x
+T celery.backends.base.BackendStoreError x
 X celery.exceptions.ImproperlyConfigured x
+V celery.exceptions.InvalidTaskError x
 X celery.exceptions.NotRegistered proj.tasks.x
 T celery.exceptions.Retry Retry in 3s
 N celery.exceptions.SoftTimeLimitExceeded
 N celery.exceptions.TimeoutError The operation timed out.
 T celery.exceptions.WorkerShutdown x
 V cerberus.DocumentError document is missing
+V chardet.errors.UnknownEncoding x
 R clickhouse_connect.driver.exceptions.DatabaseError Code: 241. DB::Exception: Memory limit (total) exceeded
 N clickhouse_driver.errors.NetworkError {"code": 210} Code: 210. Connection refused
 N clickhouse_driver.errors.SocketTimeoutError {"code": 209} Code: 209.
+T cohere.errors.TooManyRequestsError {"status_code": 429} x
+P consul.ACLPermissionDenied x
 T consul.base.ConsulException 500 No cluster leader
+P cryptography.exceptions.InvalidSignature
 X CustomerNotFound x
 T cx_Oracle.DatabaseError ORA-00060: deadlock detected while waiting for resource
 N databricks.sdk.errors.platform.DeadlineExceeded x
@@ -97,6 +116,7 @@ V databricks.sdk.errors.platform.InvalidParameterValue x
 P databricks.sdk.errors.platform.PermissionDenied x
 X databricks.sdk.errors.platform.ResourceDoesNotExist x
 T databricks.sdk.errors.platform.TemporarilyUnavailable x
+V dataclasses_json.core.MissingFieldError x
 V dateutil.parser._parser.ParserError Unknown string format: x
 V dbt.exceptions.CompilationError x
 T delta.exceptions.ConcurrentAppendException Files were added by a concurrent update.
@@ -114,64 +134,102 @@ R docker.errors.ContainerError {"exit_status": 137} Command 'x' returned non-zer
 X docker.errors.ContainerError {"exit_status": 1} Command 'x' returned non-zero exit status 1
 X docker.errors.ImageNotFound {"status_code": 404} No such image
 X docker.errors.NotFound {"status_code": 404} x
+T dramatiq.errors.RateLimitExceeded x
+N dramatiq.middleware.time_limit.TimeLimitExceeded x
 P dropbox.exceptions.AuthError expired_access_token
 T dropbox.exceptions.RateLimitError {"status_code": 429} x
+V duckdb.CatalogException Table with name x does not exist!
+T duckdb.IOException Could not set lock on file: Conflicting lock is held
+R duckdb.OutOfMemoryException failed to allocate data
+V duckdb.ParserException syntax error at or near
+N elastic_transport.ConnectionError Connection error caused by: NewConnectionError
 N elastic_transport.ConnectionTimeout Connection timed out
+N elastic_transport.TlsError x
+T elasticsearch.ApiError {"status_code": 503} x
+P elasticsearch.AuthenticationException {"status_code": 401} x
+X elasticsearch.helpers.errors.BulkIndexError 2 document(s) failed to index.
+V elasticsearch.UnsupportedProductError The client noticed that the server is not Elasticsearch
 N etcd3.exceptions.ConnectionFailedError x
 T exchangelib.errors.ErrorServerBusy x
 N exchangelib.errors.ErrorTimeoutExpired x
 T exchangelib.errors.RateLimitError x
 P exchangelib.errors.UnauthorizedError Invalid credentials for https://x
+X fabric.exceptions.GroupException x
 V fastavro._validate_common.ValidationError x
+V feedparser.exceptions.CharacterEncodingUnknown x
 T filelock.Timeout The file lock could not be acquired
 P firebase_admin.exceptions.PermissionDeniedError {"code": "PERMISSION_DENIED"} x
 T firebase_admin.exceptions.UnavailableError {"code": "UNAVAILABLE"} x
 N GatewayUnreachable x
+V git.exc.InvalidGitRepositoryError /x
+X git.exc.NoSuchPathError /x
 T google.api_core.exceptions.Aborted {"code": 409} 409 x
 V google.api_core.exceptions.AlreadyExists {"code": 409} 409 already exists
 T google.api_core.exceptions.BadGateway {"code": 502} 502 x
+N google.api_core.exceptions.Cancelled {"code": 499} 499 cancelled
 N google.api_core.exceptions.DeadlineExceeded {"code": 504} 504 Deadline Exceeded
 V google.api_core.exceptions.FailedPrecondition {"code": 400} 400 x
 P google.api_core.exceptions.Forbidden {"code": 403} 403 x
 N google.api_core.exceptions.GatewayTimeout {"code": 504} 504
 T google.api_core.exceptions.InternalServerError {"code": 500} 500 x
 V google.api_core.exceptions.InvalidArgument {"code": 400} 400 x
+X google.api_core.exceptions.MethodNotImplemented {"code": 501} 501 x
 X google.api_core.exceptions.NotFound {"code": 404} 404 x
 V google.api_core.exceptions.OutOfRange {"code": 400} 400 x
+P google.api_core.exceptions.PermissionDenied {"code": 403} 403 denied
 R google.api_core.exceptions.ResourceExhausted {"code": 429} 429 Quota exceeded
 N google.api_core.exceptions.RetryError Deadline of 60.0s exceeded
 T google.api_core.exceptions.ServiceUnavailable {"code": 503} 503 x
 T google.api_core.exceptions.TooManyRequests {"code": 429} 429 x
 P google.api_core.exceptions.Unauthenticated {"code": 401} 401 x
+T google.api_core.exceptions.Unknown {"code": 500} 500 x
 P google.auth.exceptions.DefaultCredentialsError Could not automatically determine credentials.
 P google.auth.exceptions.RefreshError invalid_grant: Token has been expired or revoked.
+N google.auth.exceptions.TransportError HTTPSConnectionPool: Max retries exceeded
 V google.cloud.bigquery.dbapi.exceptions.ProgrammingError Syntax error: Unexpected keyword
 T google.cloud.exceptions.Conflict {"code": 409} 409 transaction conflict
 V google.cloud.exceptions.Conflict {"code": 409} 409 Already Exists: Table x
+P google.genai.errors.ClientError {"code": 400} 400 INVALID_ARGUMENT. API key not valid. Please pass a valid API key.
+T google.genai.errors.ServerError {"code": 503} 503 UNAVAILABLE. The model is overloaded.
+V google.resumable_media.common.DataCorruption Checksum mismatch while downloading
 P gql.transport.exceptions.TransportServerError {"code": 401} 401, message='Unauthorized'
 V graphql.error.GraphQLError Cannot query field 'x' on type 'Y'
 V great_expectations.exceptions.ValidationError x
+N groq.APITimeoutError Request timed out.
 X gspread.exceptions.SpreadsheetNotFound x
 X gspread.exceptions.WorksheetNotFound Sheet1
 N HandshakeFailed x
 N hdfs.util.HdfsError Connection refused
+T huey.exceptions.TaskLockedException unable to acquire lock x
+P huggingface_hub.errors.GatedRepoError 403 Client Error. Access to model x is restricted
+X huggingface_hub.errors.RepositoryNotFoundError 404 Client Error. Repository Not Found
+X hvac.exceptions.InvalidPath x
+V hvac.exceptions.InvalidRequest x
+T hvac.exceptions.RateLimitExceeded x
 P hvac.exceptions.Unauthorized x
 T hvac.exceptions.VaultDown x
 N influxdb_client.rest.ApiException {"status": 504} (504) Gateway Timeout
 P influxdb_client.rest.ApiException {"status": 401} (401) unauthorized access
 V instructor.exceptions.InstructorRetryException 1 validation error for X
 V InvoiceTotalMismatch x
+X invoke.exceptions.UnexpectedExit Encountered a bad command exit code! Exit code: 1
 V jinja2.exceptions.TemplateSyntaxError unexpected '}'
 P jira.exceptions.JIRAError {"status_code": 401} x
+V jsonschema.exceptions.ValidationError 'x' is a required property
 X jupyter_client.kernelspec.NoSuchKernel x
 P jwt.exceptions.ExpiredSignatureError Signature has expired
+T kafka.errors.BrokerNotAvailableError x
+P kafka.errors.ClusterAuthorizationFailedError x
 P kafka.errors.GroupAuthorizationFailedError x
+V kafka.errors.InvalidConfigurationError x
 V kafka.errors.InvalidTopicError x
 N kafka.errors.KafkaConnectionError x
 N kafka.errors.KafkaTimeoutError KafkaTimeoutError
 T kafka.errors.LeaderNotAvailableError x
 V kafka.errors.MessageSizeTooLargeError [Error 10]
+N kafka.errors.NetworkExceptionError x
 N kafka.errors.NoBrokersAvailable NoBrokersAvailable
+T kafka.errors.NotCoordinatorError x
 T kafka.errors.NotEnoughReplicasError x
 T kafka.errors.NotLeaderForPartitionError [Error 6]
 T kafka.errors.RebalanceInProgressError x
@@ -179,26 +237,45 @@ V kafka.errors.RecordListTooLargeError x
 N kafka.errors.RequestTimedOutError x
 P kafka.errors.SaslAuthenticationFailedError x
 P kafka.errors.TopicAuthorizationFailedError [Error 29]
+T kafka.errors.UnknownMemberIdError x
 N kazoo.exceptions.ConnectionLoss x
 T kazoo.exceptions.LockTimeout Failed to acquire lock
 P kazoo.exceptions.NoAuthError x
 V kazoo.exceptions.NodeExistsError x
 X kazoo.exceptions.NoNodeError x
 N kazoo.handlers.threading.KazooTimeoutError Connection time-out
+X keyring.errors.NoKeyringError No recommended backend was available
+P kombu.exceptions.ContentDisallowed Refusing to deserialize
+V kombu.exceptions.DecodeError x
+V kombu.exceptions.EncodeError Object is not JSON serializable
 N kombu.exceptions.OperationalError [Errno 111] Connection refused
 T kubernetes.client.exceptions.ApiException {"status": 409} (409) Conflict
 T kubernetes.client.exceptions.ApiException {"status": 500} (500)
+T kubernetes.client.exceptions.ApiException {"status": 429} (429) Too Many Requests
 N kubernetes.client.exceptions.ApiException {"status": 504} (504) Reason: Gateway Timeout
 P kubernetes.client.exceptions.ApiException {"status": 403, "reason": "Forbidden"} (403) Reason: Forbidden
+P kubernetes.client.exceptions.ApiException {"status": 401} (401) Unauthorized
 V kubernetes.client.exceptions.ApiException {"status": 422} (422)
 X kubernetes.client.exceptions.ApiException {"status": 404} (404)
+V kubernetes.client.exceptions.ApiValueError Invalid value for `name`, must not be `None`
 V kubernetes.config.config_exception.ConfigException Invalid kube-config file. No configuration found.
+X kubernetes.dynamic.exceptions.ResourceNotFoundError No matches found
 P ldap3.core.exceptions.LDAPBindError automatic bind not successful - invalidCredentials
 N ldap3.core.exceptions.LDAPSocketOpenError unable to open socket
+R litellm.exceptions.BudgetExceededError Budget has been exceeded
+V litellm.exceptions.ContextWindowExceededError {"status_code": 400} x
+T litellm.exceptions.ServiceUnavailableError {"status_code": 503} x
+N litellm.exceptions.Timeout {"status_code": 408} x
 V lxml.etree.XMLSyntaxError Opening and ending tag mismatch
 R MemoryAllocationError cannot allocate
+P mistralai.exceptions.MistralAPIException {"http_status": 401} Unauthorized
 P msal.exceptions.MsalServiceError AADSTS7000215: Invalid client secret provided.
 V msgspec.ValidationError Expected `int`, got `str`
+T mysql.connector.errors.DatabaseError {"errno": 1205, "sqlstate": "HY000"} 1205 (HY000): Lock wait timeout exceeded
+V mysql.connector.errors.IntegrityError {"errno": 1062, "sqlstate": "23000"} 1062 (23000): Duplicate entry
+R mysql.connector.errors.PoolError Failed getting connection; pool exhausted
+P mysql.connector.errors.ProgrammingError {"errno": 1045, "sqlstate": "28000"} 1045 (28000): Access denied for user
+P nacl.exceptions.BadSignatureError Signature was forged or corrupt
 P nats.errors.AuthorizationError nats: authorization failed
 N nats.errors.NoServersError nats: no servers available for connection
 N nats.errors.TimeoutError nats: timeout
@@ -215,11 +292,15 @@ N openai.APIConnectionError Connection error.
 N openai.APITimeoutError Request timed out.
 P openai.AuthenticationError {"status_code": 401} Incorrect API key provided
 V openai.BadRequestError {"status_code": 400} This model's maximum context length is 8192 tokens
+V openai.BadRequestError {"status_code": 400, "code": "context_length_exceeded"} maximum context length
 T openai.ConflictError {"status_code": 409} x
+V openai.ContentFilterFinishReasonError content filter
 T openai.InternalServerError {"status_code": 500} The server had an error
 X openai.NotFoundError {"status_code": 404} The model does not exist
+P openai.PermissionDeniedError {"status_code": 403} x
 T openai.RateLimitError {"status_code": 429, "code": "rate_limit_exceeded"} Rate limit reached
 V openai.UnprocessableEntityError {"status_code": 422} x
+X openapi_core.exceptions.OpenAPIError x
 V openpyxl.utils.exceptions.InvalidFileException openpyxl does not support .xls
 P oracledb.exceptions.DatabaseError ORA-01017: invalid username/password; logon denied
 V oracledb.exceptions.IntegrityError ORA-00001: unique constraint (X.Y) violated
@@ -227,13 +308,18 @@ R OutOfDiskSpace x
 N paho.mqtt.MQTTException connection lost
 V pandas.errors.EmptyDataError No columns to parse from file
 V pandas.errors.ParserError Error tokenizing data. C error: Expected 3 fields in line 5, saw 4
+V pandera.errors.SchemaError column 'x' not in dataframe
 P paramiko.ssh_exception.AuthenticationException Authentication failed.
 P paramiko.ssh_exception.BadAuthenticationType Bad authentication type
+V paramiko.ssh_exception.ConfigParseError x
 N paramiko.ssh_exception.NoValidConnectionsError Unable to connect to port 22 on 10.0.0.1
 P paramiko.ssh_exception.PasswordRequiredException Private key file is encrypted
 N paramiko.ssh_exception.SSHException Error reading SSH protocol banner
+N paramiko.ssh_exception.SSHException No existing session
+N paramiko.ssh_exception.SSHException Timeout opening channel.
 V pdfminer.pdfparser.PDFSyntaxError No /Root object! - Is this really a PDF?
 N PeerDisconnected x
+V peewee.IntegrityError UNIQUE constraint failed
 V phonenumbers.phonenumberutil.NumberParseException (1) The string supplied did not seem to be a phone number.
 N pika.exceptions.AMQPConnectionError
 N pika.exceptions.AMQPHeartbeatTimeout x
@@ -242,27 +328,39 @@ P pika.exceptions.ProbableAuthenticationError
 N pika.exceptions.StreamLostError Stream connection lost
 V PIL.UnidentifiedImageError cannot identify image file
 V pint.errors.DimensionalityError Cannot convert from 'm' to 's'
+X pip._internal.exceptions.DistributionNotFound No matching distribution found
 N playwright._impl._errors.Error net::ERR_CONNECTION_REFUSED at https://x
 N playwright._impl._errors.TimeoutError Timeout 30000ms exceeded.
 N playwright.async_api.TimeoutError Page.goto: Timeout 30000ms exceeded.
 N prefect.exceptions.TaskRunTimeoutError x
+N psycopg2.errors.QueryCanceled {"pgcode": "57014"} canceling statement due to statement timeout
+R psycopg2.errors.TooManyConnections {"pgcode": "53300"} x
+V psycopg2.errors.UndefinedTable {"pgcode": "42P01"} relation does not exist
+N psycopg2.InterfaceError connection already closed
+R psycopg2.pool.PoolError connection pool exhausted
 R py4j.protocol.Py4JJavaError java.lang.OutOfMemoryError: Java heap space
 N py4j.protocol.Py4JNetworkError Answer from Java side is empty
 V pyarrow.lib.ArrowInvalid Could not convert 'a' with type str: tried to convert to int64
+V pydantic.v1.error_wrappers.ValidationError 1 validation error
 T pyhive.exc.OperationalError Server busy
 N pymodbus.exceptions.ConnectionException Modbus Error: [Connection] Failed to connect
 N pymongo.errors.AutoReconnect connection closed
+N pymongo.errors.ConnectionFailure x
+X pymongo.errors.CursorNotFound {"code": 43} cursor id not found
 V pymongo.errors.DocumentTooLarge BSON document too large
 V pymongo.errors.DuplicateKeyError {"code": 11000} E11000 duplicate key error collection
 N pymongo.errors.ExecutionTimeout {"code": 50} operation exceeded time limit
+V pymongo.errors.InvalidName database names cannot be empty
 V pymongo.errors.InvalidURI Invalid URI scheme
 N pymongo.errors.NetworkTimeout timed out
 T pymongo.errors.NotPrimaryError {"code": 10107} not primary
 T pymongo.errors.OperationFailure {"code": 112} WriteConflict error
 P pymongo.errors.OperationFailure {"code": 18} Authentication failed.
 P pymongo.errors.OperationFailure {"code": 13} not authorized on db to execute command
+P pymongo.errors.OperationFailure {"code": 8000} bad auth : Authentication failed.
 N pymongo.errors.ServerSelectionTimeoutError localhost:27017: [Errno 111] Connection refused
 V pymongo.errors.WriteError {"code": 121} Document failed validation
+N pymongo.errors.WTimeoutError {"code": 64} waiting for replication timed out
 N pysnmp.error.PySnmpError No SNMP response received before timeout
 V pyspark.sql.utils.AnalysisException cannot resolve 'x' given input columns
 V pyspark.sql.utils.ParseException mismatched input
@@ -275,7 +373,10 @@ P rest_framework.exceptions.AuthenticationFailed {"status_code": 401} x
 P rest_framework.exceptions.NotAuthenticated {"status_code": 401} Authentication credentials were not provided.
 V rest_framework.exceptions.ParseError {"status_code": 400} JSON parse error
 T rest_framework.exceptions.Throttled {"status_code": 429} Request was throttled.
+N rq.timeouts.JobTimeoutException Task exceeded maximum timeout value (180 seconds)
+T s3transfer.exceptions.RetriesExceededError Max Retries Exceeded
 V SchemaMismatchError x
+R scp.SCPException scp: /data: No space left on device
 V selenium.common.exceptions.InvalidSelectorException invalid selector
 X selenium.common.exceptions.NoSuchElementException no such element
 N selenium.common.exceptions.TimeoutException
@@ -287,6 +388,7 @@ P simple_salesforce.exceptions.SalesforceExpiredSession {"status": 401} Expired 
 N smbprotocol.exceptions.SMBConnectionClosed SMB socket was closed
 T snowflake.connector.errors.OperationalError 503 service unavailable
 V snowflake.connector.errors.ProgrammingError 001003 (42000): SQL compilation error: syntax error line 1
+N sqlalchemy.exc.PendingRollbackError Can't reconnect until invalid transaction is rolled back.
 V sqlglot.errors.ParseError Expecting ). Line 1, Col: 5
 N stomp.exception.ConnectFailedException
 N stripe.error.APIConnectionError Could not connect
@@ -302,16 +404,20 @@ R TenantQuotaExceeded x
 P TokenExpired x
 T TooManyRequestsError x
 R torch.cuda.OutOfMemoryError CUDA out of memory.
+X tortoise.exceptions.DoesNotExist Object does not exist
 R trino.exceptions.TrinoQueryError TrinoQueryError(type=INSUFFICIENT_RESOURCES, name=EXCEEDED_MEMORY_LIMIT)
 V trino.exceptions.TrinoUserError TrinoUserError(type=USER_ERROR, name=SYNTAX_ERROR)
 T tweepy.errors.TooManyRequests 429
 T twilio.base.exceptions.TwilioRestException {"status": 429, "code": 20429} HTTP 429 error: Too Many Requests
 V twilio.base.exceptions.TwilioRestException {"status": 400, "code": 21211} The 'To' number is not a valid phone number.
 T UpstreamBusyError x
+N urllib3.exceptions.MaxRetryError HTTPSConnectionPool(host='10.0.0.1', port=6443): Max retries exceeded
 V voluptuous.error.MultipleInvalid required key not provided @ data['x']
 N websockets.exceptions.ConnectionClosedError no close frame received or sent
 V xlrd.biffh.XLRDError Unsupported format, or corrupt file
+V xmlschema.validators.exceptions.XMLSchemaValidationError failed validating
 V yaml.scanner.ScannerError mapping values are not allowed here
+P yt_dlp.utils.DownloadError ERROR: unable to download video data: HTTP Error 403: Forbidden
 N zeep.exceptions.TransportError timed out
 V zeep.exceptions.ValidationError Missing element x
 V zeep.exceptions.XMLSyntaxError x

@@ -24,6 +24,7 @@ from tests.unit.classify.catalogues import (
     relational,
     rows,
     strangers,
+    strangers_again,
     strangers_last,
     strangers_later,
     tools,
@@ -51,6 +52,7 @@ MODULES: tuple[ModuleType, ...] = (
     strangers,
     strangers_later,
     strangers_last,
+    strangers_again,
 )
 CATALOGUES = {
     f"{module.__name__.rpartition('.')[2]}-{name.lower()}": text

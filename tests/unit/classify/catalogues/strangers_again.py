@@ -1,0 +1,309 @@
+"""What somebody who did not know the rules expected of them, once more after the rules had been widened."""
+
+from __future__ import annotations
+
+AGAIN = """
+N Error: connect ETIMEDOUT 34.12.9.1:443
+N ingest: socket to collector-3 broke, 1,204 spans unsent
+N HTTP request failed: error reading a body from connection: end of file before message length reached
+N Backend did not come up in time: health endpoint unreachable
+N could not resolve 'minio.storage.svc.cluster.local'
+N The scanner at dock 4 is no longer reachable over wifi
+N stream error: connection lost while receiving page 3
+N Timed out waiting for the operator's answer
+N nginx: 110: Connection timed out while connecting to upstream
+N Could not open a connection to your SMS provider
+N certificate for *.example.org expired 3 days ago
+N SFTP upload aborted: remote side closed
+N Failed to reach vault at https://vault:8200
+N no reply from PLC
+N A network-related or instance-specific error occurred while establishing a connection to SQL Server
+N ClientConnectorError: Cannot connect to host api:443 ssl:default [Connect call failed ('10.0.0.1', 443)]
+N Unable to read from the stream, it was closed by the server
+N The job took too long and was killed after 2 hours
+N RPC timeout
+N bad handshake: SysCallError(-1, 'Unexpected EOF')
+N the route to the plant network is down
+N http2: server sent GOAWAY and closed the connection
+N consumer timed out waiting for acknowledgement
+T Please back off and try later
+T The PDF renderer is currently busy
+T shard is recovering
+T 503: The server is under maintenance
+T other session holds the lock
+T Conflict: the resource version has changed, please reload
+T Server error (500) while creating shipment
+T hot partition, request throttled
+T transaction retry limit: conflicting writes
+T cannot commit: serialization failure
+T our provider reports an outage
+T Cluster is resizing, try again in a few minutes
+T license server busy, retry
+T rate-limited by upstream
+T partition leader not available
+T the node is draining
+T The upstream service returned an invalid response (502)
+T Too Many Requests: retry after 31
+T The job was requeued because its host rebooted
+R no more disk space
+R Could not write checkpoint: file system full
+R Memory cgroup out of memory: Killed process 123 (python)
+R Storage limit reached for your plan
+R all 10 workers' memory is exhausted
+R cannot open file: too many open files in system
+R the build needs 24 GB of RAM, the runner has 16
+R Requested 8 GPUs, only 4 available
+R mongod: too many open connections
+R heap allocation of 1 GiB failed
+R project has exceeded its quota of 20 static IPs
+R temp directory is full
+R Insufficient storage to complete the export
+R thread pool exhausted
+R DISK QUOTA EXCEEDED
+R your balance of translation characters is 0
+R pod exceeded its memory limit
+R ulimit reached: nofile 1024
+P role "app" is not permitted to log in
+P You don't have permission to access this resource
+P key rejected: wrong passphrase
+P not allowed: sales staff cannot approve their own discounts
+P Request had invalid authentication credentials
+P Could not assume role arn:aws:iam::1:role/x: AccessDenied
+P The refresh token is invalid, expired or revoked
+P guest users cannot create channels
+P no valid session, please sign in
+P Password expired for account svc_etl
+P The file /srv/a is write protected
+P Unauthorized
+P 403
+P admin approval required for this app
+P API access is disabled for this account
+P token has insufficient scopes
+P user has no SELECT privilege on view v
+P The bucket policy denies uploads from this VPC
+P two-factor authentication required
+P license does not cover the reporting module
+V malformed payload: expecting property name
+V email: invalid address
+V Field "total" must equal the sum of items
+V Unknown unit 'lbz'
+V cannot interpret '32 Jan' as date
+V Wrong length: IMEI has 15 digits
+V undefined variable $customer in template
+V Error parsing headers: invalid character
+V order contains no items
+V Price list has duplicate entries for SKU 4
+V Currency code must be three letters
+V integer out of range
+V "colour" is not allowed to be empty
+V Unsupported locale xx_YY
+V invalid UUID: '123'
+V zip code does not match the city
+V parameter `limit` should be less than 100
+V Document is not valid against schema v2
+V checksum failed for IBAN DE00
+V bad argument #1 to 'insert' (table expected, got nil)
+V SyntaxError: invalid syntax (script.py, line 3)
+V the given path is not absolute
+V Person with this tax number already exists
+V Invoice date before order date
+V required environment variable DB_URL is not set
+V cannot cast 'abc' to BIGINT
+V No column named 'prise' in the sheet
+V type mismatch: expected struct, found list
+V too many decimal places in amount 1.2345
+V invalid filter expression near 'AND AND'
+X The document could not be found
+X Unknown error (code 0)
+X an error has occurred
+X Internal bug, please report
+X 404
+X Job 12 failed with no output
+X workflow 'x' is not registered
+X module 'foo' has no attribute 'bar'
+X dataset not found
+X script returned exit code 1
+X Segfault
+X The plugin crashed
+X user 8 does not exist
+X operation not supported
+X the widget exploded
+X gave up
+X I have no idea what happened
+X connection settings page not found
+X Lease contract 12 not found
+X The memory test report was not found
+X network operator 'Telekom' not found
+X the timeout value was changed by an administrator
+X 502 tickets were sold
+X Customer 429 does not exist
+X no throttling is configured
+X the meeting about quota was moved
+X access granted to user bob
+X locked-in syndrome study not found
+X conflict zone map does not exist
+X 401k plan not found
+X port of Hamburg not found in table
+X bus connection 12 does not exist
+X busy signal sound file not found
+X memory of user 5 could not be found
+X expired milk carton detection model not found
+V throttle must be between 0 and 100
+V retry_limit: must be an integer
+V lock_id must be a UUID
+V proxy must be a URL
+V auth_method must be one of basic, token
+V memory: unknown unit 'GBB'
+V cpu limit must be a number
+V permission string is malformed
+V session_id is missing in the request
+V "disk" is not a valid resource type
+V access_mode: value is not a valid enumeration member
+V quota name contains blanks
+"""
+ONCE_MORE = """
+N task fetch_prices raised: HTTPConnectionPool(host='feed', port=80): Max retries exceeded
+N The mainframe closed the session unexpectedly
+N Cannot open TCP connection to 10.9.8.7:1521
+N peer did not close TLS properly
+N lost the websocket to the trading venue
+N [WinError 10060] A connection attempt failed because the connected party did not properly respond
+N Failed to connect to bolt://neo4j:7687
+N unable to reach upstream: i/o timeout
+N Received no response from the tax office within 45 s
+N Exceeded timeout of 20s while waiting for shard response
+N Could not reach host
+N database connection was closed while executing the statement
+N the SSL certificate of the partner has expired
+N unexpected disconnect from message bus
+N name 'billing.svc' could not be resolved by DNS
+N no connection to the internet
+N Sensor gateway is not responding
+N sendmail: cannot connect to relay
+N connection pool: peer reset
+N request aborted, client went away
+N HTTP 408
+N the RDP session was disconnected
+N Device unreachable via modem
+N the remote procedure call failed because the server could not be contacted
+N fetch failed: UND_ERR_CONNECT_TIMEOUT
+T The calendar service says: try again in a minute
+T GitLab is not responding right now (503)
+T Ticket was modified by another agent in the meantime
+T resource is locked
+T Job rejected: all workers are busy
+T Spot capacity was reclaimed
+T throttled by vendor
+T The exchange gateway is restarting
+T Replica set has no primary
+T Deadlock while updating stock levels
+T unexpected internal error, please try again
+T HTTP 502 from payment provider
+T Server is shutting down
+T etag changed between read and write
+T broker is not the leader for partition 3
+T temporary failure of the fraud check
+T Optimistic lock exception on Invoice#12
+T ERROR: canceling statement due to conflict with recovery
+T API calls are limited to 5 per second
+T The lock could not be acquired in time
+R There is not enough space on the disk
+R OutOfMemoryError
+R kernel: Out of memory: Kill process
+R requests exceed account's concurrent GPU quota
+R not enough memory to sort 4,000,000 rows
+R Node has insufficient ephemeral-storage
+R The upload bucket is full
+R max_connections reached on replica
+R email sending quota for today used up
+R Docker: no space left on device
+R couldn't allocate buffer of 512 MB
+R EMFILE, too many open files
+R storage capacity is exhausted
+R Free disk space is below the threshold
+R worker exceeded 2 GB memory and was restarted
+R subnet has no free IP addresses
+R credit limit of the SMS account exhausted
+P Your role does not allow this operation
+P HTTP 401 returned by auth service
+P Access forbidden
+P incorrect password
+P this key may only be used from registered hosts
+P Not authenticated
+P login denied for service user
+P The certificate is not authorized for this API
+P You must accept the terms before using this API
+P cannot read /var/log/secure: permission denied
+P expired session
+P principal lacks 'pubsub.topics.publish'
+P only members of group finance may run this report
+P user bob is blocked
+P anonymous access is not allowed
+P API key was revoked
+P client id is unknown to the authorization server
+P This folder is shared read-only
+V date must be in ISO format
+V 'foo' is not a known event type
+V "weight": expected number, got string
+V Malformed CSV in row 12
+V quantity must be a whole number
+V unknown parameter: pagesize
+V invalid hex color '#ggg'
+V missing comma in line 4
+V The given coordinates are outside Germany
+V end of input while parsing an object
+V XML: attribute id missing
+V unsupported character set
+V duplicate key
+V string index must be an integer
+V record fails schema check
+V name contains forbidden characters
+V GTIN has 12 digits instead of 13
+V conflicting options --all and --only
+V cannot mix naive and aware datetimes
+V the attachment exceeds the maximum size of 25 MB
+V arguments do not match the signature
+V the parent category cannot be its own child
+V negative quantity
+V reference to unknown product 7781
+V encoding error in file
+V value 300 exceeds 255
+V regex does not compile
+V must provide either id or name
+X image 'logo.png' not found
+X The operation is not implemented
+X unknown exception
+X rule engine stopped
+X task was aborted by its author
+X exit 1
+X the endpoint has been removed
+X Pipeline failed at stage 3
+X file vanished
+X Caught exception in worker
+X memory album 12 not found
+X 'timeout' event type is not registered with any handler
+X The lock icon was not found
+X quota settings page not found
+X Disk jockey 12 not found
+X the denied boarding case 5 was not found
+X invoice 500 was not found
+X Unlimited quota granted to tenant
+X certificate of attendance was sent
+X the port authority report does not exist
+X connection to history department's archive not found
+X forbidden fruit recipe not found
+X refused parcels list does not exist
+X expired coupons were cleaned up, the step failed afterwards
+X user limit is 50
+X retrying step 3 of 5
+V network_interface must be a string
+V memory must be a multiple of 128
+V permission: unknown value 'reed'
+V Disk name may not contain slashes
+V "connection" is not a valid key
+V timeout: expected a number
+V the quota must not be negative
+V invalid port number
+V lock mode must be shared or exclusive
+V certificate_id is required
+"""
