@@ -40,7 +40,8 @@ _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
 _NAMESAKE = re.compile(
     r"\baccess (?:logs?|points?|roads?)\b|\bmemory (?:cards?|sticks?|lane|foam|book)\b|\bpermission slips?\b|"
     r"\btoken (?:buckets?|rings?)\b|\blog ?in (?:page|form|button|screen)\b|\bdisk (?:labels?|jockeys?)\b|"
-    r"\bnetwork (?:diagrams?|charts?|maps?)\b|\block ?(?:smiths?|screens?)\b|\bconnection pooling\b|"
+    r"\bnetwork (?:diagrams?|charts?|maps?)\b|\block ?(?:smiths?|screens?)\b|"
+    r"\bconnection (?:pooling|points?|flights?|fees?)\b|"
     r"\bpassword (?:managers?|hints?|resets? (?:e?mails?|links?|templates?|pages?))\b|"
     r"\b(?:capacity|memory|disk|network|connection|quota|permissions?|access|password|login|lock|timeout|conflict|"
     r"proxy) (?:planning|planner|reports?|games?|tours?|lessons?|teams?|dashboards?|training|courses?|surveys?|"
@@ -106,6 +107,9 @@ _NONE_AFTER = re.compile(
     r"^(?:s|es)?(?: \w+){0,2}\s*(?:[:=]|is|was|are)\s*[\"']?"
     r"(?:0(?![.\d]*[1-9])|none|false|no|nil|null|zero|off|ok|disabled|enabled|low)\b(?=\s*(?:$|[,;.)\]}|\"']))"
 )
+# "invalid entries: 0" counts them, "invalid port: 0" shows the one.
+_WRONG = re.compile(r"\b(?:invalid|bad|wrong|incorrect|illegal|unknown|unsupported|unexpected)$")
+_ONE = re.compile(r"^ (?:\w+ )?\w*[^\Ws]\s*[:=]")
 # "permission granted", "temporary table was dropped": what is said of the matter next is that nothing is wrong with it.
 _TURNS = (
     "to|before|not|until|while|when|for|because|cannot|being|from|in|on|at|by|of|with|after|as|during|and|or|no|the|a|"
@@ -193,7 +197,7 @@ def is_taken_back(words: str, before: str, after: str) -> bool:
     >>> is_taken_back("connection error", "there was no ", " today")
     True
     """
-    if _DENIED.search(before) or _NONE_AFTER.match(after):
+    if _DENIED.search(before) or (_NONE_AFTER.match(after) and not (_WRONG.search(words) and _ONE.match(after))):
         return True
     if not words.endswith(_OPEN) and _FINE_AFTER.match(after):
         return True

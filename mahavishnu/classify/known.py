@@ -36,7 +36,7 @@ TYPES: Mapping[str, ErrorCategory] = _table(
         asyncpg.exceptions.CannotConnectNowError sqlalchemy.orm.exc.StaleDataError pybreaker.CircuitBreakerError
         kafka.errors.NotLeaderForPartitionError kafka.errors.CoordinatorNotAvailableError zmq.error.Again
         _queue.Empty asyncio.queues.QueueEmpty kazoo.exceptions.SessionExpiredError
-        pymongo.errors.NotPrimaryError filelock.Timeout filelock._error.Timeout
+        pymongo.errors.NotPrimaryError filelock.Timeout filelock._error.Timeout ccxt.base.errors.DDoSProtection
         mahavishnu.model.errors.StoreUnavailable mahavishnu.model.errors.LostLease
         io.github.resilience4j.circuitbreaker.CallNotPermittedException
         io.github.resilience4j.ratelimiter.RequestNotPermitted
@@ -59,7 +59,8 @@ TYPES: Mapping[str, ErrorCategory] = _table(
         kafka.errors.KafkaConnectionError kafka.errors.NodeNotReadyError pymongo.errors.ServerSelectionTimeoutError
         pymongo.errors.WaitQueueTimeoutError imaplib.IMAP4.abort botocore.exceptions.EndpointConnectionError
         botocore.exceptions.HTTPClientError amqp.exceptions.RecoverableConnectionError
-        pymongo.errors.AutoReconnect google.auth.exceptions.TransportError azure.core.exceptions.ServiceRequestError
+        pymongo.errors.AutoReconnect neo4j.exceptions.SessionExpired
+        google.auth.exceptions.TransportError azure.core.exceptions.ServiceRequestError
         azure.core.exceptions.ServiceResponseError
         websockets.exceptions.ConnectionClosedError""",
     resource="""
@@ -108,8 +109,8 @@ TYPES: Mapping[str, ErrorCategory] = _table(
         zipfile.LargeZipFile asyncio.exceptions.InvalidStateError concurrent.futures._base.InvalidStateError
         importlib.metadata.PackageNotFoundError django.core.exceptions.ImproperlyConfigured
         requests.exceptions.TooManyRedirects httpx.TooManyRedirects aiohttp.client_exceptions.TooManyRedirects
-        hvac.exceptions.InvalidPath
-        redis.exceptions.NoScriptError sqlalchemy.exc.NoResultFound sqlalchemy.exc.MultipleResultsFound
+        hvac.exceptions.InvalidPath redis.exceptions.NoScriptError sqlalchemy.exc.NoResultFound
+        sqlalchemy.exc.MultipleResultsFound
         sqlalchemy.exc.ArgumentError sqlalchemy.exc.NoSuchModuleError urllib3.exceptions.URLSchemeUnknown
         mahavishnu.model.errors.StoreMisconfigured mahavishnu.model.errors.StoreCorrupt""",
 )

@@ -70,7 +70,7 @@ _SAYS: tuple[tuple[ErrorCategory, str], ...] = (
         r"(service|server|host|broker|leader|node|replica|temporarily|shard|shards|system) (unavailable|busy|"
         r"not available|overloaded)|temporarily unavailable|unavailable|overloaded|overload|temporary|"
         r"(?<!non )transient|retryable|retriable|retries exceeded|concurrency( \w+)?|try again|"
-        r"retry (later|after)|flood (control|wait)|"
+        r"retry (later|after)|flood (control|wait)|reschedul(e|ed)|would block|exchange not available|"
         r"(vault|cluster|database|db|api|system|backend|service) down|deadlock(ed)?|lock|locks|"
         r"lock (wait|conflict|not available|held)|locked|"
         r"database locked|serialization (conflict|anomaly)|internal (server |service )?(error|failure|exception)|"

@@ -325,6 +325,7 @@ PHRASES: dict[int, str] = {
     aborted|cancelled|canceled|killed|stopped|terminated|abandoned after .. s|seconds|minutes|ms|hours|sec|min
     unreachable from|via|over|on|at|after|since|again !code
     httpconnection|httpsconnection pool
+    read|write|recv|send error while|during|from|on|in
     """,
     4: """
     named pipe

@@ -251,6 +251,8 @@ PHRASES: dict[int, str] = {
     may|can|must only be used|called|invoked|accessed|opened|run|read|edited|changed from|by|within|inside|in
     unknown to the? .. authorization|authentication|identity|auth|login|directory|idp|kdc
     shared|attached|exported|granted|configured read_only|readonly
+    caller|user|account|actor|requester|approver|role|you is|are? not in|part_of|a_member_of|among|
+        one_of %the? .. group|groups|roles|team|members|owners|approvers|admins
     """,
     3: """
     revoked !on

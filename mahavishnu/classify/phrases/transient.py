@@ -315,6 +315,10 @@ PHRASES: dict[int, str] = {
     currently|still|momentarily|presently|right_now busy !with|street|day
     holds|hold|holding|owns|keeps|keeping|took|has the|a|an|its? lock|lease|mutex|latch|write_lock
     limited|capped|restricted to .. .. .. per second|minute|hour|day|min
+    temporarily|currently|momentarily out_of_order|out_of_action|unusable
+    %server|warehouse|compute|session is|are|was|still resuming|waking|waking_up|suspended|hibernating|paused
+    active|open|used|opened|claimed|checked_out for|in|by another|a_different|someone_else|somebody_else|
+        one_other process|session|user|job|client|instance|$
     """,
     4: """
     try again $

@@ -24,9 +24,14 @@ def imitated() -> Iterator[tuple[str, BaseException]]:
 # A category's first letter, the name of the type, its attributes if it has some, and what it says.
 ROWS = """
 P AccountLockedError x
+N aio_pika.exceptions.AMQPConnectionError x
 X aiokafka.errors.ConsumerStoppedError x
+N aiomysql.OperationalError (2003, "Can't connect to MySQL server on 'db'")
 N aiosmtplib.errors.SMTPConnectTimeoutError x
+T airflow.exceptions.AirflowRescheduleException x
+N airflow.exceptions.AirflowSensorTimeout Sensor has timed out
 N airflow.exceptions.AirflowTaskTimeout Timeout
+X airflow.exceptions.DagNotFound x
 P amqp.exceptions.AccessRefused {"reply_code": 403, "code": 403} ACCESS_REFUSED
 P amqp.exceptions.NotAllowed {"reply_code": 530, "code": 530} NOT_ALLOWED - vhost
 N anthropic.APIConnectionError Connection error.
@@ -49,20 +54,28 @@ T asyncpg.exceptions.SerializationError {"sqlstate": "40001"} could not serializ
 R asyncpg.exceptions.TooManyConnectionsError {"sqlstate": "53300"} sorry, too many clients already
 V asyncpg.exceptions.UniqueViolationError {"sqlstate": "23505"} x
 N asyncssh.misc.ConnectionLost Connection lost
+N asyncssh.misc.DisconnectError Connection closed
 P asyncssh.misc.HostKeyNotVerifiable Host key is not trusted for host x
 P asyncssh.misc.PermissionDenied Permission denied for user x
 P authlib.jose.errors.BadSignatureError bad_signature:
 P azure.core.exceptions.ClientAuthenticationError x
+P azure.core.exceptions.ClientAuthenticationError Authentication failed
 V azure.core.exceptions.DecodeError x
 T azure.core.exceptions.HttpResponseError {"status_code": 429} Too many requests
 P azure.core.exceptions.HttpResponseError {"status_code": 403} AuthorizationFailed
 N azure.core.exceptions.IncompleteReadError x
 V azure.core.exceptions.ResourceExistsError {"status_code": 409} The specified container already exists.
 X azure.core.exceptions.ResourceNotFoundError {"status_code": 404} The specified blob does not exist.
+T azure.core.exceptions.ServiceBusServerBusyError x
 N azure.core.exceptions.ServiceRequestError Cannot connect to host
 N azure.core.exceptions.ServiceRequestTimeoutError x
 N azure.core.exceptions.ServiceResponseError Connection aborted.
+P azure.eventhub.exceptions.AuthenticationError x
+N azure.eventhub.exceptions.ConnectionLostError x
 P azure.identity._exceptions.CredentialUnavailableError x
+T azure.servicebus.exceptions.MessageLockLostError x
+N azure.servicebus.exceptions.ServiceBusConnectionError x
+R azure.servicebus.exceptions.ServiceBusQuotaExceededError x
 V BadPayloadError x
 N billiard.exceptions.SoftTimeLimitExceeded SoftTimeLimitExceeded()
 R billiard.exceptions.WorkerLostError Worker exited prematurely: signal 9 (SIGKILL) Job: 3.
@@ -92,12 +105,24 @@ N cassandra.ReadTimeout Operation timed out
 P cassandra.Unauthorized x
 T cassandra.Unavailable Cannot achieve consistency level QUORUM
 V cattrs.errors.ClassValidationError x
+P ccxt.base.errors.AuthenticationError x
+V ccxt.base.errors.BadSymbol x
+T ccxt.base.errors.DDoSProtection x
+T ccxt.base.errors.ExchangeNotAvailable x
+R ccxt.base.errors.InsufficientFunds x
+V ccxt.base.errors.InvalidOrder x
+N ccxt.base.errors.NetworkError binance GET x
+T ccxt.base.errors.OnMaintenance x
+T ccxt.base.errors.RateLimitExceeded x
+N ccxt.base.errors.RequestTimeout x
 T celery.backends.base.BackendStoreError x
 X celery.exceptions.ImproperlyConfigured x
 V celery.exceptions.InvalidTaskError x
 X celery.exceptions.NotRegistered proj.tasks.x
+X celery.exceptions.NotRegistered 'tasks.add'
 T celery.exceptions.Retry Retry in 3s
 N celery.exceptions.SoftTimeLimitExceeded
+N celery.exceptions.TimeLimitExceeded TimeLimitExceeded(30,)
 N celery.exceptions.TimeoutError The operation timed out.
 T celery.exceptions.WorkerShutdown x
 V cerberus.DocumentError document is missing
@@ -106,6 +131,7 @@ R clickhouse_connect.driver.exceptions.DatabaseError Code: 241. DB::Exception: M
 N clickhouse_driver.errors.NetworkError {"code": 210} Code: 210. Connection refused
 N clickhouse_driver.errors.SocketTimeoutError {"code": 209} Code: 209.
 T cohere.errors.TooManyRequestsError {"status_code": 429} x
+N confluent_kafka.error.ConsumeError _TRANSPORT: broker down
 P consul.ACLPermissionDenied x
 T consul.base.ConsulException 500 No cluster leader
 P cryptography.exceptions.InvalidSignature
@@ -129,6 +155,9 @@ V django.core.exceptions.ValidationError Enter a valid date
 V django.db.utils.IntegrityError UNIQUE constraint failed
 N django.db.utils.OperationalError could not connect to server: Connection refused
 X django.http.response.Http404 x
+N dns.exception.Timeout x
+N dns.resolver.NoNameservers All nameservers failed to answer the query
+N dns.resolver.NXDOMAIN The DNS query name does not exist
 V docker.errors.BuildError dockerfile parse error line 3: unknown instruction: RUNN
 R docker.errors.ContainerError {"exit_status": 137} Command 'x' returned non-zero exit status 137
 X docker.errors.ContainerError {"exit_status": 1} Command 'x' returned non-zero exit status 1
@@ -147,6 +176,8 @@ N elastic_transport.ConnectionTimeout Connection timed out
 N elastic_transport.TlsError x
 T elasticsearch.ApiError {"status_code": 503} x
 P elasticsearch.AuthenticationException {"status_code": 401} x
+P elasticsearch.exceptions.AuthorizationException security_exception
+N elasticsearch.exceptions.ConnectionTimeout timed out
 X elasticsearch.helpers.errors.BulkIndexError 2 document(s) failed to index.
 V elasticsearch.UnsupportedProductError The client noticed that the server is not Elasticsearch
 N etcd3.exceptions.ConnectionFailedError x
@@ -163,9 +194,12 @@ T firebase_admin.exceptions.UnavailableError {"code": "UNAVAILABLE"} x
 N GatewayUnreachable x
 V git.exc.InvalidGitRepositoryError /x
 X git.exc.NoSuchPathError /x
+P github.GithubException 401 {"message": "Bad credentials"}
+T github.RateLimitExceededException 403
 T google.api_core.exceptions.Aborted {"code": 409} 409 x
 V google.api_core.exceptions.AlreadyExists {"code": 409} 409 already exists
 T google.api_core.exceptions.BadGateway {"code": 502} 502 x
+V google.api_core.exceptions.BadRequest 400 Invalid JSON payload
 N google.api_core.exceptions.Cancelled {"code": 499} 499 cancelled
 N google.api_core.exceptions.DeadlineExceeded {"code": 504} 504 Deadline Exceeded
 V google.api_core.exceptions.FailedPrecondition {"code": 400} 400 x
@@ -181,9 +215,11 @@ R google.api_core.exceptions.ResourceExhausted {"code": 429} 429 Quota exceeded
 N google.api_core.exceptions.RetryError Deadline of 60.0s exceeded
 T google.api_core.exceptions.ServiceUnavailable {"code": 503} 503 x
 T google.api_core.exceptions.TooManyRequests {"code": 429} 429 x
+T google.api_core.exceptions.TooManyRequests 429 Rate limit
 P google.api_core.exceptions.Unauthenticated {"code": 401} 401 x
 T google.api_core.exceptions.Unknown {"code": 500} 500 x
 P google.auth.exceptions.DefaultCredentialsError Could not automatically determine credentials.
+P google.auth.exceptions.GoogleAuthError Could not refresh credentials
 P google.auth.exceptions.RefreshError invalid_grant: Token has been expired or revoked.
 N google.auth.exceptions.TransportError HTTPSConnectionPool: Max retries exceeded
 V google.cloud.bigquery.dbapi.exceptions.ProgrammingError Syntax error: Unexpected keyword
@@ -191,6 +227,7 @@ T google.cloud.exceptions.Conflict {"code": 409} 409 transaction conflict
 V google.cloud.exceptions.Conflict {"code": 409} 409 Already Exists: Table x
 P google.genai.errors.ClientError {"code": 400} 400 INVALID_ARGUMENT. API key not valid. Please pass a valid API key.
 T google.genai.errors.ServerError {"code": 503} 503 UNAVAILABLE. The model is overloaded.
+P google.oauth2.id_token.InvalidToken x
 V google.resumable_media.common.DataCorruption Checksum mismatch while downloading
 P gql.transport.exceptions.TransportServerError {"code": 401} 401, message='Unauthorized'
 V graphql.error.GraphQLError Cannot query field 'x' on type 'Y'
@@ -225,6 +262,7 @@ V kafka.errors.InvalidConfigurationError x
 V kafka.errors.InvalidTopicError x
 N kafka.errors.KafkaConnectionError x
 N kafka.errors.KafkaTimeoutError KafkaTimeoutError
+N kafka.errors.KafkaTimeoutError Failed to update metadata after 60.0 secs.
 T kafka.errors.LeaderNotAvailableError x
 V kafka.errors.MessageSizeTooLargeError [Error 10]
 N kafka.errors.NetworkExceptionError x
@@ -259,6 +297,7 @@ V kubernetes.client.exceptions.ApiException {"status": 422} (422)
 X kubernetes.client.exceptions.ApiException {"status": 404} (404)
 V kubernetes.client.exceptions.ApiValueError Invalid value for `name`, must not be `None`
 V kubernetes.config.config_exception.ConfigException Invalid kube-config file. No configuration found.
+X kubernetes.config.config_exception.ConfigException Service host/port is not set.
 X kubernetes.dynamic.exceptions.ResourceNotFoundError No matches found
 P ldap3.core.exceptions.LDAPBindError automatic bind not successful - invalidCredentials
 N ldap3.core.exceptions.LDAPSocketOpenError unable to open socket
@@ -266,6 +305,7 @@ R litellm.exceptions.BudgetExceededError Budget has been exceeded
 V litellm.exceptions.ContextWindowExceededError {"status_code": 400} x
 T litellm.exceptions.ServiceUnavailableError {"status_code": 503} x
 N litellm.exceptions.Timeout {"status_code": 408} x
+N luigi.rpc.RPCError Errors (3 attempts) when connecting to remote scheduler
 V lxml.etree.XMLSyntaxError Opening and ending tag mismatch
 R MemoryAllocationError cannot allocate
 P mistralai.exceptions.MistralAPIException {"http_status": 401} Unauthorized
@@ -279,8 +319,12 @@ P nacl.exceptions.BadSignatureError Signature was forged or corrupt
 P nats.errors.AuthorizationError nats: authorization failed
 N nats.errors.NoServersError nats: no servers available for connection
 N nats.errors.TimeoutError nats: timeout
+P nats.js.errors.AuthorizationError x
 P neo4j.exceptions.AuthError The client is unauthorized
+V neo4j.exceptions.ConstraintError already exists with label
 V neo4j.exceptions.CypherSyntaxError Invalid input
+P neo4j.exceptions.Forbidden x
+N neo4j.exceptions.SessionExpired Failed to read from defunct connection
 T neo4j.exceptions.TransientError x
 P NotAllowedError x
 T notion_client.errors.APIResponseError {"status": 429, "code": "rate_limited"} Rate limited
@@ -309,8 +353,10 @@ N paho.mqtt.MQTTException connection lost
 V pandas.errors.EmptyDataError No columns to parse from file
 V pandas.errors.ParserError Error tokenizing data. C error: Expected 3 fields in line 5, saw 4
 V pandera.errors.SchemaError column 'x' not in dataframe
+N paramiko.buffered_pipe.PipeTimeout x
 P paramiko.ssh_exception.AuthenticationException Authentication failed.
 P paramiko.ssh_exception.BadAuthenticationType Bad authentication type
+P paramiko.ssh_exception.BadHostKeyException Host key for server 'x' does not match
 V paramiko.ssh_exception.ConfigParseError x
 N paramiko.ssh_exception.NoValidConnectionsError Unable to connect to port 22 on 10.0.0.1
 P paramiko.ssh_exception.PasswordRequiredException Private key file is encrypted
@@ -323,7 +369,9 @@ V peewee.IntegrityError UNIQUE constraint failed
 V phonenumbers.phonenumberutil.NumberParseException (1) The string supplied did not seem to be a phone number.
 N pika.exceptions.AMQPConnectionError
 N pika.exceptions.AMQPHeartbeatTimeout x
+P pika.exceptions.AuthenticationError x
 N pika.exceptions.ConnectionWrongStateError x
+N pika.exceptions.IncompatibleProtocolError The protocol returned by the server is not supported
 P pika.exceptions.ProbableAuthenticationError
 N pika.exceptions.StreamLostError Stream connection lost
 V PIL.UnidentifiedImageError cannot identify image file
@@ -332,15 +380,20 @@ X pip._internal.exceptions.DistributionNotFound No matching distribution found
 N playwright._impl._errors.Error net::ERR_CONNECTION_REFUSED at https://x
 N playwright._impl._errors.TimeoutError Timeout 30000ms exceeded.
 N playwright.async_api.TimeoutError Page.goto: Timeout 30000ms exceeded.
+X prefect.exceptions.ObjectNotFound x
 N prefect.exceptions.TaskRunTimeoutError x
 N psycopg2.errors.QueryCanceled {"pgcode": "57014"} canceling statement due to statement timeout
 R psycopg2.errors.TooManyConnections {"pgcode": "53300"} x
 V psycopg2.errors.UndefinedTable {"pgcode": "42P01"} relation does not exist
 N psycopg2.InterfaceError connection already closed
 R psycopg2.pool.PoolError connection pool exhausted
+N pulsar.exceptions.ConnectError Pulsar error: ConnectError
+T pulsar.exceptions.ServiceUnitNotReady x
 R py4j.protocol.Py4JJavaError java.lang.OutOfMemoryError: Java heap space
 N py4j.protocol.Py4JNetworkError Answer from Java side is empty
 V pyarrow.lib.ArrowInvalid Could not convert 'a' with type str: tried to convert to int64
+R pyarrow.lib.ArrowMemoryError malloc failed
+V pyarrow.lib.ArrowTypeError Expected bytes, got a 'int' object
 V pydantic.v1.error_wrappers.ValidationError 1 validation error
 T pyhive.exc.OperationalError Server busy
 N pymodbus.exceptions.ConnectionException Modbus Error: [Connection] Failed to connect
@@ -361,6 +414,7 @@ P pymongo.errors.OperationFailure {"code": 8000} bad auth : Authentication faile
 N pymongo.errors.ServerSelectionTimeoutError localhost:27017: [Errno 111] Connection refused
 V pymongo.errors.WriteError {"code": 121} Document failed validation
 N pymongo.errors.WTimeoutError {"code": 64} waiting for replication timed out
+N pymssql._pymssql.OperationalError Unable to connect: Adaptive Server is unavailable or does not exist
 N pysnmp.error.PySnmpError No SNMP response received before timeout
 V pyspark.sql.utils.AnalysisException cannot resolve 'x' given input columns
 V pyspark.sql.utils.ParseException mismatched input
@@ -375,6 +429,7 @@ V rest_framework.exceptions.ParseError {"status_code": 400} JSON parse error
 T rest_framework.exceptions.Throttled {"status_code": 429} Request was throttled.
 N rq.timeouts.JobTimeoutException Task exceeded maximum timeout value (180 seconds)
 T s3transfer.exceptions.RetriesExceededError Max Retries Exceeded
+V schema.SchemaError Key 'x' error: 'a' should be instance of 'int'
 V SchemaMismatchError x
 R scp.SCPException scp: /data: No space left on device
 V selenium.common.exceptions.InvalidSelectorException invalid selector
@@ -385,18 +440,24 @@ P sendgrid.UnauthorizedError HTTP Error 401: Unauthorized
 T shopify_api.TooManyRequests x
 P simple_salesforce.exceptions.SalesforceAuthenticationFailed INVALID_LOGIN: Invalid username, password, security token
 P simple_salesforce.exceptions.SalesforceExpiredSession {"status": 401} Expired session
+P slack_sdk.errors.SlackApiError not_authed
 N smbprotocol.exceptions.SMBConnectionClosed SMB socket was closed
 T snowflake.connector.errors.OperationalError 503 service unavailable
 V snowflake.connector.errors.ProgrammingError 001003 (42000): SQL compilation error: syntax error line 1
 N sqlalchemy.exc.PendingRollbackError Can't reconnect until invalid transaction is rolled back.
 V sqlglot.errors.ParseError Expecting ). Line 1, Col: 5
+V sqlmesh.utils.errors.ConfigError invalid config
 N stomp.exception.ConnectFailedException
+N stripe.APIConnectionError x
 N stripe.error.APIConnectionError Could not connect
 T stripe.error.APIError {"http_status": 500} x
 P stripe.error.AuthenticationError {"http_status": 401} Invalid API Key
 V stripe.error.InvalidRequestError {"http_status": 400} No such parameter
 P stripe.error.PermissionError {"http_status": 403} x
 T stripe.error.RateLimitError {"http_status": 429} Too many requests
+V stripe.InvalidRequestError No such customer parameter
+T stripe.RateLimitError Too many requests
+P stripe.SignatureVerificationError No signatures found matching the expected signature
 N telegram.error.NetworkError httpx.ConnectError
 T telegram.error.RetryAfter Flood control exceeded. Retry in 12 seconds
 N temporalio.exceptions.TimeoutError activity Heartbeat timeout
@@ -408,11 +469,15 @@ X tortoise.exceptions.DoesNotExist Object does not exist
 R trino.exceptions.TrinoQueryError TrinoQueryError(type=INSUFFICIENT_RESOURCES, name=EXCEEDED_MEMORY_LIMIT)
 V trino.exceptions.TrinoUserError TrinoUserError(type=USER_ERROR, name=SYNTAX_ERROR)
 T tweepy.errors.TooManyRequests 429
+V twilio.base.exceptions.TwilioException Unable to create record: The 'To' number is not a valid phone number
 T twilio.base.exceptions.TwilioRestException {"status": 429, "code": 20429} HTTP 429 error: Too Many Requests
 V twilio.base.exceptions.TwilioRestException {"status": 400, "code": 21211} The 'To' number is not a valid phone number.
 T UpstreamBusyError x
 N urllib3.exceptions.MaxRetryError HTTPSConnectionPool(host='10.0.0.1', port=6443): Max retries exceeded
+V voluptuous.error.Invalid expected int
 V voluptuous.error.MultipleInvalid required key not provided @ data['x']
+N websocket._exceptions.WebSocketConnectionClosedException Connection to remote host was lost.
+N websocket._exceptions.WebSocketTimeoutException x
 N websockets.exceptions.ConnectionClosedError no close frame received or sent
 V xlrd.biffh.XLRDError Unsupported format, or corrupt file
 V xmlschema.validators.exceptions.XMLSchemaValidationError failed validating

@@ -307,3 +307,131 @@ V invalid port number
 V lock mode must be shared or exclusive
 V certificate_id is required
 """
+WORKFLOWS = """
+N Workflow 'nightly-etl' failed: could not connect to postgres at db01:5432 (connection refused)
+N Step 3/7 failed: HTTP request to https://api.partner.com/v2/orders timed out after 30s
+N asyncpg: connection was closed in the middle of operation
+N Host key exchange failed: connection closed by 10.0.0.4 port 22
+N getaddrinfo failed for redis-master
+N cannot resolve hostname "kafka-0.kafka"
+N [SSL: TLSV1_ALERT_PROTOCOL_VERSION] tlsv1 alert protocol version
+N Email could not be sent: SMTP server did not answer
+N Connection to remote host was lost.
+N failed to dial: context deadline exceeded
+N the database stopped responding halfway through the migration
+N ReadError while streaming the response
+N cluster node 10.0.0.9 is not reachable
+N timed out
+N Agent lost contact with the orchestrator for 5 minutes
+N Failed to push metrics: no route to pushgateway
+N Unable to contact the authentication server
+N Kubernetes API server connection refused
+N Could not complete TLS negotiation with mail relay
+T Workflow 'sync-crm' failed: API rate limit exceeded, retry in 60 seconds
+T HTTP 503 Service Unavailable from search-api
+T Record is locked by user admin
+T Elasticsearch rejected the bulk request: queue capacity exceeded, es_rejected_execution_exception
+T The remote service is temporarily out of order
+T Too many requests. Please slow down.
+T could not obtain lock on relation "orders"
+T Another instance of this workflow is already running
+T Service is being upgraded, come back later
+T Azure: ServerBusy. Operations per second is over the account limit.
+T Snowflake warehouse is resuming
+T Spanner: ABORTED: Transaction was aborted, retry
+T Replication slot is active for another process
+T Failed: upstream service overloaded
+T concurrent update detected, reload and try again
+T kubelet not ready
+T Connection throttled by server, too many requests
+R Workflow 'resize-images' failed: out of memory while processing image 4711
+R Step failed with exit code 137
+R Could not write to /var/data: No space left on device
+R Disk usage is at 100%
+R Cannot allocate 3.2 GB for dataframe
+R Tenant exceeded its storage quota (50 GB)
+R Monthly API quota exhausted
+R No free slots in worker pool
+R Thread limit reached, cannot start new thread
+R The queue is full
+R Redis: OOM command not allowed
+R Exceeded compute quota for project ml-train
+R Pods cannot be scheduled: insufficient nvidia.com/gpu
+R file descriptor limit reached
+R swap full, process terminated by oom-killer
+P Workflow 'export' failed: permission denied for relation invoices
+P Step failed: 401 Unauthorized (token expired)
+P User 'svc' is not allowed to execute this workflow
+P S3 upload failed: AccessDenied
+P Invalid API token
+P Authentication required
+P Insufficient permissions to read secret db-password
+P SSL client certificate not accepted, access forbidden
+P Service account key has been disabled
+P You have no rights for tenant 7
+P OAuth scope 'drive.readonly' is missing
+P Access to vault path secret/prod is denied
+P login expired
+P credentials rejected by LDAP server
+P the caller is not in the approvers group
+P Snowflake: Insufficient privileges to operate on schema
+P gpg: decryption failed: No secret key
+V Workflow 'import' failed: row 12: invalid date '31.02.2024'
+V Step failed: JSON schema validation error: 'id' is a required property
+V Missing required argument: customer_id
+V Cannot parse config file: expected a mapping
+V Input file has wrong encoding
+V Unexpected column 'foo' in input
+V Could not decode payload as JSON
+V Argument 'count' must be a positive integer
+V Invalid email address
+V Payload failed schema validation
+V value out of range for type smallint
+V unknown task type 'emial'
+V null is not allowed in column name
+V the start date is after the end date
+V The amount is negative
+V invalid cron expression
+V Query syntax error near 'FORM'
+V Unsupported media type: text/foo
+V Failed to parse timestamp
+V Incorrect number of arguments
+V object has no required key 'id'
+X Workflow 'abc' not found
+X Step failed: unknown reason
+X Adapter 'foo' is not registered
+X FileNotFoundError: [Errno 2] No such file or directory: 'x'
+X Repository does not exist
+X unexpected condition
+X Something bad happened
+X Assertion failed: a == b
+X resource not found
+X Cannot find module 'left-pad'
+X Feature has been removed
+X no network configured
+X the memory address book is empty
+X Retry-After header documentation updated
+X successfully connected
+X unlimited access plan not found
+X timeout of the referee
+X the user's permission record was not found
+X network: 3 nodes, 0 errors
+X No quota configured
+X authorised by: J. Smith
+X rate limiting disabled
+X denied boarding report completed
+X memory: 4 GB
+X validation passed
+X storage box 7 not found
+X connection points are missing on the drawing
+V memory size must be an integer
+V invalid timeout value
+V permission field is missing
+V the rate limit must be greater than zero
+V disk_count: value is not a valid integer
+V quota_id is required
+V Invalid port: 0
+V lock name is too long
+V host is not a valid hostname
+V access key name must not be empty
+"""
