@@ -45,7 +45,7 @@ _NAMESAKE = re.compile(
     r"\bpassword (?:managers?|hints?|resets? (?:e?mails?|links?|templates?|pages?))\b|"
     r"\b(?:capacity|memory|disk|network|connection|quota|permissions?|access|password|login|lock|timeout|conflict|"
     r"proxy) (?:planning|planner|reports?|games?|tours?|lessons?|teams?|dashboards?|training|courses?|surveys?|"
-    r"articles?|quiz)\b"
+    r"articles?|quiz|templates?|icons?|pictures?|matrix|policy documents?)\b"
 )
 _APOSTROPHE = re.compile(r"[\u2018\u2019\u02bc]")
 _CANNOT = re.compile(r"\b(?:can't|can not|cant)\b")

@@ -290,6 +290,7 @@ PHRASES: dict[int, str] = {
     not|never close|closed|shut_down|end .. cleanly|properly|gracefully
     lost|losing|lose %the? websocket|socket|session|stream|channel|tunnel|feed|heartbeat|peer|server|broker|node|
         database to|with|from|after|during|while|$
+    without a|any response|reply|answer|acknowledgement
     """,
     3: """
     execution|running|run|processing|wall|response|elapsed time of? .... exceeded|exceeds|expired

@@ -319,6 +319,10 @@ PHRASES: dict[int, str] = {
     %server|warehouse|compute|session is|are|was|still resuming|waking|waking_up|suspended|hibernating|paused
     active|open|used|opened|claimed|checked_out for|in|by another|a_different|someone_else|somebody_else|
         one_other process|session|user|job|client|instance|$
+    version|revision|etag|snapshot|copy|row_version %be* stale|superseded
+    someone|somebody else saved|changed|edited|updated|modified|booked|committed|wrote
+    failover|rebalance|rebalancing|migration|upgrade|switchover|relocation|recovery to|from .. .. in_progress|
+        under_way|underway|ongoing
     """,
     4: """
     try again $

@@ -1,4 +1,4 @@
-"""What somebody who did not know the rules expected of them; sentences that only sound like it included."""
+"""What an engineer on call would expect, written down before the rules were read; what only sounds like it included."""
 
 from __future__ import annotations
 

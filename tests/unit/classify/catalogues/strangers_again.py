@@ -1,4 +1,4 @@
-"""What somebody who did not know the rules expected of them, once more after the rules had been widened."""
+"""Errors of steps and workflows, and what only sounds like them, written down before the rules were tried on them."""
 
 from __future__ import annotations
 
@@ -133,6 +133,7 @@ X I have no idea what happened
 X connection settings page not found
 X Lease contract 12 not found
 X The memory test report was not found
+X permission matrix exported, then crashed
 X network operator 'Telekom' not found
 X the timeout value was changed by an administrator
 X 502 tickets were sold
@@ -434,4 +435,112 @@ V Invalid port: 0
 V lock name is too long
 V host is not a valid hostname
 V access key name must not be empty
+"""
+STEPS = """
+N Workflow 'billing' failed at step 'charge': connection to payments.internal dropped
+N TimeoutError: operation did not complete within 60 seconds
+N failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:443: Failed to connect to remote host
+N IMAP server closed the connection
+N Could not reach webhook endpoint https://x.y/z
+N Unable to establish SSL connection
+N Too long without a response from the GPU server
+N Connection pool to host db timed out while connecting
+N the mail gateway could not be resolved
+N git clone failed: early EOF
+N request to upstream aborted: socket hang up
+N Data channel closed unexpectedly by peer
+N Proxy error: could not connect to 10.1.1.1:8080
+T Workflow 'index' failed: cluster is busy, please try again
+T The row version is stale; someone else saved the record first
+T HTTP 429 from Shopify: 2 calls per second for api client
+T Vendor API is down for maintenance
+T Server replied 500 Internal Server Error
+T transaction conflict, retry
+T Table is currently locked for schema change
+T Failover to replica in progress
+T Throttling: Request was denied due to request throttling
+T Temporary error, will retry
+T quorum lost
+R Workflow 'train' failed: CUDA error: out of memory
+R cannot create directory: No space left on device
+R Too many open connections to the database
+R Your account has exceeded its limit of 5 concurrent builds
+R disk quota reached for /home/ci
+R Insufficient disk
+R The cache server is out of memory
+R maximum number of file handles reached
+R CPU quota exceeded
+R storage is full, cannot save attachment
+P Workflow 'deploy' failed: user is not authorized to perform sts:AssumeRole
+P Missing or invalid API key
+P Forbidden: CSRF token missing
+P The user lacks the permission 'orders.cancel'
+P read access denied for table hr.salaries
+P Token has been revoked
+P certificate-based login failed for user x
+P wrong user name or password
+P you are not a member of this workspace
+P Operation requires administrator privileges
+P access to share //nas/x refused
+V Workflow 'load' failed: column 'age' contains a non-numeric value
+V ValidationError: name is too long
+V Expected a JSON object but received a list
+V the field 'country' has an unknown value 'XX'
+V Invalid UTF-8 sequence in input
+V Duplicate order number
+V missing header row
+V Cannot convert string to datetime
+V "limit" must be less than or equal to 1000
+V required property 'name' not present
+V Unrecognized token 'abc': was expecting JSON
+V ISBN is malformed
+V body exceeds maximum length
+V parameter 'page' must not be negative
+V uploaded archive is corrupted
+V constraint "positive_price" violated
+V Empty request body
+X Workflow 'x' failed
+X The record with id 12 was not found
+X internal inconsistency
+X step raised an unknown error
+X Task 'foo' has no handler
+X Template 'invoice.html' does not exist
+X Unhandled rejection
+X index out of range
+X object has no attribute 'foo'
+X The connection to nature is lovely
+X permission form printed
+X disk of record 12 not found in archive
+X no access log configured
+X memory usage: 34%
+X Network team was informed
+X rate table for 2023 not found
+X lock number 7 not found
+X validation rules loaded
+X The forbidden list does not exist
+X password policy document not found
+X host of the party not found
+X unauthorized list was not found
+X quota: unlimited
+X busy street data set not found
+X capacity of hall 3 was not found
+X circuit diagram not found
+X certificate template not found
+X Service level agreement not found
+X the temporary table was dropped
+X throttle valve part not found
+X the server room door is open
+X connected successfully
+V timeout must not be empty
+V connection_timeout must be a number
+V invalid permission name
+V disk name is required
+V quota must be an integer between 1 and 100
+V network 'foo' is not a valid choice
+V unknown option 'max_conections'
+V malformed connection url
+V lock_ttl: must be greater than 0
+V 'rate' is a required property
+V token length must be 32 characters
+V invalid proxy setting: missing port
 """

@@ -1,4 +1,4 @@
-"""What somebody who did not know the rules expected of them: what logs say, and what users' own code says."""
+"""What logs and applications say, written down before the rules were tried on them."""
 
 from __future__ import annotations
 

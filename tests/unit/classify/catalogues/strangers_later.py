@@ -1,4 +1,4 @@
-"""What somebody who did not know the rules expected of them: other trades, other wordings."""
+"""Errors of other trades and in other wordings, written down before the rules were tried on them."""
 
 from __future__ import annotations
 
