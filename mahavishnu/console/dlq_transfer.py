@@ -190,7 +190,10 @@ def _portions(file: str, refused: dict[str, str]) -> Iterator[list[Numbered]]:
         if not text.strip():
             continue
         try:
-            letter = codec.loads(text)
+            letter = codec.loads(text.decode("utf-8-sig"))  # editors add a mark
+        except UnicodeDecodeError as problem:
+            refused[f"line {number}"] = f"this is not UTF-8: {problem}"
+            continue
         except (ValueError, RecursionError) as problem:
             refused[f"line {number}"] = f"this is not JSON: {problem}"
             continue
@@ -206,22 +209,15 @@ def _portions(file: str, refused: dict[str, str]) -> Iterator[list[Numbered]]:
         yield portion
 
 
-def _lines(file: str) -> Iterator[str]:
+def _lines(file: str) -> Iterator[bytes]:
     if file == "-":
-        yield from _decoded(sys.stdin)
+        yield from sys.stdin.buffer
         return
     try:
-        with Path(file).open(encoding="utf-8") as opened:
-            yield from _decoded(opened)
+        with Path(file).open("rb") as opened:
+            yield from opened
     except OSError as problem:
         raise InvalidInput(f"{file} cannot be read: {problem.strerror}") from None
-
-
-def _decoded(opened: TextIO) -> Iterator[str]:
-    try:
-        yield from opened
-    except UnicodeDecodeError as problem:
-        raise Failed(f"this is not UTF-8, what came before it was taken in: {problem}") from None
 
 
 def _told(count: int, *, last: bool = False) -> None:

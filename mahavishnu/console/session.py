@@ -73,6 +73,9 @@ def reaching(
     ] = None,
 ) -> None:
     """Where the letters are: the callback of each group of commands that are about them."""
+    for option, given in (("--server", server), ("--store", store)):
+        if given == "":  # of a variable that is not set; what is meant is not what there would be without it
+            raise InvalidInput(f"{option} is empty: say which one, or leave it out")
     if server and store:
         raise InvalidInput("give --server or --store, not both")
     found = session(context)

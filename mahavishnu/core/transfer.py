@@ -90,7 +90,8 @@ class Transfer(Auditing):
                 for place, document in enumerate(documents):
                     name = _name(document, place)
                     try:
-                        result.taken[name] = await self._take_in(document, by)
+                        became = await self._take_in(document, by)
+                        result.taken.setdefault(name, became)  # one that is sent twice was new the first time
                     except (StoreUnavailable, StoreMisconfigured):
                         raise
                     except MahavishnuError as problem:

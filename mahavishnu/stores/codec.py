@@ -45,7 +45,7 @@ def decoder(letter: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
     def decode(document: Mapping[str, Any], version: Version) -> L:
         try:
             read = document.get
-            if read("schema", SCHEMA) > SCHEMA:
+            if _int(read("schema", SCHEMA)) > SCHEMA:
                 raise ValueError(f"it was written by a newer version (schema {read('schema')}, known is {SCHEMA})")
             made = letter_draft(_BLANK)
             made.task_id = _text(document["task_id"])

@@ -327,6 +327,8 @@ def test_mistakes(run: Run, arguments: tuple[str, ...]) -> None:
         (("group", "redrive", "x", "--ramp", "1", "5"), 2, "the sizes of a ramp are written with commas: --ramp 1,5"),
         (("dlq", "list", "--server", "http://x"), 2, "--server stands before the verb: mahavishnu dlq --server URL li"),
         (("run", "show", "x", "--store", "memory:"), 2, "--store stands before the verb: mahavishnu run --store URL s"),
+        (("dlq", "--store", "", "clear", "--yes"), 2, "--store is empty"),
+        (("dlq", "--server", "", "list"), 2, "--server is empty"),
         (("dlq", "list", "--settings", "x"), 2, "--settings stands before the command: mahavishnu --settings FILE dlq"),
         (("dlq", "list", "--policy", "exponental"), 2, "no letter has the retry policy 'exponental'; did you mean ex"),
         (("dlq", "export", "--policy", "foo"), 2, "no letter has the retry policy 'foo'; known are never, linear"),
@@ -640,6 +642,14 @@ def test_what_cannot_be_taken_in_is_named(run: Run) -> None:
     done = run("dlq", "import", "-", stdin=junk)
     assert [line.split(":")[1].strip() for line in done.err.splitlines()] == ["line 1, x", "line 2", "line 3, y"]
     assert run("dlq", "import", "-", stdin="").out == "no letters\n"
+
+
+def test_a_line_that_is_no_text_does_not_keep_the_others_from_it(run: Run, home: Path) -> None:
+    lines = run("dlq", "export").out.encode().splitlines()
+    (home / "torn.jsonl").write_bytes(b"\r\n".join([b"\xef\xbb\xbf" + lines[0], b"\xff{}", *lines[1:], lines[0]]))
+    done = run("dlq", "--store", "sqlite:///other.db", "import", "torn.jsonl")
+    assert (done.code, done.out) == (1, "5 new\n")
+    assert done.err.startswith("mahavishnu: line 2: this is not UTF-8") and done.err.count("\n") == 1
 
 
 def test_letters_are_sent_in_portions_that_are_taken(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,6 +228,7 @@ JUNK = [
     ({"status": "completed"}, "must be resolved"),
     ({"created_at": "yesterday"}, "yesterday"),
     ({"priority": "high"}, "high"),
+    ({"schema": "1"}, "'1' should be a whole number"),
     ({"failures": [5]}, "no exported letter"),
     ({"repos": "api"}, "list of texts"),
     ({"occurrences": 0}, "count from 1"),
