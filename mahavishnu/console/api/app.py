@@ -18,6 +18,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 API = "/api/v1"
 MAX_BODY_BYTES = 4 * 1024 * 1024
 SHARED = (f"{API}/dlq", f"{API}/dlq/stats", f"{API}/dlq/statistics", f"{API}/groups", "/metrics")  # the same for all
+STREAMS = (f"{API}/dlq/export", f"{API}/events")  # HEAD would have all of it made for nothing
 _DESCRIPTION = """Failed workflows: find, understand, fix and redrive what is left.
 
 Lists have a `Link` header to their next page. Errors are problem documents (RFC 9457). A change with an
@@ -63,7 +64,15 @@ def create_app(
     api.include_router(start.root)
     api.include_router(health.router)
     handle_errors(api, API)
-    api.add_middleware(Edge, dlq=dlq, access=access or Access(), max_body_bytes=max_body_bytes, via=via, shared=SHARED)
+    api.add_middleware(
+        Edge,
+        dlq=dlq,
+        access=access or Access(),
+        max_body_bytes=max_body_bytes,
+        via=via,
+        shared=SHARED,
+        endless=STREAMS,
+    )
     _document(api)
     return api
 

@@ -58,16 +58,19 @@ class Edge:
         max_body_bytes: int,
         via: str,
         shared: Collection[str],
+        endless: Collection[str] = (),
     ) -> None:
-        """`shared` are the paths whose answers depend on the query alone, and not on who asks."""
+        """`shared` are paths whose answers depend on the query alone, and not on who asks; `endless` are streams."""
         self._app, self._dlq, self._access = app, dlq, access
         self._max_body_bytes, self._via = max_body_bytes, via
-        self._shared, self._reads = frozenset(shared), Shared[Answer]()
+        self._shared, self._reads, self._endless = frozenset(shared), Shared[Answer](), frozenset(endless)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD" and _place(scope) not in self._endless:
+            scope, send = {**scope, "method": "GET"}, partial(_without_body, send)
         headers = Headers(scope=scope)
         refusal = await self._admitted(scope, headers)
         if refusal is not None:
@@ -186,6 +189,11 @@ class Edge:
                 await self._dlq.replies.finish(whose, status, json.dumps(kept), body.decode())
         except StoreError as failed:
             log.error("an answer cannot be given again, its Idempotency-Key stays unfinished: %s", failed)
+
+
+async def _without_body(send: Send, message: Message) -> None:
+    """What HEAD is answered: all but the body."""
+    await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
 
 async def _whole(app: App, scope: Scope) -> Answer:

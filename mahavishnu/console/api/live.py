@@ -20,8 +20,8 @@ from starlette.responses import StreamingResponse
 from mahavishnu.console.api.access import Queue, Viewer
 from mahavishnu.console.api.reading import plain
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.clock import Clock, SystemClock, instant_text
-from mahavishnu.model.errors import StoreError
+from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text
+from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.query import Between, Query, Sort
 from mahavishnu.stores.base import Page
@@ -218,16 +218,22 @@ async def events(
     before that: a change may be told twice, and none is left out.
     """
     live: Live = request.app.state.live
-    since = None
-    if last_event_id:
-        try:
-            since = datetime.fromisoformat(last_event_id)
-        except ValueError:
-            since = None  # an id that is not ours: from now on
-        if since is not None and since.tzinfo is None:
-            since = None
+    since = _instant_of(last_event_id)
     await dlq.open()
     return StreamingResponse(_written(live.listen(since)), media_type="text/event-stream", headers=_UNBUFFERED)
+
+
+def _instant_of(event_id: str | None) -> datetime | None:
+    """When the last event that was heard happened; None for an id that is not ours: from now on.
+
+    >>> _instant_of("2026-01-01T00:00:00.000Z").year, _instant_of("7"), _instant_of("0001-01-01T00:00:00Z")
+    (2026, None, None)
+    """
+    try:
+        looked_from = instant(datetime.fromisoformat(event_id or "") - _BEHIND)  # in the year 1 there is none before
+        return looked_from + _BEHIND
+    except (ValueError, OverflowError, InvalidInput):
+        return None
 
 
 _UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

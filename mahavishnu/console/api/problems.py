@@ -18,6 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from mahavishnu.model.errors import (
     AlreadyResolved,
@@ -115,9 +116,15 @@ def handle_errors(api: FastAPI, at: str) -> None:
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        name = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
-        detail = _no_such_path(request, at) if error.status_code == 404 else str(error.detail)
-        return problem(error.status_code, name, detail, headers=error.headers)
+        name, detail, headers = HTTPStatus(error.status_code).phrase, str(error.detail), error.headers
+        if error.status_code == 404:
+            detail = _no_such_path(request, at)
+        elif error.status_code == 405:
+            allowed = ", ".join(_methods(request))
+            detail, headers = f"this path knows {allowed}, and not {request.method}", {"Allow": allowed}
+        elif error.status_code == 400 and error.__cause__ is not None:
+            detail = _unreadable(error.__cause__)
+        return problem(error.status_code, name.lower().replace(" ", "-"), detail, headers=headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
@@ -148,6 +155,24 @@ def _no_such_path(request: Request, at: str) -> str:
         f"there is no {request.scope['asked_path']:.200}: the paths are in {where}/openapi.json, "
         f"and a / inside of a name is sent as %2F: {where}/dlq/orders%2F7"
     )
+
+
+def _methods(request: Request) -> list[str]:
+    """What can be asked of this path; Starlette names the methods of the first route only."""
+
+    def fits(method: str) -> bool:
+        return any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in request.app.routes)
+
+    return [method for method in ("GET", "POST", "PATCH", "PUT", "DELETE") if fits(method)]
+
+
+def _unreadable(why: BaseException) -> str:
+    """Why a body could not be read, where it is not the grammar of JSON."""
+    if isinstance(why, UnicodeError):
+        return "the body is not UTF-8"
+    if isinstance(why, RecursionError):
+        return "the body is nested too deeply"
+    return f"the body cannot be read: {why!s:.200}"
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:

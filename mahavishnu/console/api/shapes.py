@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -17,7 +17,7 @@ from pydantic import (
     StrictInt,
     StrictStr,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from mahavishnu.model.ids import MAX_TASK_ID_BYTES
 from mahavishnu.model.letter import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
@@ -30,11 +30,16 @@ T = TypeVar("T")
 Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=30 * 86400)]
 
 
-def _utc(moment: datetime) -> datetime:
+def _iso(given: Any) -> datetime:
+    """Only what is written as an instant: pydantic takes any number for one, and 20260101 for a day in 1970."""
+    try:
+        moment = datetime.fromisoformat(given)
+    except (TypeError, ValueError):
+        raise PydanticCustomError("datetime_iso", "Input should be an instant of ISO 8601") from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-Moment = Annotated[datetime, AfterValidator(_utc)]  # without a zone it is UTC
+Moment = Annotated[datetime, BeforeValidator(_iso)]  # without a zone it is UTC
 
 
 class _OrOne:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.console.api.live import LOOK_SECONDS, QUIET_SECONDS, Live, Told, _written
+from mahavishnu.console.api.live import LOOK_SECONDS, QUIET_SECONDS, Live, Told, _instant_of, _written
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, turn
@@ -303,6 +303,12 @@ async def test_closing_ends_it_for_everybody(room: Room) -> None:
     await room.live.close()
     await until(lambda: all(ear.ended for ear in ears))
     assert room.pace.sleepers == 0
+
+
+@pytest.mark.parametrize("odd", ["junk", "7", "2026-01-01", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00"])
+async def test_an_id_that_is_none_of_ours_means_from_now_on(odd: str) -> None:
+    assert _instant_of(odd) is None
+    assert _instant_of("2026-01-01T00:00:00.000Z") == ManualClock().now()
 
 
 async def test_what_is_written_on_the_wire() -> None:

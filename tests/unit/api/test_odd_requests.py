@@ -302,3 +302,62 @@ async def test_an_instant_without_a_zone_is_utc_wherever_it_is_sent(desk: Desk) 
         assert answer.status_code == 200, answer.text
         assert answer.json()[next(iter(change))] == instant_text(now + timedelta(hours=1))
     assert len((await desk.get("/audit", params={"since": early, "until": late})).json()) == 2
+
+
+@pytest.mark.parametrize("moment", ["20261332", "1798761600", 1798761600, 1.5, "yesterday", ""])
+async def test_a_number_is_no_instant_and_no_letter_is_meant_by_it(desk: Desk, moment: Any) -> None:
+    await desk.keep("wf")
+    for answer in (
+        await desk.get("/dlq", params={"created_from": moment}),
+        await desk.post("/runs", {"verb": "archive", "filter": {"created_from": moment}}),
+        await desk.patch("/dlq/wf", {"next_retry_at": moment}),
+    ):
+        assert answer.status_code == 422
+        assert "write an instant as 2026-01-31T12:00:00Z" in answer.json()["detail"]
+    assert not (await desk.dlq.list_runs()).items
+
+
+async def test_a_day_is_its_first_moment_however_iso_8601_writes_it(desk: Desk) -> None:
+    await desk.keep("wf")  # on the first of January
+    for day in ("20260102", "2026-01-02", "2026-01-02T00:00Z"):
+        told = await desk.post("/runs/preview", {"verb": "archive", "filter": {"created_from": day}})
+        assert told.json()["matched"] == 0
+        assert len((await desk.get("/dlq", params={"created_before": day})).json()) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b'{"task_id": "\xff"}', "not UTF-8"),
+        (b'{"task": ' + b"[" * 9_000 + b"]" * 9_000 + b"}", "nested too deeply"),
+        (b'{"task": ' + b"9" * 5_000 + b"}", "digits"),
+    ],
+    ids=["encoding", "depth", "number"],
+)
+async def test_a_body_that_cannot_be_read_is_refused_with_the_reason(desk: Desk, body: bytes, why: str) -> None:
+    answer = await desk.client.post("/api/v1/dlq", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (400, "bad-request")
+    assert why in answer.json()["detail"]
+
+
+async def test_what_can_be_asked_of_a_path_is_said_where_something_else_was(desk: Desk) -> None:
+    for method, path, allowed in (
+        ("DELETE", "/dlq/wf", "GET, PATCH"),
+        ("PUT", "/dlq", "GET, POST"),
+        ("GET", "/claims", "POST"),
+        ("HEAD", "/events", "GET"),
+    ):
+        answer = await desk.client.request(method, f"/api/v1{path}")
+        assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+        assert method == "HEAD" or answer.json()["detail"] == f"this path knows {allowed}, and not {method}"
+
+
+async def test_who_watches_a_server_may_ask_for_the_head_alone(desk: Desk, guarded: Desk) -> None:
+    await desk.keep("wf")
+    for path in ("/healthz", "/readyz", "/metrics", "/api/v1/dlq", "/api/v1/dlq/wf", "/api/v1/openapi.json"):
+        whole, head = [await desk.client.request(method, path) for method in ("GET", "HEAD")]
+        assert (head.status_code, head.content) == (200, b"")
+        assert {*head.headers.items()} - {*whole.headers.items()} == set()
+        assert head.headers["content-length"] == str(len(whole.content))
+    assert (await guarded.client.head("/healthz")).status_code == 200
+    assert (await guarded.client.head("/api/v1/dlq")).status_code == 401
