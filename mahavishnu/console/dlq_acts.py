@@ -336,6 +336,8 @@ def _one_by_one(
                 except MahavishnuError as problem:
                     lines, code = explained(problem)
                     codes.add(code)
+                    if code in (ExitCode.NOT_FOUND, ExitCode.CONFLICT):  # of this one: it says which
+                        lines = tuple(text if task in text else f"{task}: {text}" for text in lines)
                     answers.append({"task_id": task, "error": "; ".join(lines)})
                     for text in lines:
                         complain(text)

@@ -235,6 +235,10 @@ def test_sending_back(run: Run) -> None:
     assert (done.code, done.out) == (0, "wf_1: Task requeued successfully\n")
     assert run("dlq", "show", "wf_1", "--json").json["priority"] == 3
     assert run("dlq", "requeue", "nope").code == 3
+    refused = run("dlq", "requeue", "wf_1", "wf_2", "gone")
+    assert (refused.code, refused.out) == (3, "wf_2: Task requeued successfully\n")
+    why = "Task not found in DLQ or already resolved"
+    assert refused.err == f"mahavishnu: wf_1: {why}\nmahavishnu: gone: {why}\n"
 
 
 def test_a_retry_takes_an_app(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
