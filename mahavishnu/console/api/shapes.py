@@ -33,7 +33,7 @@ Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=30 * 86400)]
 def _iso(given: Any) -> datetime:
     """Only what is written as an instant: pydantic takes any number for one, and 20260101 for a day in 1970."""
     try:
-        moment = datetime.fromisoformat(given)
+        moment = datetime.fromisoformat(str.upper(given))  # RFC 3339 allows t and z
     except (TypeError, ValueError):
         raise PydanticCustomError("datetime_iso", "Input should be an instant of ISO 8601") from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
