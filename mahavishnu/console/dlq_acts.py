@@ -196,13 +196,13 @@ def edit(
         before = await api.ask("GET", task_path(task, "letter"), params=place)
         seen = await api.post(task_path(task, "preview"), {**changes, "redrive": redrive}, place)
         if way.dry_run:
-            if not json:
-                difference(seen["diff"])
             if seen["refused"]:
                 letter = before.json()
                 closed = letter["resolution_status"] != ResolutionStatus.PENDING
                 refusal = Conflict if closed or letter["status"] == DeadLetterStatus.RETRYING else InvalidInput
                 raise refusal(f"{task}: {seen['refused']}")
+            if not json:
+                difference(seen["diff"])
             return {"task_id": task, **seen}
         body = api.signed(**changes, notes=reason, **({"redrive": True} if redrive else {}))
         etag = before.headers.get("ETag")

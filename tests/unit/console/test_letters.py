@@ -364,6 +364,7 @@ def test_a_dry_edit_is_refused_as_the_edit_is(run: Run) -> None:
     edit = ("dlq", "edit", "wf_5", "--set", "n=1")
     wet, dry = run(*edit), run(*edit, "--dry-run")
     assert (wet.code, dry.code) == (4, 4)
+    assert (wet.out, dry.out) == ("", "")
     assert "'wf_5' is" in dry.err and dry.err.endswith(wet.err.removeprefix("mahavishnu: "))
 
 
