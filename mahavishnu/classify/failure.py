@@ -6,7 +6,7 @@ import linecache
 import traceback
 from collections.abc import Iterable
 from datetime import datetime
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Final
 
 from mahavishnu.classify.causes import MOST, attribute, said, type_name, walk
@@ -18,7 +18,8 @@ LONGEST_MESSAGE: Final = 32 * 1024  # bytes of UTF-8
 LONGEST_TRACEBACK: Final = 64 * 1024
 _MOST_FRAMES = 1000  # of one error
 _MOST_KEPT = 5000  # printed frames
-_frames: dict[tuple[str, str, int], str] = {}  # by file, function and line: a code object takes long to hash
+# By file, function and line, as a code object takes long to hash; and the code, which is another one after a reload.
+_frames: dict[tuple[str, str, int], tuple[CodeType, str]] = {}
 _MOST_MEMBERS = 15  # of a group that are printed
 _new_failure = maker(Failure)
 _EXPLAINED = (SyntaxError, NameError, AttributeError, ImportError)  # Python says where, or what may have been meant
@@ -108,7 +109,8 @@ def _alone(error: BaseException) -> list[str]:
     while trace is not None and len(frames) < _MOST_FRAMES:
         frame, line = trace.tb_frame, trace.tb_lineno
         code = frame.f_code
-        frames.append(_frames.get((code.co_filename, code.co_name, line)) or _frame(frame, line))
+        known = _frames.get((code.co_filename, code.co_name, line))
+        frames.append(known[1] if known is not None and known[0] is code else _frame(frame, line))
         trace = trace.tb_next
     if not isinstance(error, BaseExceptionGroup):
         head = ["Traceback (most recent call last):\n", *frames] if frames else []
@@ -126,12 +128,13 @@ def _last_lines(error: BaseException) -> Iterable[str]:
 
 def _frame(frame: FrameType, line: int) -> str:
     name = frame.f_code.co_filename
+    linecache.checkcache(name)
     linecache.lazycache(name, frame.f_globals)
     source = linecache.getline(name, line, frame.f_globals).strip()
     text = f'  File "{name}", line {line}, in {frame.f_code.co_name}\n' + (f"    {source}\n" if source else "")
     if len(_frames) >= _MOST_KEPT:
         _frames.clear()
-    _frames[name, frame.f_code.co_name, line] = text
+    _frames[name, frame.f_code.co_name, line] = frame.f_code, text
     return text
 
 

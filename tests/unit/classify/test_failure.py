@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,3 +117,16 @@ def test_a_recursion_without_measure() -> None:
 
     failure = failure_of(raised(lambda: dive(0)), at=NOW)
     assert failure.type == "RecursionError" and size(failure.traceback) <= LONGEST_TRACEBACK
+
+
+def test_the_lines_of_a_file_that_was_loaded_anew_are_the_new_ones(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.py"
+
+    def printed(source: str) -> str:
+        file.write_text(source)
+        scope: dict[str, Any] = {}
+        exec(compile(source, str(file), "exec"), scope)
+        return traceback_of(raised(scope["run"]))
+
+    assert "    raise ValueError('before')" in printed("def run():\n    raise ValueError('before')\n")
+    assert "    raise KeyError('afterwards')" in printed("def run():\n    raise KeyError('afterwards')\n")
