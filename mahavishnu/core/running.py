@@ -164,7 +164,7 @@ class Running(Auditing):
                 task_id, "no callback is registered that could run it: start the processor or give one", record
             )
         adapter = adapter_of(letter)
-        wait = None if force else self.breakers.wait(adapter, self.clock.monotonic())
+        wait = None if force else self.breakers.wait(adapter, self.clock.monotonic(), token)
         if wait is not None:
             why = f"circuit open for adapter {adapter!r}, it is tried again in {wait:.0f} seconds"
             return _refused(task_id, why, record)
@@ -174,8 +174,8 @@ class Running(Auditing):
         except IllegalMove as problem:
             return _refused(task_id, str(problem), record)
         finally:
-            if claimed is None and not force:  # a forced one has not asked: somebody else may be the probe
-                self.breakers.abandoned(adapter)
+            if claimed is None:
+                self.breakers.abandoned(adapter, token)
         if claimed is None:
             return _refused(task_id, "there is no letter for this task", record)
         settled, outcome = await (self._processor or self._new_processor()).run_claimed(claimed, token)

@@ -27,7 +27,7 @@ class Circuit:
 
     failures: int = 0
     opened_at: float | None = None
-    probing: bool = False
+    probe: str | None = None  # whose call probes
     skipped: int = 0
 
 
@@ -35,7 +35,8 @@ class Breakers:
     """One circuit per adapter name, all with the same limits.
 
     `threshold` consecutive failures open a circuit for `cooloff_seconds`; then a single call probes: its success closes
-    the circuit, its failure opens it again.
+    the circuit, its failure opens it again. Calls that began before are no probes: they may fail, or be given up, while
+    one is under way. So each says `who` it is.
     """
 
     def __init__(self, threshold: int = 5, cooloff_seconds: float = 60.0) -> None:
@@ -44,7 +45,7 @@ class Breakers:
         self.threshold, self.cooloff_seconds = threshold, cooloff_seconds
         self._circuits: dict[str, Circuit] = {}
 
-    def wait(self, name: str, now: float) -> float | None:
+    def wait(self, name: str, now: float, who: str = "") -> float | None:
         """None if a call may go through now, else the seconds to wait. A half-open circuit takes the call as its probe.
 
         Whoever was let through has to report `succeeded`, `failed` or `abandoned`.
@@ -53,10 +54,10 @@ class Breakers:
         if circuit.opened_at is None:
             return None
         left = circuit.opened_at + self.cooloff_seconds - now
-        if left > 0 or circuit.probing:
+        if left > 0 or circuit.probe is not None:
             self._circuits[name] = replace(circuit, skipped=circuit.skipped + 1)
             return max(left, 0.0)
-        self._circuits[name] = replace(circuit, probing=True)
+        self._circuits[name] = replace(circuit, probe=who)
         return None
 
     def succeeded(self, name: str) -> None:
@@ -65,20 +66,24 @@ class Breakers:
         if circuit is not None:
             self._circuits[name] = Circuit(skipped=circuit.skipped)
 
-    def failed(self, name: str, category: str | None, now: float) -> None:
+    def failed(self, name: str, category: str | None, now: float, who: str = "") -> None:
         """A call failed. A failure that is the job's own fault counts as an answer: the target is alive."""
         circuit = self._circuits.get(name, Circuit())
         if category in _JOBS_FAULT:
-            self._circuits[name] = Circuit(skipped=circuit.skipped) if circuit.probing else circuit
+            self._circuits[name] = circuit if circuit.probe is None else Circuit(skipped=circuit.skipped)
             return
         failures = circuit.failures + 1
-        opens = circuit.probing or failures >= self.threshold
-        self._circuits[name] = replace(circuit, failures=failures, opened_at=now if opens else None, probing=False)
+        if circuit.probe not in (None, who):  # the probe will tell
+            self._circuits[name] = replace(circuit, failures=failures)
+            return
+        opens = circuit.probe is not None or failures >= self.threshold
+        self._circuits[name] = replace(circuit, failures=failures, opened_at=now if opens else None, probe=None)
 
-    def abandoned(self, name: str) -> None:
-        """A call that was let through did not come to an end; another one may probe."""
-        if circuit := self._circuits.get(name):
-            self._circuits[name] = replace(circuit, probing=False)
+    def abandoned(self, name: str, who: str = "") -> None:
+        """A call that was let through did not come to an end; if it was the probe, another one may be."""
+        circuit = self._circuits.get(name)
+        if circuit is not None and circuit.probe == who:
+            self._circuits[name] = replace(circuit, probe=None)
 
     def position(self, name: str, now: float) -> Position:
         """How the circuit stands."""

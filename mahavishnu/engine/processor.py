@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.engine import attempt as steps
 from mahavishnu.engine.attempt import Judge, Outcome, adapter_of
-from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.breaker import Breakers, Position
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.finding import Finder
 from mahavishnu.engine.holding import Held, Holdings
@@ -34,6 +34,7 @@ from mahavishnu.stores.base import Collection
 
 log = logging.getLogger(__name__)
 _MOST_AHEAD = 2000  # letters claimed before there is a place to run them
+_PROBED_SECONDS = 1.0  # for which a letter is given back whose target is being probed
 _LOST_IN_A_ROW = 3  # times that others took all that was found, before it is left to them
 
 
@@ -168,8 +169,9 @@ class Processor:
         troubled = False
         while not self._stopping:
             self._awake.clear()
+            now = self._clock.now()
             try:
-                taken = await self._fill(self._clock.now())
+                taken = await self._fill(now)
                 if troubled:
                     log.warning("the processor goes on")
                 troubled = False
@@ -181,12 +183,12 @@ class Processor:
                 log.exception("the processor stumbled and goes on")
                 taken = 0
             if not taken:
-                await self._rest(polls=self.limits.polls or troubled)
+                await self._rest(now, polls=self.limits.polls or troubled)
 
-    async def _rest(self, *, polls: bool) -> None:
-        """Until something may have changed: a wake-up, a free place, a date that is known here, or the interval."""
+    async def _rest(self, looked: datetime, *, polls: bool) -> None:
+        """Until something may have changed since it was looked for: a wake-up, a free place, a date, the interval."""
         waits: set[asyncio.Task[object]] = {asyncio.create_task(self._awake.wait())}
-        seconds = self._until_next_date()
+        seconds = self._until_next_date(looked)
         if polls:
             interval = self.limits.interval_seconds
             seconds = interval if seconds is None else min(seconds, interval)
@@ -198,11 +200,10 @@ class Processor:
             for wait in waits:
                 wait.cancel()
 
-    def _until_next_date(self) -> float | None:
-        now = self._clock.now()
-        while self._dates and self._dates[0] <= now:
+    def _until_next_date(self, looked: datetime) -> float | None:
+        while self._dates and self._dates[0] <= looked:
             heapq.heappop(self._dates)
-        return (self._dates[0] - now).total_seconds() if self._dates else None
+        return max((self._dates[0] - self._clock.now()).total_seconds(), 0.0) if self._dates else None
 
     async def _fill(self, now: datetime, started: set[str] | None = None) -> int:
         """Claim as many due letters as there is room for. Returns how many of them are running or will be.
@@ -219,7 +220,10 @@ class Processor:
     async def _claim_found(self, now: datetime, started: set[str]) -> tuple[int, int]:
         """Claim once what has been found. Returns how many were taken, and how many somebody else had taken."""
         room = self._ahead - len(self._held)
-        if room <= 0 or self._stopping or not self._is_hungry:
+        if self._stopping:
+            return 0, 0
+        if room <= 0 or not self._is_hungry:
+            self._finder.left_one()  # perhaps: what brought us here is looked for as soon as there is a place
             return 0, 0
         await self._finder.look(now)
         chosen: dict[str, tuple[DeadLetter, str]] = {}
@@ -282,6 +286,8 @@ class Processor:
             self._tell(EventName.RECOVERED, letter)
             if letter.status is DeadLetterStatus.EXHAUSTED:
                 self._tell(EventName.EXHAUSTED, letter)
+            if letter.next_retry_at is not None:
+                self.wake(letter.next_retry_at)
             return
         self.counts["claimed"] += 1
         self._ready.append(self._held.take(letter, token))
@@ -313,25 +319,33 @@ class Processor:
     async def _may_run(self, held: Held) -> bool:
         """The guard: a letter whose target is down, or that waits for another one, is given back unused."""
         letter = held.letter
-        wait = self.breakers.wait(adapter_of(letter), self._clock.monotonic())
+        wait = self.breakers.wait(adapter_of(letter), self._clock.monotonic(), held.token)
         if wait is not None:
             self.counts["circuit_skipped"] += 1
-            await self._held.give_back(held, max(wait, 1.0), circuit="open")
+            if wait > 0:
+                await self._put_off(held, max(wait, _PROBED_SECONDS), circuit="open")
+            else:  # somebody probes, who knows how long: how that ends wakes us
+                await self._held.give_back(held, _PROBED_SECONDS, circuit="open")
             return False
         blocked = None
         try:
             blocked = await blocked_by(self._letters, letter)
         except StoreError as problem:
             log.warning("what letter %r waits for cannot be looked up, it is given back: %s", letter.key, problem)
-            await self._held.give_back(held, 1.0)
+            await self._put_off(held, self.limits.interval_seconds)
             return False
         finally:
             if blocked != []:  # somebody else may be the probe
-                self.breakers.abandoned(adapter_of(letter))
+                self.breakers.abandoned(adapter_of(letter), held.token)
         if blocked:
-            await self._held.give_back(held, self.limits.interval_seconds, blocked_by=blocked)
+            await self._put_off(held, self.limits.interval_seconds, blocked_by=blocked)
             return False
         return True
+
+    async def _put_off(self, held: Held, seconds: float, **why: object) -> None:
+        """Give the letter back, and look at it again then: nothing else may bring us to it before the next interval."""
+        await self._held.give_back(held, seconds, **why)
+        self.wake(self._clock.now() + timedelta(seconds=seconds))
 
     async def _run(self, held: Held) -> tuple[DeadLetter | None, Outcome]:
         self._tell(EventName.RETRY_STARTED, held.letter)
@@ -345,22 +359,27 @@ class Processor:
             if held.running.done() and not held.running.cancelled() and held.running.exception() is None:
                 await self._settle(held, held.running.result())  # it was quicker
                 raise
-            self.breakers.abandoned(adapter_of(held.letter))
+            self.breakers.abandoned(adapter_of(held.letter), held.token)
             if held.lost:
                 self._held.refused(held)
                 return None, Outcome()
             await self._held.surely(self._held.give_back(held))
+            raise
+        except BaseException:
+            self.breakers.abandoned(adapter_of(held.letter), held.token)
             raise
         return await self._settle(held, outcome), outcome
 
     async def _settle(self, held: Held, outcome: Outcome) -> DeadLetter | None:
         """Tell the breaker how it went, write it down, and look again when the letter is due."""
         adapter = adapter_of(held.letter)
+        if self.breakers.position(adapter, self._clock.monotonic()) is Position.HALF_OPEN:
+            self.wake(self._clock.now() + timedelta(seconds=_PROBED_SECONDS))
         if outcome.failure is None:
             self.breakers.succeeded(adapter)
         else:
             category = outcome.ruling.category if outcome.ruling else None
-            self.breakers.failed(adapter, category, self._clock.monotonic())
+            self.breakers.failed(adapter, category, self._clock.monotonic(), held.token)
         if not self.limits.only_failed_repos:
             outcome = replace(outcome, left=None)
         letter = await self._held.settle(held, outcome)

@@ -57,6 +57,19 @@ def test_a_probe_that_was_given_back_lets_another_one_try() -> None:
     assert breakers.wait("x", 60.0) is None
 
 
+@pytest.mark.parametrize("end", ["failed", "abandoned"])
+def test_how_an_older_call_ends_lets_no_second_probe_through(end: str) -> None:
+    breakers = opened()
+    assert breakers.wait("x", 60.0, "probe") is None
+    if end == "failed":
+        breakers.failed("x", "network", 61.0, "older")
+    else:
+        breakers.abandoned("x", "older")
+    assert breakers.wait("x", 200.0, "another") is not None
+    breakers.abandoned("x", "probe")
+    assert breakers.wait("x", 200.0, "another") is None
+
+
 @pytest.mark.parametrize("category", ["permission", "validation"])
 def test_what_is_the_jobs_own_fault_does_not_count(category: str) -> None:
     breakers = Breakers()

@@ -20,7 +20,8 @@ from mahavishnu.model.letter import DeadLetter, Failure
 from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.testing import FaultyStore, ManualClock, make_letter
+from mahavishnu.testing import FaultyStore, ManualClock, make_letter, turn
+from tests.unit.queues import Gate, Runs, until
 
 
 async def judge(error: BaseException | str, at: datetime, letter: DeadLetter) -> tuple[Failure, Ruling]:
@@ -213,6 +214,83 @@ async def test_an_open_circuit_costs_no_budget_and_half_open_probes_once() -> No
     house.clock.advance(60)
     await house.processor.cycle()
     assert calls == 1
+
+
+async def test_what_is_given_back_is_run_when_it_is_due_and_not_an_interval_later() -> None:
+    async def well(task: Any, repos: list[str]) -> None: ...
+
+    house = House(well, interval_seconds=3600)
+    for _ in range(5):
+        house.processor.breakers.failed("llamaindex", "network", house.clock.monotonic())
+    await house.has(*(make_letter(task_id=f"t{n}") for n in range(3)))
+    house.processor.start()
+    await until(lambda: house.told().count(EventName.RELEASED) == 3)
+    house.clock.advance(60)  # now the circuit is half open
+    await until(lambda: house.told().count(EventName.RELEASED) == 5)
+    await until(lambda: house.told().count(EventName.RETRY_SUCCEEDED) == 1)
+    house.clock.advance(1)
+    await until(lambda: house.told().count(EventName.RETRY_SUCCEEDED) == 3)
+    await house.processor.stop()
+
+
+async def test_a_date_that_passes_while_the_queue_is_looked_at_is_not_missed() -> None:
+    house = House(ran := Runs(), interval_seconds=3600)
+    due = house.clock.now() + timedelta(seconds=5)
+    await house.has(make_letter(task_id="a", due_at=due))
+    house.processor.wake(due)
+    looking = house.store.faults.hold("find", after=True)
+    house.processor.start()
+    await looking.reached()
+    house.clock.advance(10)
+    looking.release()
+    await until(lambda: ran.calls)
+    await house.processor.stop()
+
+
+async def test_what_is_due_while_all_places_are_taken_is_run_when_one_is_free() -> None:
+    house = House(gate := Gate(), interval_seconds=3600, concurrency=1)
+    await house.has(make_letter(task_id="a"))
+    house.processor.start()
+    await gate.reached(1)
+    for name in ("b", "c", "d"):
+        await house.has(make_letter(task_id=name))
+        house.processor.wake()
+        for _ in range(20):  # until it rests again
+            await turn()
+    gate.open()
+    await until(lambda: len(gate.under_way) == 4)
+    await house.processor.stop()
+
+
+async def test_a_probe_that_stumbles_does_not_keep_its_place() -> None:
+    async def stumbles(error: BaseException | str, at: datetime, letter: DeadLetter) -> tuple[Failure, Ruling]:
+        raise RuntimeError("a judge must not raise")
+
+    async def down(task: Any, repos: list[str]) -> None:
+        raise ConnectionError("down")
+
+    house = House(down)
+    for _ in range(5):
+        house.processor.breakers.failed("llamaindex", "network", house.clock.monotonic())
+    house.clock.advance(60)
+    await house.has(make_letter(task_id="a"))
+    house.processor._judge = stumbles
+    await house.processor.cycle()
+    assert house.processor.breakers.wait("llamaindex", house.clock.monotonic()) is None
+
+
+async def test_what_is_no_exception_is_a_failure_all_the_same() -> None:
+    class Outcome(BaseException):
+        """As pytest's `fail` raises it."""
+
+    async def fails(task: Any, repos: list[str]) -> None:
+        raise Outcome("no")
+
+    house = House(fails)
+    await house.has(make_letter(task_id="a"))
+    await house.processor.cycle()
+    letter = await house.current("a")
+    assert (letter.status, letter.last_error, letter.retry_count) == ("pending", "no", 1)
 
 
 async def test_stop_gives_back_what_did_not_end_with_its_attempt_refunded() -> None:
