@@ -55,7 +55,11 @@ class PythonAdapter:
 def _called(function: Workflow, task: Any, repos: list[str]) -> Any:
     try:
         return function(task, repos)
-    except StopIteration as end:  # a future cannot hold one: whoever waits for it would wait for ever
+    except BaseException as end:
+        if isinstance(end, Exception | asyncio.CancelledError) and not isinstance(end, StopIteration):
+            raise
+        # A future cannot hold a StopIteration: whoever waits for it would wait for ever. And `sys.exit()` in a thread
+        # of ours ends the run, not the process: no signal handler raises it here.
         raise RuntimeError(f"the run raised {end!r}") from end
 
 

@@ -82,12 +82,13 @@ def unfinished(result: Any, repos: Sequence[str]) -> tuple[str, ...] | None:
     >>> unfinished({"results": {"api": {"status": "completed"}, "web": {"status": "failed"}}}, ["api", "web"])
     ('web',)
     """
-    if not isinstance(result, Mapping):
+    try:
+        answers = (result.get("results") or result.get("repos")) if isinstance(result, Mapping) else None
+        if not isinstance(answers, Mapping) or not answers.keys() & set(repos):
+            return None
+        left = tuple(repo for repo in repos if repo not in answers or _unsettled(answers[repo]))
+    except Exception:  # a stranger made it: an array in it, for one, is neither true nor false
         return None
-    answers = result.get("results") or result.get("repos")
-    if not isinstance(answers, Mapping) or not answers.keys() & set(repos):
-        return None
-    left = tuple(repo for repo in repos if repo not in answers or _unsettled(answers[repo]))
     return left or None  # all are done, and yet it failed: then it is not about the repos
 
 
@@ -118,6 +119,10 @@ async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, 
     except Exception as problem:
         late = limit.expired()
         error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds") if late else problem
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as problem:  # such as pytest's `fail`: for whoever calls workflows, and here is nobody
+        error = problem
     finally:
         current_attempt.reset(token)
         attempt.end()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import sys
 import threading
 from typing import Any
 
@@ -61,6 +62,11 @@ async def test_a_sync_function_that_runs_out_of_values_has_failed() -> None:
     async with asyncio.timeout(10):
         with pytest.raises(RuntimeError, match="StopIteration"):
             await PythonAdapter(lambda task, repos: next(iter(()))).run({}, [])
+
+
+async def test_a_sync_function_that_exits_has_failed_and_ends_nothing_else() -> None:
+    with pytest.raises(RuntimeError, match=r"SystemExit\(2\)"):
+        await PythonAdapter(lambda task, repos: sys.exit(2)).run({}, [])
 
 
 def test_what_cannot_run_anything_is_refused() -> None:
