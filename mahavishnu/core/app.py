@@ -85,15 +85,16 @@ class MahavishnuApp:
 
             @functools.wraps(function)
             async def guarded(task: Any, repos: Sequence[str] = ()) -> Any:
+                given = runs.Given(task)
                 try:
                     answer = await plain.run(task, list(repos))
                     said = complaint(answer)
                 except Exception as problem:
-                    await self._capture(problem, task, name, repos)
+                    await self._capture(problem, given.task, name, repos)
                     raise
                 if said is not None:
                     left = unfinished(answer, repos) if self.config.retry_only_failed_repos else None
-                    await self._capture(said, task, name, left or repos)
+                    await self._capture(said, given.task, name, left or repos)
                 return answer
 
             return cast(F, guarded)
@@ -225,6 +226,7 @@ class MahavishnuApp:
         async def run(some: list[str]) -> Any:
             return await self.adapters.get(adapter_name).run(task, some)
 
+        given = runs.Given(task)
         result = await (runs.run_each(run, chosen, _AT_ONCE) if each else runs.run_whole(run, chosen))
         result["adapter"] = adapter_name
         if not result.failed:
@@ -234,7 +236,7 @@ class MahavishnuApp:
         error = result.exception if result.exception is not None else result["error"]
         if self.config.retry_only_failed_repos:
             chosen = list(unfinished(result, chosen) or chosen)
-        result.update(await self._capture(error, task, adapter_name, chosen, task_id, metadata, enqueue))
+        result.update(await self._capture(error, given.task, adapter_name, chosen, task_id, metadata, enqueue))
         return result
 
     async def _capture(

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from mahavishnu.classify.causes import said
+from mahavishnu.classify.failure import cut
 from mahavishnu.classify.verdict import POLICY_OF
 from mahavishnu.classify.verdict import Context as Asked
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.intake import Wanted
+from mahavishnu.core.intake import Wanted, redacted
 from mahavishnu.core.judging import Judged, context_for, judge, judge_at_once
 from mahavishnu.core.strategies import (
     DLQIntegrationStrategy,
@@ -32,9 +34,11 @@ from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import InvalidPayload, MahavishnuError, QueueFull, StoreError
 from mahavishnu.model.letter import DeadLetter, ErrorCategory, RetryPolicy
+from mahavishnu.model.payload import held, told
 
 __all__ = ["DLQIntegration", "DLQIntegrationStrategy", "Decided", "create_dlq_integration"]
 log = logging.getLogger(__name__)
+_LONGEST_REASON = 500
 
 
 class _App(Protocol):
@@ -220,13 +224,19 @@ class DLQIntegration:
             case.settle(Decided(wanted.task_id, judged.verdict.category, skip_reason=decision.reason))
             return
         case.reason = decision.reason
-        case.fresh = self.dlq.intake.letter(
-            _advised(wanted, decision.retry_policy, decision.max_retries),
-            judged,
-            now,
-            by_category=self.by_category,
-            backoffs=self.dlq.backoffs,
-        )
+        wanted = _advised(wanted, decision.retry_policy, decision.max_retries)
+        try:
+            case.fresh = self._letter(wanted, judged, now)
+        except Exception as problem:  # writing it runs code of whatever is in it
+            if isinstance(problem, MahavishnuError) and not isinstance(problem, InvalidPayload):
+                raise
+            why = cut(said(problem) or type(problem).__name__, _LONGEST_REASON)
+            log.error("task %r is kept as far as JSON can hold it, and nothing retries it: %s", wanted.task_id, why)
+            case.fresh = self._letter(self.dlq.intake.described(wanted, why), judged, now)
+
+    def _letter(self, wanted: Wanted, judged: Judged, now: datetime) -> DeadLetter:
+        intake, backoffs = self.dlq.intake, self.dlq.backoffs
+        return intake.letter(wanted, judged, now, by_category=self.by_category, backoffs=backoffs)
 
     async def _store(self, kept: Sequence[tuple[_Case, DeadLetter]]) -> None:
         """Letters by one call; those that need more than that are seen to one by one."""
@@ -267,22 +277,22 @@ class DLQIntegration:
         self.dlq.counts["capture_failed"] += 1
         self._counts["capture_failed"] += 1
         log.error(
-            "the failure of task %r could not be captured; its error: %.1000r; its payload: %.2000r",
-            case.wanted.task_id,
-            case.error,
-            case.wanted.task,
+            "the failure of task %s could not be captured; its error: %s; its payload: %.2000s",
+            told(case.wanted.task_id),
+            told(case.error),
+            redacted(held(case.wanted.task), self.dlq.intake.redact_keys),
             exc_info=problem,
         )
-        case.settle(Decided(case.wanted.task_id, problem=f"{type(problem).__name__}: {problem}"))
+        case.settle(Decided(case.wanted.task_id, problem=f"{type(problem).__name__}: {said(problem)}"))
 
     async def _kept_waiting(self, fresh: DeadLetter, problem: MahavishnuError) -> str:
         """It cannot be a letter now; it waits until it can, and this says so."""
         where = await self.dlq.waiting.keep(fresh)
         self._counts["kept_waiting"] += 1
         lasting = "" if where is Where.STORE else " in this process's memory, because the store cannot take it"
-        said = f"{problem}; it waits{lasting} to be let in (entry {fresh.entry_id})"
-        log.error("the failure of task %r is no letter yet: %s", fresh.task_id, said)
-        return said
+        told_so = f"{problem}; it waits{lasting} to be let in (entry {fresh.entry_id})"
+        log.error("the failure of task %r is no letter yet: %s", fresh.task_id, told_so)
+        return told_so
 
     async def enqueue_failed_workflow(
         self,

@@ -17,10 +17,11 @@ from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, new_entry_id
 from mahavishnu.model.letter import DeadLetter, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
-from mahavishnu.model.payload import EMPTY, Json, texts
+from mahavishnu.model.payload import EMPTY, Json, held, named, texts, told
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 MASK = "***"
+NOT_JSON = "dlq_not_json"  # in the metadata of a letter whose task or metadata JSON cannot hold
 _new_letter = maker(DeadLetter)
 _WORKFLOW = Source()
 _spoken = lru_cache(1024)(Verdict)  # a few reasons make up nearly all letters, and one value of each will do
@@ -106,6 +107,16 @@ class Intake:
             retry_in=verdict.retry_in,
             backoffs=backoffs,
         )
+
+    def described(self, wanted: Wanted, why: str) -> Wanted:
+        """`wanted` with texts in the place of what JSON cannot hold.
+
+        Nothing retries that by itself: it waits for a person, who reads in its metadata why.
+        """
+        tell = named if self.redact_keys else told  # what is masked elsewhere must not stand in a description
+        labels = held(wanted.metadata, tell)
+        labels = {**(labels if isinstance(labels, dict) else {}), NOT_JSON: why}
+        return wanted._replace(task=held(wanted.task, tell), metadata=labels, retry_policy=RetryPolicy.NEVER)
 
     def check_size(self, letter: DeadLetter) -> None:
         """Raise InvalidPayload if the payload is too large."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,8 +11,33 @@ from typing import Any
 from mahavishnu.classify.failure import message_of
 from mahavishnu.engine.attempt import complaint
 from mahavishnu.model.attempt import current_attempt
+from mahavishnu.model.payload import text_of
 
 Run = Callable[[list[str]], Awaitable[Any]]
+
+
+class Given:
+    """A task as it was before a run that may change it: a retry gets what the first run got."""
+
+    __slots__ = ("_before", "_task")
+
+    def __init__(self, task: Any) -> None:
+        # Inside of a retry nothing is captured: its letter has the task.
+        self._task, self._before = task, _written(task) if current_attempt.get() is None else None
+
+    @property
+    def task(self) -> Any:
+        """The task itself if it is what it was, or cannot be told, else what it was."""
+        same = self._before is None or _written(self._task) == self._before
+        return self._task if same else json.loads(self._before or "")
+
+
+def _written(task: Any) -> str | None:
+    # As JSON, because that gives up at once where something else is in the task, however large it is.
+    try:
+        return text_of(task)
+    except Exception:  # what is in there may be anything
+        return None
 
 
 class WorkflowFailed(Exception):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from mahavishnu.classify.causes import said
 from mahavishnu.classify.verdict import POLICY_OF, RETRYABLE, Verdict
 from mahavishnu.classify.verdict import policy as policy_named
 from mahavishnu.model.errors import InvalidInput
@@ -111,7 +112,7 @@ def _asked(strategy: Callable[[Occurrence], Decision | bool], occurrence: Occurr
     try:
         answer: object = strategy(occurrence)
     except Exception as problem:
-        return Decision(True, f"strategy {name} raised {type(problem).__name__}: {problem}; the failure is kept")
+        return Decision(True, f"strategy {name} raised {type(problem).__name__}: {said(problem)}; the failure is kept")
     if isinstance(answer, Decision):
         if answer.keep and (wrong := _nonsense(answer)):
             return Decision(True, f"strategy {name} answered nonsense ({wrong}); the failure is kept")

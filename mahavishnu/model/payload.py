@@ -6,7 +6,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -21,6 +21,11 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=lambda value: _coerce(value)).encode
 _decode = json.JSONDecoder().raw_decode  # without a look for white space around the value: here is none
 _encode_parsed = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
+
+
+def text_of(value: Any) -> str:
+    """The text that `Json.of` would keep, where `value` is sound. Raises whatever is wrong with it, or nothing."""
+    return _encode(value)
 
 
 class Json:
@@ -114,6 +119,55 @@ def texts(values: Iterable[str], what: str, *names: object) -> tuple[str, ...]:
 def _as_text(value: Any) -> Any:
     """Paths are welcome."""
     return value.__fspath__() if hasattr(value, "__fspath__") else value
+
+
+def told(value: Any) -> str:
+    """What `value` looks like, whatever it is, in a few hundred characters."""
+    try:
+        return f"{value!r:.300}"
+    except Exception:  # such as of what is nested deeper than Python can go
+        return named(value)
+
+
+def named(value: Any) -> str:
+    """Of which type `value` is, and nothing of what is in it."""
+    return f"<{type(value).__name__}>"
+
+
+def held(value: Any, tell: Callable[[Any], str] = told, inside: tuple[int, ...] = ()) -> Any:
+    """A copy of `value` that JSON can hold, with a text in the place of everything that it cannot.
+
+    >>> held({"n": 1, "when": float("nan"), "who": {None: {1, 2}}})
+    {'n': 1, 'when': 'nan', 'who': {'null': [1, 2]}}
+    """
+    try:
+        if value is None or isinstance(value, str | bool):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else told(value)
+        if isinstance(value, int):
+            json.loads(_encode(value))  # one of many thousand digits is more than Python writes or reads
+            return value
+        if id(value) in inside or len(inside) >= MAX_DEPTH:
+            return tell(value)
+        within = (*inside, id(value))
+        if isinstance(value, Mapping):
+            copy: dict[str, Any] = {}
+            for key, item in list(value.items()):
+                name = key if isinstance(key, str) else json.dumps(key) if _is_plain(key) else tell(key)
+                while name in copy:
+                    name += "'"
+                copy[name] = held(item, tell, within)
+            return copy
+        if isinstance(value, list | tuple):
+            return [held(item, tell, within) for item in value]
+        return held(_coerce(value), tell, within)
+    except Exception:  # nobody vouches for what is in there
+        return tell(value)
+
+
+def _is_plain(key: Any) -> bool:
+    return key is None or isinstance(key, int | float)
 
 
 def depth(text: str) -> int:

@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahavishnu.model.errors import InvalidPayload
-from mahavishnu.model.payload import EMPTY, MAX_DEPTH, Json, depth
+from mahavishnu.model.payload import EMPTY, MAX_DEPTH, Json, depth, held, named
 
 from .strategies import json_values
 
@@ -247,3 +247,41 @@ def test_what_is_wide_is_not_deep() -> None:
 
     assert Json.of(wide).value == wide
     assert depth(Json.of(wide).text) == 3
+
+
+@given(value=json_values)
+def test_what_json_can_hold_is_held_as_it_is(value: Any) -> None:
+    """Nothing is described without need."""
+    assert held(value) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ({"a": [1, float("inf")]}, {"a": [1, "inf"]}),
+        ({None: 1, "null": 2, (1, 2): 3}, {"null": 1, "null'": 2, "(1, 2)": 3}),
+        ([10**5000], ["<int>"]),
+        ({"when": date(2030, 1, 1), "who": {Colour.RED}}, {"when": "2030-01-01", "who": ["red"]}),
+        ([range(3), Json], ["range(0, 3)", f"{Json!r}"]),
+    ],
+)
+def test_what_json_cannot_hold_is_described_and_the_rest_is_kept(value: Any, kept: Any) -> None:
+    """The result is one that it can hold."""
+    assert held(value) == kept
+    assert Json.of(held(value)).value == kept
+
+
+def test_a_description_may_be_the_type_alone() -> None:
+    """Where nothing of the value may be seen."""
+    assert held([range(3)], named) == ["<range>"]
+
+
+def test_what_is_too_deep_is_held_as_deep_as_it_may_be() -> None:
+    """Also by way of sets and mappings, and where it contains itself."""
+    value: Any = []
+    for _ in range(5 * MAX_DEPTH):
+        value = [frozenset(), {"in": value}]
+    circle: list[Any] = []
+    circle.append({"me": circle})
+    for each in (value, circle):
+        assert depth(Json.of(held(each)).text) <= MAX_DEPTH

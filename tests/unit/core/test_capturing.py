@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
+from datetime import date
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -34,8 +37,40 @@ class Unspeakable(Exception):
 
 
 class Untold:
+    __hash__ = None  # type: ignore[assignment]
+
     def __bool__(self) -> bool:
         raise ValueError("ambiguous")
+
+    def __eq__(self, other: object) -> Any:
+        return self  # as arrays do
+
+
+class Hostile(dict[str, Any]):
+    def items(self) -> Any:
+        raise RuntimeError("Hostile")
+
+    __repr__ = items
+
+
+@dataclass
+class Login:
+    password: str
+
+
+def deep(levels: int) -> Any:
+    """A list in a list in a list."""
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def circle() -> Any:
+    """It contains itself."""
+    value: dict[str, Any] = {}
+    value["itself"] = value
+    return value
 
 
 class TestStrategies:
@@ -230,10 +265,95 @@ class TestFailures:
         await queue_of(app).run_due()
         assert (await letter_of(queue_of(app), "wf_1")).error == "connection refused"
         caplog.clear()
-        bad = await app.execute_workflow(object(), "sweep", [], task_id="wf_2")  # JSON cannot hold it
+        bad = await app.execute_workflow({}, "sweep", [], task_id="x" * 10**6, metadata=7)  # type: ignore[arg-type]
         assert (bad["status"], bad["dlq_enqueued"]) == ("failed", False)
-        assert "wf_2" in caplog.text
+        assert "metadata of task" in caplog.text
         assert (await sound(queue_of(app)))["lifetime_stats"]["capture_failed"] == 1
+
+    @pytest.mark.parametrize(
+        ("task", "kept", "why"),
+        [
+            (object, {"n": 1, "it": ANY, "nan": "nan"}, "task.it of type type has no JSON form"),
+            (deep(100_000), {"n": 1, "it": ANY, "nan": "nan"}, "nested"),
+            (circle(), {"n": 1, "it": {"itself": ANY}, "nan": "nan"}, "itself"),
+            (Hostile(), {"n": 1, "it": "<Hostile>", "nan": "nan"}, "Hostile"),
+        ],
+        ids=["no JSON", "too deep", "a circle", "hostile"],
+    )
+    @pytest.mark.parametrize("redact", [[], ["*token*"]])
+    async def test_a_task_that_json_cannot_hold_is_kept_as_far_as_it_can(
+        self, any_house: House, task: Any, kept: Any, why: str, redact: list[str]
+    ) -> None:
+        app = any_house.app(redact_keys=redact)
+        app.register_adapter("sweep", runs := Runs(NETWORK))
+        result = await app.execute_workflow({"id": "wf_1", "n": 1, "it": task, "nan": float("nan")}, "sweep", ["api"])
+        assert (result["dlq_enqueued"], result["retry_policy"]) == (True, "never")
+        letter = await letter_of(queue_of(app), "wf_1")
+        assert letter.task == {"id": "wf_1", **kept}
+        said = letter.metadata["dlq_not_json"]
+        assert why in said or "recursion" in said
+        any_house.clock.advance(hours=24)
+        await queue_of(app).run_due()
+        assert len(runs.calls) == 1
+        assert queue_of(app).counts["capture_failed"] == 0
+
+    async def test_what_is_masked_is_in_no_description(self, house: House) -> None:
+        app = house.app(redact_keys=["*token*"])
+        app.register_adapter("sweep", Runs(NETWORK))
+        await app.execute_workflow({"id": "wf_1", "login": Login("s3cret")}, "sweep")
+        assert "s3cret" not in str((await letter_of(queue_of(app), "wf_1")).task["login"])
+
+    @pytest.mark.parametrize("way", ["whole", "parallel", "decorated"])
+    @pytest.mark.parametrize("more", [{}, {"on": date(2030, 1, 1)}])
+    async def test_a_letter_has_the_task_as_the_run_was_given_it(self, house: House, way: str, more: Any) -> None:
+        app = house.app()
+
+        @app.workflow("sweep")
+        async def sweep(task: Any, repos: Any = ()) -> None:
+            task["steps"].append(task.pop("id"))
+            raise NETWORK
+
+        task = {"id": "wf_1", "steps": [], **more}
+        if way == "decorated":
+            with pytest.raises(ConnectionError):
+                await sweep(task)
+        else:
+            await (app.execute_workflow if way == "whole" else app.execute_workflow_parallel)(task, "sweep")
+        letter = await letter_of(queue_of(app), "wf_1")
+        assert letter.task == {"id": "wf_1", "steps": [], **{name: str(value) for name, value in more.items()}}
+
+    @pytest.mark.parametrize("raises", [Unspeakable, RecursionError])
+    async def test_a_strategy_that_raises_whatever_never_reaches_the_workflow(
+        self, house: House, raises: type[Exception]
+    ) -> None:
+        def strategy(occurrence: Occurrence) -> Decision:
+            raise raises
+
+        app = house.app()
+        assert app.dlq_integration is not None
+        app.dlq_integration.set_strategy(strategy)
+        app.register_adapter("sweep", Runs(NETWORK))
+        assert (await app.execute_workflow({"id": "wf_1"}, "sweep"))["dlq_enqueued"] is True
+
+    @pytest.mark.parametrize("raises", [Unspeakable, RecursionError])
+    async def test_what_cannot_be_kept_at_all_is_in_the_log_however_odd_it_is(
+        self, house: House, raises: type[Exception], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        class Repos(list[str]):
+            def __iter__(self) -> Any:
+                raise raises
+
+        app = house.app()
+        assert app.dlq_integration is not None
+        handler = logging.StreamHandler()  # unlike pytest's own, it lets a RecursionError pass
+        logging.getLogger("mahavishnu").addHandler(handler)
+        try:
+            task = {"id": "wf_1", "it": deep(100_000)}
+            assert await app.dlq_integration.enqueue_failed_workflow("wf_1", task, Repos(), NETWORK) is None
+        finally:
+            logging.getLogger("mahavishnu").removeHandler(handler)
+        assert "the failure of task 'wf_1' could not be captured" in capsys.readouterr().err
+        assert queue_of(app).counts["capture_failed"] == 1
 
     async def test_a_decorated_function_raises_its_own_error(self, house: House) -> None:
         app = house.app()
@@ -264,9 +384,10 @@ class TestFailures:
             Unspeakable(),
             asyncio.CancelledError("inside"),
             {"status": "failed", "error": Untold()},
+            {"status": "failed", "error": "no", "results": {"api": {"status": Untold()}}},
             StopAsyncIteration(),
         ],
-        ids=["no text", "cancels itself", "no truth", "end of iteration"],
+        ids=["no text", "cancels itself", "no truth", "no truth of a repo", "end of iteration"],
     )
     async def test_however_oddly_a_run_fails_it_is_captured(self, house: House, answer: Any, parallel: bool) -> None:
         app = house.app()
