@@ -128,7 +128,7 @@ class Office:
                     current = await get_one(self.letters, key)
                     if current is None or not current.is_open:
                         return None
-                    changed = lifecycle.merge(current, failure, self.clock.now(), fresh.repos)
+                    changed = lifecycle.merge(current, failure, self.clock.now(), fresh.repos, fresh.depends_on)
                     merged = await write_one(self.letters, changed)
                     if merged is not None:
                         return Captured(merged, How.MERGED)

@@ -137,8 +137,16 @@ def capture(
     return letter
 
 
-def merge(letter: DeadLetter, failure: Failure, now: datetime, repos: tuple[str, ...] = ()) -> DeadLetter:
+def merge(
+    letter: DeadLetter,
+    failure: Failure,
+    now: datetime,
+    repos: tuple[str, ...] = (),
+    depends_on: tuple[str, ...] = (),
+) -> DeadLetter:
     """The same open task failed again: one letter, one more occurrence; its schedule and budget stay.
+
+    What it is said to depend on now has to succeed as well before its next run.
 
     `repos` that it failed for now are to be done as well, unless the letter is for all of them; while it is being run,
     that is for the next run. Work that was requeued, and taken up elsewhere, has thereby failed.
@@ -150,6 +158,8 @@ def merge(letter: DeadLetter, failure: Failure, now: datetime, repos: tuple[str,
         which = "more_repos" if letter.status is RETRYING else "repos"
         fresh = [repo for repo in repos if repo not in letter.repos]
         letter = evolve(letter, **{which: tuple(dict.fromkeys((*getattr(letter, which), *fresh)))})
+    if depends_on:
+        letter = evolve(letter, depends_on=tuple(dict.fromkeys((*letter.depends_on, *depends_on))))
     failures = _with(letter.failures, failure)
     return _changed(
         letter,

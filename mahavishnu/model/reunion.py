@@ -110,6 +110,7 @@ def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
         failed_at=first.failed_at,
         fingerprint=first.fingerprint,
         **_repos(theirs, ours),
+        depends_on=tuple(dict.fromkeys((*theirs.depends_on, *ours.depends_on))),
         last_error=failures[-1].message if failures else last.last_error,
         occurrences=theirs.occurrences + ours.occurrences,
         total_attempts=theirs.total_attempts + ours.total_attempts,

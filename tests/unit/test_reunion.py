@@ -360,6 +360,13 @@ def test_two_open_letters_of_one_task_are_one_for_the_repos_of_both() -> None:
     assert whole.repos == (), "without repos it is for all of them"
 
 
+def test_two_open_letters_of_one_task_are_one_that_waits_for_what_both_wait_for() -> None:
+    theirs, ours = make_letter(task_id="a", depends_on=("x", "y")), make_letter(task_id="a", depends_on=("z", "x"))
+    live = reunite(theirs, ours).live
+    assert live is not None
+    assert live.depends_on == ("x", "y", "z")
+
+
 def test_what_is_being_run_there_is_for_our_repos_the_next_time() -> None:
     theirs = claimed(letter("theirs", repos=("api",)))
     live = reunite(theirs, letter("ours", 2, repos=("web", "api"))).live

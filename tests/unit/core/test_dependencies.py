@@ -58,6 +58,22 @@ async def test_what_has_no_letter_holds_up_nobody(house: House) -> None:
         await queue.blocked_by("never failed")
 
 
+async def test_a_task_that_fails_again_waits_for_more(any_house: House) -> None:
+    queue = any_house.queue(runs := Runs())
+    await queue.enqueue("A", "A", [], "down", "immediate")
+    await queue.enqueue("B", "B", [], "down", "immediate", priority=9)
+    merged = await queue.enqueue("B", "B", [], "down", depends_on=["A"])
+    assert (merged.occurrences, merged.depends_on) == (2, ("A",))
+    await queue.enqueue("B", "B", [], "down", depends_on=["A", "C"])
+    with pytest.raises(InvalidInput, match="A → B → A"):
+        await queue.enqueue("A", "A", [], "down", depends_on=["B"])
+    for _ in range(2):
+        await queue.run_due()
+        any_house.clock.advance(10)
+    assert runs.tasks == ["A", "B"]
+    assert (await letter_of(queue, "B")).depends_on == ("A", "C")
+
+
 async def test_circles_are_refused(any_house: House) -> None:
     queue = any_house.queue()
     with pytest.raises(InvalidInput, match="dependency_cycle_detected: A → A"):
