@@ -28,11 +28,12 @@ def worker(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log everything that happens to letters.")] = False,
 ) -> None:
     """Retry failed workflows. SIGTERM and Ctrl-C stop it gracefully, SIGHUP reads the settings again."""
+    hung_up = _hang_ups()
     found = app_named(app)
     if found.dlq is None:
         raise Failed("there is nothing to do: dlq_enabled is false")
     _log_to_stderr(verbose)
-    asyncio.run(_once(found) if once else _work(found))
+    asyncio.run(_once(found) if once else _work(found, hung_up))
 
 
 def app_named(name: str) -> MahavishnuApp:
@@ -60,9 +61,19 @@ def app_named(name: str) -> MahavishnuApp:
     return found
 
 
-async def _work(app: MahavishnuApp) -> None:
+def _hang_ups() -> list[int]:
+    """SIGHUPs that come before there is an app to read its settings again: they must not end the process."""
+    came: list[int] = []
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda number, frame: came.append(number))
+    return came
+
+
+async def _work(app: MahavishnuApp, hung_up: list[int]) -> None:
     if hasattr(signal, "SIGHUP"):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: _reload(app))
+    if hung_up:
+        _reload(app)
     with told_to_stop() as stop:
         async with app:
             assert app.dlq is not None
@@ -78,9 +89,16 @@ async def _work(app: MahavishnuApp) -> None:
 
 
 async def _once(app: MahavishnuApp) -> None:
-    async with app:
-        assert app.dlq is not None
-        ran = await app.dlq.run_due()
+    with told_to_stop() as stop:
+        async with app:
+            assert app.dlq is not None
+            running, told = asyncio.create_task(app.dlq.run_due()), asyncio.create_task(stop.wait())
+            await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
+            told.cancel()
+            if not running.done():
+                line(f"stopping: runs may take {app.dlq.limits.grace_seconds:g} s to finish")
+                await app.dlq.stop_retry_processor()
+            ran = await running
     line(f"{ran} {'letter' if ran == 1 else 'letters'} run")
 
 

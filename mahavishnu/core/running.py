@@ -53,7 +53,7 @@ class Running(Auditing):
     replies: Replies
     _admitting: Chore
     _carrying: Chore
-    _stopping: list[Processor]
+    _stopping: list[Processor]  # and those that run one cycle
 
     async def start_retry_processor(
         self, callback: Workflow | None = None, check_interval_seconds: float | None = None
@@ -133,7 +133,17 @@ class Running(Auditing):
         Raises InvalidInput if no callback was ever given.
         """
         await self.admit()
-        return await (self._processor or self._new_processor()).cycle()
+        if self._processor is not None:
+            return await self._processor.cycle()
+        processor = self._new_processor()
+        self._leave_former_loop()
+        self._runs_in = asyncio.get_running_loop()
+        self._stopping.append(processor)  # whoever stops or closes the queue meanwhile does not leave its runs alone
+        try:
+            return await processor.cycle()
+        finally:
+            if processor in self._stopping and not processor.is_busy:
+                self._stopping.remove(processor)
 
     async def retry_task(
         self,

@@ -91,6 +91,7 @@ class Processor:
         self._runs: set[asyncio.Task[None]] = set()
         self._ahead = self.limits.concurrency
         self._awake = asyncio.Event()
+        self._claiming = asyncio.Lock()
         self._stopping = False
         self._dates: list[datetime] = []  # a heap: when letters that went through here are due
         self._loops: asyncio.Task[None] | None = None
@@ -99,6 +100,11 @@ class Processor:
     def is_running(self) -> bool:
         """Whether it looks for due letters by itself."""
         return self._loops is not None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it holds letters, running or waiting for a place."""
+        return bool(self._held)
 
     def start(self) -> None:
         """Begin to look for due letters, now and then every `interval_seconds`. Starting twice is starting once."""
@@ -124,7 +130,8 @@ class Processor:
         if self._loops is not None:
             await asyncio.shield(self._loops)  # not cancelled: a claim that is being written would be known to nobody
             self._loops = None
-        self._finder.forget()
+        async with self._claiming:  # what a cycle is claiming is known after that, and given back like the rest
+            self._finder.forget()
         waiting, self._ready = list(self._ready), deque()
         await asyncio.gather(*(self._held.give_back(held) for held in waiting))
         if self._runs:
@@ -212,7 +219,8 @@ class Processor:
         """
         started = set() if started is None else started
         for _ in range(_LOST_IN_A_ROW):
-            taken, lost = await self._claim_found(now, started)
+            async with self._claiming:
+                taken, lost = await self._claim_found(now, started)
             if taken or not lost:
                 return taken
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -45,6 +46,18 @@ async def main():
         await app.dlq.enqueue("wf_1", {"type": "night", "adapter": "sweep"}, [], "reset", retry_policy="immediate")
 
 asyncio.run(main())
+"""
+
+
+NIGHT = """
+import asyncio
+from shop import app
+
+async def sweep(task, repos):
+    print("begun", flush=True)
+    await asyncio.Event().wait()
+
+app.register_adapter("sweep", sweep)
 """
 
 
@@ -101,6 +114,33 @@ def test_once_runs_what_is_due_and_ends(shop: Path) -> None:
         [*MAHAVISHNU, "worker", "--app", "shop:make", "--once"], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "1 letter run\n"
+
+
+@pytest.mark.parametrize("arguments", [(), ("--once",)])
+def test_who_is_told_to_stop_gives_back_what_does_not_end(shop: Path, arguments: tuple[str, ...]) -> None:
+    (shop / "night.py").write_text(NIGHT)
+    (shop / "settings").mkdir()
+    (shop / "settings" / "mahavishnu.yaml").write_text("dlq_stop_grace_seconds: 0\n")
+    subprocess.run([sys.executable, "-c", ENQUEUE], check=True)
+    with started("worker", "--app", "night:app", *arguments) as worker:
+        lines_until(worker, "begun")
+        worker.terminate()
+        lines_until(worker, "stopping: runs may take 0 s")
+        assert worker.wait(30) == 0
+    shown = subprocess.run(
+        [*MAHAVISHNU, "dlq", "show", "wf_1", "--json"], capture_output=True, text=True, timeout=60, check=True
+    )
+    letter = json.loads(shown.stdout)
+    assert (letter["status"], letter["total_attempts"]) == ("pending", 0)
+
+
+def test_a_hang_up_while_the_app_is_imported_reads_its_settings_again(shop: Path) -> None:
+    (shop / "early.py").write_text("import os, signal\nfrom shop import app\nos.kill(os.getpid(), signal.SIGHUP)\n")
+    with started("worker", "--app", "early:app") as worker:
+        seen = lines_until(worker, "retries letters of SQLiteStore")
+        worker.terminate()
+        assert worker.wait(30) == 0
+    assert any("settings read again: nothing has changed" in line for line in seen)
 
 
 @pytest.mark.parametrize(

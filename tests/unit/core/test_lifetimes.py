@@ -12,10 +12,11 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError
+from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import turn
-from tests.unit.queues import NETWORK, House, Runs, fill, letter_of, sound
+from tests.unit.queues import NETWORK, Gate, House, Runs, fill, letter_of, sound
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -139,3 +140,29 @@ async def test_the_log_of_a_quiet_queue_is_quiet(any_house: House, caplog: pytes
         await fill(queue, 1)
         await queue.run_due()
     assert caplog.messages == []
+
+
+async def test_who_closes_the_queue_in_the_middle_of_a_cycle_gives_back_what_it_runs(any_house: House) -> None:
+    queue = any_house.queue(gate := Gate(), grace_seconds=0, concurrency=2)
+    names = await fill(queue, 3)
+    running = asyncio.create_task(queue.run_due())
+    await gate.reached(2)
+    await queue.shutdown()
+    assert await asyncio.wait_for(running, 10) == 2
+    letters = [await letter_of(queue, name) for name in names]
+    assert {(letter.status, letter.total_attempts, letter.lease) for letter in letters} == {("pending", 0, None)}
+
+
+async def test_what_a_cycle_is_claiming_while_the_queue_is_closed_is_given_back_too(any_house: House) -> None:
+    queue = any_house.queue(runs := Runs(), grace_seconds=0)
+    await fill(queue, 3)
+    claiming = any_house.faults.hold("write", after=True, kind=LETTERS)
+    running = asyncio.create_task(queue.run_due())
+    await claiming.reached()
+    closing = asyncio.create_task(queue.shutdown())
+    await turn()
+    claiming.release()
+    await asyncio.wait_for(asyncio.gather(closing, running), 10)
+    letters = await queue.list_tasks()
+    assert {(letter.status, letter.total_attempts) for letter in letters} == {("pending", 0)}
+    assert runs.calls == []
