@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import MahavishnuError, StoreError
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import scan
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.ledger import LEDGER
 from tests.unit.queues import NETWORK, House, Runs, sound
@@ -25,13 +27,14 @@ VERBS = (
     "cancel", "clear_all", "archive_exhausted", "retry_many", "edit", "wait", "crash",
 )  # fmt: skip
 # Where a process can die while it deletes or captures: before or after each kind of write.
-DEATHS = [(operation, kind) for kind in (LETTERS, LEDGER, HISTORY) for operation in ("write", "remove")]
+DEATHS = [("write", LETTERS), ("remove", LETTERS), ("write", LEDGER), ("write", HISTORY)]
 steps = st.lists(
-    st.tuples(st.sampled_from(VERBS), st.integers(0, 1), st.sampled_from(TASKS), st.integers(0, 11)), max_size=40
+    st.tuples(st.sampled_from(VERBS), st.integers(0, 1), st.sampled_from(TASKS), st.integers(0, 15)), max_size=40
 )
 
 
-async def take(house: House, queues: list[DeadLetterQueue], step: Step) -> None:
+async def take(house: House, queues: list[DeadLetterQueue], step: Step) -> int:
+    """Take a step. Returns how often a process died where it was to die."""
     verb, which, task, number = step
     queue = queues[which]
     act: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
@@ -46,23 +49,70 @@ async def take(house: House, queues: list[DeadLetterQueue], step: Step) -> None:
     }
     if verb == "wait":
         house.clock.advance(minutes=10)
-        return
+        return 0
     queue.callback = Runs(NETWORK if verb == "run badly" or number % 2 else None)
     if verb == "crash":
         # The process dies at its next write (or just after it) of this kind, in the middle of what it does.
         operation, kind = DEATHS[number % len(DEATHS)]
         assert isinstance(queue.store, type(house.store()))
         faults = queue.store.faults
-        doing = asyncio.create_task(_quietly(queue.clear_all() if number % 2 else queue.enqueue(task, {}, [], "boom")))
-        if number < len(DEATHS):
-            faults.unavailable(operation, kind=kind)
-        else:
-            faults.answer_lost(operation, kind=kind)
+        lost, clears = number // len(DEATHS) % 2, number // len(DEATHS) // 2
+        doing = asyncio.create_task(_quietly(queue.clear_all() if clears else queue.enqueue(task, {}, [], "boom")))
+        fault = (faults.answer_lost if lost else faults.unavailable)(operation, kind=kind)
         await doing
         house.kill(queue)
         queues[which] = house.queue()
-        return
+        return fault.hits
     await _quietly((act[verb] if verb in act else lambda: getattr(queue, verb)(task))())
+    return 0
+
+
+async def one_of_each(house: House) -> list[DeadLetterQueue]:
+    """Two queues, and letters that wait, are exhausted, are put away, and were cleared."""
+    queues = [house.queue(), house.queue()]
+    for step in [
+        ("enqueue", "a", 0),
+        ("clear_all", "a", 0),
+        ("enqueue", "a", 1),
+        ("enqueue", "b", 0),
+        ("enqueue", "c", 1),
+        ("archive_task", "c", 0),
+    ]:
+        await take(house, queues, (step[0], 0, step[1], step[2]))
+    house.clock.advance(minutes=1)
+    return queues
+
+
+async def seen(house: House, queue: DeadLetterQueue) -> list[object]:
+    await queue.open()
+    letters = [letter async for letter in scan(queue.letters, Query())]
+    return [house.clock.now(), *((each.key, each.version) for each in sorted(letters, key=lambda each: each.key))]
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("verb", sorted({*VERBS} - {"crash"}))
+async def test_each_step_does_something(kind: str, verb: str, tmp_path: Path) -> None:
+    house = House(kind, tmp_path)
+    queues = await one_of_each(house)
+    before = await seen(house, queues[1])
+    await take(house, queues, (verb, 0, {"resurrect": "c"}.get(verb, "a"), 4))
+    assert await seen(house, queues[1]) != before
+    await house.close()
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("death", range(len(DEATHS)))
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_each_death_is_died(kind: str, death: int, lost: int, tmp_path: Path) -> None:
+    died = 0
+    for clears in (0, 1):
+        house = House(kind, tmp_path / str(clears))
+        house.folder.mkdir()
+        queues = await one_of_each(house)
+        died += await take(house, queues, ("crash", 0, "c", death + len(DEATHS) * (lost + 2 * clears)))
+        await sound(queues[1])
+        await house.close()
+    assert died
 
 
 async def _quietly(doing: Coroutine[Any, Any, Any]) -> None:
