@@ -18,6 +18,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.ledger import LEDGER
+from mahavishnu.stores.schema import Kind
 from tests.unit.queues import NETWORK, House, Runs, sound
 
 TASKS = ("a", "b", "c")
@@ -27,7 +28,7 @@ VERBS = (
     "cancel", "clear_all", "archive_exhausted", "retry_many", "edit", "wait", "crash",
 )  # fmt: skip
 # Where a process can die while it deletes or captures: before or after each kind of write.
-DEATHS = [("write", LETTERS), ("remove", LETTERS), ("write", LEDGER), ("write", HISTORY)]
+DEATHS: list[tuple[str, Kind[Any]]] = [("write", LETTERS), ("remove", LETTERS), ("write", LEDGER), ("write", HISTORY)]
 steps = st.lists(
     st.tuples(st.sampled_from(VERBS), st.integers(0, 1), st.sampled_from(TASKS), st.integers(0, 15)), max_size=40
 )

@@ -327,6 +327,20 @@ async def test_the_outcome_is_written_although_the_store_blinks_and_a_person_edi
     assert (letter.status, letter.occurrences) == ("completed", 2)
 
 
+async def test_an_outcome_that_was_written_although_no_answer_came_is_no_stale_one() -> None:
+    async def run(task: Any, repos: list[str]) -> None:
+        house.store.faults.answer_lost("write", times=1)
+
+    house = House(run)
+    await house.has(make_letter(task_id="a"))
+    cycle = asyncio.create_task(house.processor.cycle())
+    await house.clock.sleeping(2)  # the lease is watched too
+    house.clock.advance(5)
+    await cycle
+    assert (await house.current("a")).status == "completed"
+    assert house.told() == [EventName.RETRY_STARTED, EventName.RETRY_SUCCEEDED]
+
+
 async def test_a_late_outcome_is_refused() -> None:
     async def slow(task: Any, repos: list[str]) -> None:
         house.clock.advance(400)  # the lease of 300 seconds is over, and somebody else is quicker
