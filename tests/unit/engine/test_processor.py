@@ -341,6 +341,22 @@ async def test_an_outcome_that_was_written_although_no_answer_came_is_no_stale_o
     assert house.told() == [EventName.RETRY_STARTED, EventName.RETRY_SUCCEEDED]
 
 
+async def test_who_gives_up_stopping_leaves_no_claim_that_nobody_knows_of() -> None:
+    house = House(Gate(), grace_seconds=0)
+    await house.has(make_letter(task_id="a"))
+    claiming = house.store.faults.hold("write", after=True)
+    house.processor.start()
+    await claiming.reached()
+    stopping = asyncio.create_task(house.processor.stop())
+    await turn()
+    stopping.cancel()
+    await asyncio.wait({stopping})
+    claiming.release()
+    await house.processor.stop()
+    letter = await house.current("a")
+    assert (letter.status, letter.total_attempts) == ("pending", 0)
+
+
 async def test_a_late_outcome_is_refused() -> None:
     async def slow(task: Any, repos: list[str]) -> None:
         house.clock.advance(400)  # the lease of 300 seconds is over, and somebody else is quicker
