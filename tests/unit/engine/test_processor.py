@@ -16,7 +16,8 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import partition_of
-from mahavishnu.model.letter import DeadLetter, Failure
+from mahavishnu.model.letter import DeadLetter, Failure, evolve
+from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.memory import MemoryStore
@@ -355,6 +356,26 @@ async def test_who_gives_up_stopping_leaves_no_claim_that_nobody_knows_of() -> N
     await house.processor.stop()
     letter = await house.current("a")
     assert (letter.status, letter.total_attempts) == ("pending", 0)
+
+
+async def test_letters_that_may_kill_their_worker_run_one_at_a_time_at_their_last_chance() -> None:
+    house = House(gate := Gate())
+    now = house.clock.now()
+    for name in ("a", "b"):
+        taken = lifecycle.claim(
+            make_letter(task_id=name), owner="dead", token=name, until=now + timedelta(minutes=5), now=now
+        )
+        await house.has(evolve(taken, recoveries=MAX_RECOVERIES - 2))
+    await house.has(make_letter(task_id="c"))
+    house.clock.advance(400)
+    house.processor.start()
+    await gate.reached(2)
+    for _ in range(50):
+        await turn()
+    assert len(gate.under_way) == 2  # one of them, and what nobody suspects
+    gate.open()
+    await until(lambda: house.told().count(EventName.RETRY_SUCCEEDED) == 3)
+    await house.processor.stop()
 
 
 async def test_a_late_outcome_is_refused() -> None:
