@@ -378,6 +378,25 @@ async def test_letters_that_may_kill_their_worker_run_one_at_a_time_at_their_las
     await house.processor.stop()
 
 
+async def test_what_runs_here_is_not_taken_again_although_its_lease_could_not_be_renewed() -> None:
+    house = House(gate := Gate())
+    await house.has(make_letter(task_id="a"))
+    house.processor.start()
+    await gate.reached(1)
+    with house.store.faults.unavailable("write"):
+        for _ in range(8):
+            await house.clock.sleeping(2)
+            house.clock.advance(50)
+        await house.clock.sleeping(2)
+    house.processor.wake()
+    for _ in range(50):
+        await turn()
+    assert len(gate.under_way) == 1
+    gate.open()
+    await until(lambda: EventName.RETRY_SUCCEEDED in house.told())
+    await house.processor.stop()
+
+
 async def test_a_late_outcome_is_refused() -> None:
     async def slow(task: Any, repos: list[str]) -> None:
         house.clock.advance(400)  # the lease of 300 seconds is over, and somebody else is quicker
