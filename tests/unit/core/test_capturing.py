@@ -18,6 +18,7 @@ from mahavishnu.core.intake import Wanted
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.stores.codec import LETTERS
+from mahavishnu.testing import turn
 from tests.unit.queues import NETWORK, Gate, House, Runs, fails, letter_of, queue_of, sound, until
 
 OF_EACH = {
@@ -428,6 +429,23 @@ class TestFailures:
                 await asyncio.gather(running, return_exceptions=True)
         assert {letter.task_id for letter in await queue_of(app).list_tasks()} == {f"wf_{step}" for step in range(40)}
         await sound(queue_of(app))
+
+    async def test_who_closes_the_app_waits_for_what_is_being_captured(self, any_house: House) -> None:
+        app = any_house.app()
+        app.register_adapter("sweep", Runs(NETWORK))
+        async with app:
+            writing = any_house.faults.hold("write", kind=LETTERS)
+            running = asyncio.create_task(app.execute_workflow({}, "sweep", task_id="wf_1"))
+            await writing.reached()
+            running.cancel()
+            await asyncio.wait({running})
+            closing = asyncio.create_task(app.shutdown())
+            for _ in range(50):
+                await turn()
+            assert not closing.done()
+            writing.release()
+            await closing
+        assert await queue_of(app).get_task("wf_1") is not None
 
     async def test_whoever_waits_for_a_capture_that_is_broken_off_does_not_wait_for_ever(self, house: House) -> None:
         app = house.app()
