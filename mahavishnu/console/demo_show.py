@@ -7,7 +7,7 @@ import contextlib
 import logging
 import shlex
 import sys
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mahavishnu.console.demo_workflows import QuickClock, samples
-from mahavishnu.console.output import line, shown
+from mahavishnu.console.output import NARROW, line, shown
 from mahavishnu.console.serve import listener, serving, told_to_stop, url_of
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
@@ -38,6 +38,9 @@ _TRY = (
     "  mahavishnu audit list",
     "  curl -s {url}/api/v1/dlq/stats",
 )
+WIDE = 80  # columns from which there is room for everything
+_COLUMNS = ("workflow", "status", "category", "retries", "next", "what happened")
+_SPARE = ("what happened", "category", "retries")
 _STYLES = {"pending": "yellow", "retrying": "cyan", "completed": "green", "exhausted": "red"}
 
 
@@ -117,7 +120,8 @@ async def _table(dlq: DeadLetterQueue, clock: Clock) -> None:
     """For a terminal: a table that is always up to date."""
     with Live(console=Console(), auto_refresh=False) as live:
         while True:
-            live.update(_view(await _letters(dlq), clock.now(), await dlq.get_statistics()), refresh=True)
+            letters, statistics = await _letters(dlq), await dlq.get_statistics()
+            live.update(view(letters, clock.now(), statistics, live.console.width), refresh=True)
             await SystemClock().sleep(0.5)
 
 
@@ -127,13 +131,16 @@ async def _letters(dlq: DeadLetterQueue) -> list[DeadLetter]:
     return sorted((letter for letter in found if letter is not None), key=lambda letter: letter.created_at)
 
 
-def _view(letters: list[DeadLetter], now: datetime, statistics: dict[str, Any]) -> Group:
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("workflow", "status", "category", "retries", "next", "what happened"):
-        table.add_column(name, overflow="fold")
+def view(letters: Sequence[DeadLetter], now: datetime, statistics: Mapping[str, Any], width: int) -> Group:
+    """The letters as a table; where that is too narrow for all of it, without what tells the least."""
+    left_out = () if width >= WIDE else _SPARE[:1] if width >= NARROW else _SPARE
+    columns = [name for name in _COLUMNS if name not in left_out]
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold", no_wrap=name != "what happened")
     for letter in letters:
         last = letter.last_error if letter.status != "completed" else "a retry succeeded"
-        table.add_row(
+        cells: tuple[str | Text, ...] = (
             letter.task_id,
             Text(letter.status, style=_STYLES.get(letter.status, "")),
             str(letter.error_category or "-"),
@@ -141,6 +148,7 @@ def _view(letters: list[DeadLetter], now: datetime, statistics: dict[str, Any]) 
             _wait(letter, now),
             shown(last),
         )
+        table.add_row(*(cell for name, cell in zip(_COLUMNS, cells, strict=True) if name in columns))
     lifetime = statistics["lifetime_stats"]
     counts = ", ".join(f"{name.replace('_', ' ')} {lifetime[name]}" for name in ("retry_success", "retry_failed"))
     return Group(table, Text(f"\n{statistics['queue_size']} open; {counts}", style="dim"))

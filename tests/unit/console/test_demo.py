@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from mahavishnu.console.demo_show import farewell
+from mahavishnu.console.demo_show import farewell, view
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.testing import make_letter
 from tests.unit.console.test_worker import lines_until, started
@@ -24,6 +26,22 @@ def ended(task_id: str, how: ResolutionStatus = ResolutionStatus.REQUEUED) -> De
 def waiting(task_id: str, *, retried: bool = False) -> DeadLetter:
     letter = make_letter(task_id=task_id)
     return make_letter(task_id=task_id, due_at=letter.created_at if retried else None)
+
+
+@pytest.mark.parametrize(("width", "all_columns"), [(40, False), (60, False), (80, True), (200, True)])
+def test_the_table_breaks_no_name_and_no_word_of_state_however_narrow(width: int, all_columns: bool) -> None:
+    letters = [ended("always-down"), waiting("no-permission", retried=True), waiting("order-1")]
+    statistics = {"lifetime_stats": {"retry_success": 1, "retry_failed": 2}, "queue_size": 2}
+    console = Console(width=width, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(view(letters, letters[0].created_at, statistics, width))
+    lines = captured.get().splitlines()
+    rows = [line.split()[:2] for line in lines if line.strip()]
+    names = [["always-down", "completed"], ["no-permission", "pending"], ["order-1", "pending"]]
+    assert [row for row in rows if row in names] == names
+    assert ("what happened" in lines[0]) is all_columns
+    assert "next" in lines[0]
+    assert max(map(len, lines)) <= width
 
 
 def test_what_came_right_by_itself_is_told_apart_from_what_somebody_did() -> None:
