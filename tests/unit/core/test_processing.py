@@ -529,3 +529,17 @@ async def test_a_letter_says_why_of_its_latest_failure_and_stays_in_its_group(an
     await queue.retry_task("wf_1")
     letter = await letter_of(queue, "wf_1")
     assert (letter.error_category, letter.verdict.reason) == ("permission", "PermissionError")
+
+
+async def test_who_retries_by_hand_hears_that_the_letter_was_taken_away_in_the_middle(any_house: House) -> None:
+    queue = any_house.queue(gate := Gate())
+    await fill(queue, 1)
+    running = asyncio.create_task(queue.retry_task("wf_00000"))
+    await gate.reached(1)
+    assert await any_house.queue().clear_all() == 1
+    while not running.done():
+        await any_house.clock.sleeping()
+        any_house.clock.advance(50)
+        await until(lambda: running.done() or any_house.clock.sleepers)
+    answer = await running
+    assert (answer["success"], "lease was lost" in answer["error"]) == (False, True)
