@@ -154,11 +154,11 @@ class TestTogether:
         assert sorted(each.letter.occurrences for each in twice if each.letter) == [1, 2]
         assert large.problem is not None and "it waits to be let in" in large.problem
         assert dropped.skip_reason == "strategy strategy says so"
-        assert unwritable.problem is not None and "InvalidPayload" in unwritable.problem
+        assert unwritable.letter is not None and unwritable.letter.retry_policy == "never"
         assert nameless.problem is not None and "task_id must not be empty" in nameless.problem
         assert custom.letter is not None and custom.letter.retry_policy == "custom:unknown"
         stats = await sound(queue_of(app))
-        assert (stats["queue_size"], stats["waiting"], stats["lifetime_stats"]["capture_failed"]) == (5, 1, 2)
+        assert (stats["queue_size"], stats["waiting"], stats["lifetime_stats"]["capture_failed"]) == (6, 1, 1)
 
     async def test_as_many_as_there_is_room_for_come_in_and_the_others_wait(self, any_house: House) -> None:
         app = any_house.app()
