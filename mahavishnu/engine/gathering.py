@@ -8,7 +8,7 @@ from contextvars import Context
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-MOST = 50  # a store writes two such lots at once: who is told first goes on while the other is under way
+MOST = 100  # a store writes two such lots at once: who is told first goes on while the other is under way
 
 
 class Waiting(Protocol):
