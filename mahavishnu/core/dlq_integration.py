@@ -39,6 +39,7 @@ from mahavishnu.model.payload import held, told
 __all__ = ["DLQIntegration", "DLQIntegrationStrategy", "Decided", "create_dlq_integration"]
 log = logging.getLogger(__name__)
 _LONGEST_REASON = 500
+_LONGEST_TURN = 0.01  # seconds
 
 
 class _App(Protocol):
@@ -187,19 +188,34 @@ class DLQIntegration:
     async def _keep(self, cases: Sequence[_Case]) -> None:
         """Failures that came in together, one step after the other for all: that takes half of the time."""
         now = self.dlq.clock.now()
-        for step in (self._judge, self._decide):
-            cases = [case for case in cases if self._is_done(step, case, now)]
-        kept = [(case, case.fresh) for case in cases if case.fresh is not None]
-        if kept:
-            await self._store(kept)
-
-    def _is_done(self, step: Callable[[_Case, datetime], None], case: _Case, now: datetime) -> bool:
         try:
-            case.context.run(step, case, now)
-        except Exception as problem:
-            self._not_captured(case, problem)
-            return False
-        return True
+            for step in (self._judge, self._decide):
+                cases = await self._done(step, cases, now)
+            kept = [(case, case.fresh) for case in cases if case.fresh is not None]
+            if kept:
+                await self._store(kept)
+        except Exception as problem:  # a mistake of ours: nobody may be left waiting
+            for case in cases:
+                if not case.answer.done():
+                    self._not_captured(case, problem)
+
+    async def _done(
+        self, step: Callable[[_Case, datetime], None], cases: Sequence[_Case], now: datetime
+    ) -> Sequence[_Case]:
+        """Those that got through the step. What takes long, such as long texts, lets others have their turn."""
+        clock, done = self.dlq.clock, list[_Case]()
+        began = clock.monotonic()
+        for case in cases:
+            try:
+                case.context.run(step, case, now)
+            except Exception as problem:
+                self._not_captured(case, problem)
+            else:
+                done.append(case)
+            if clock.monotonic() - began > _LONGEST_TURN:
+                await clock.sleep(0)
+                began = clock.monotonic()
+        return done
 
     def _judge(self, case: _Case, now: datetime) -> None:
         if case.judged is None:
@@ -270,8 +286,8 @@ class DLQIntegration:
 
     def _kept(self, case: _Case, letter: DeadLetter) -> None:
         self._counts["manually_enqueued" if case.requested else "auto_enqueued"] += 1
-        log.warning("task %s is in the DLQ (%s): %s", letter.task_id, case.reason, letter.last_error)
         case.settle(_new_decided(task_id=letter.task_id, category=case.category, letter=letter))
+        log.warning("task %s is in the DLQ (%s): %s", letter.task_id, case.reason, letter.last_error)
 
     def _not_captured(self, case: _Case, problem: Exception) -> None:
         self.dlq.counts["capture_failed"] += 1

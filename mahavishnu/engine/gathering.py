@@ -25,8 +25,8 @@ R = TypeVar("R")
 class Gathering(Generic[W]):
     """Hands to `store` what was added in the same turn of the event loop; `store` answers each.
 
-    Who waits may give up: what was added is stored all the same. If `store` ends without answering, is cancelled even,
-    those who still wait are cancelled too, and wait no longer.
+    Who waits may give up: what was added is stored all the same. If `store` raises, or is cancelled, so is what those
+    wait for who have no answer yet.
     """
 
     def __init__(self, store: Callable[[Sequence[W]], Awaitable[None]]) -> None:
@@ -69,6 +69,10 @@ class Gathering(Generic[W]):
         self._under_way.discard(task)
         if self._open is lot:  # cancelled before it began
             self._open = None
-        if task.cancelled() or task.exception() is not None:
+        problem = None if task.cancelled() else task.exception()
+        if task.cancelled() or problem is not None:
             for waiting in lot:
-                waiting.answer.cancel()
+                if problem is None:
+                    waiting.answer.cancel()
+                elif not waiting.answer.done():
+                    waiting.answer.set_exception(problem)

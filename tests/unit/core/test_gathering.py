@@ -63,7 +63,7 @@ class TestGathering:
         gathering.add(first)
         gathering.add(second)
         assert await first.answer == 7
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(type(problem)):
             await second.answer
 
     async def test_a_lot_that_is_cancelled_before_it_leaves_takes_nobody_else_along(self) -> None:
@@ -240,6 +240,42 @@ class TestTogether:
         finally:
             free.set()
         assert (await held).letter is not None
+
+    async def test_what_takes_long_lets_others_have_their_turn(self, house: House) -> None:
+        app, turns = house.app(), []
+
+        class Slow(Exception):
+            def __str__(self) -> str:
+                house.clock.advance(1)
+                turns.append("text")
+                return "connection refused"
+
+        async def other() -> None:
+            while len(turns) < 20:
+                turns.append("other")
+                await turn()
+
+        await queue_of(app).open()
+        integration = app.dlq_integration
+        assert integration is not None
+        tasks = [asyncio.create_task(integration.capture(Wanted(f"wf_{n}", {}), Slow())) for n in range(5)]
+        await asyncio.gather(other(), *tasks)
+        texts = [place for place, each in enumerate(turns) if each == "text"]
+        assert "other" in turns[texts[0] : texts[-1]]
+        assert len(await queue_of(app).list_tasks()) == 5
+
+    async def test_a_mistake_of_ours_leaves_nobody_waiting(
+        self, house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        app = house.app()
+
+        def broken(letter: Any) -> None:
+            raise RuntimeError("a bug")
+
+        monkeypatch.setattr(queue_of(app), "created", broken)
+        decided = await asyncio.gather(*capturing(app, ["wf_0", "wf_1"]))
+        assert [each.problem for each in decided] == ["RuntimeError: a bug"] * 2
+        assert "could not be captured" in caplog.text
 
     async def test_finish_waits_for_what_follows_from_a_lot(self, any_house: House) -> None:
         app = any_house.app()
