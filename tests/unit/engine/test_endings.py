@@ -1,0 +1,170 @@
+"""Outcomes that come together are one write, and none of them has to do with what becomes of the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mahavishnu.engine.processor import Processor
+from mahavishnu.model import lifecycle
+from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.letter import DeadLetter, Failure
+from mahavishnu.stores.base import write_one
+from mahavishnu.testing import make_letter, turn
+from tests.unit.engine.test_processor import House
+
+NAMES = ["a", "b", "c", "d"]
+
+
+class Together:
+    """A callback whose runs end in the same moment; `before` is done first, while all of them are under way."""
+
+    def __init__(self, count: int, before: Callable[[], Awaitable[object]] | None = None) -> None:
+        self._count, self._before = count, before
+        self._here = 0
+        self._go = asyncio.Event()
+
+    async def __call__(self, task: Any, repos: list[str]) -> Any:
+        self._here += 1
+        if self._here == self._count:
+            if self._before is not None:
+                await self._before()
+            self._go.set()
+        await self._go.wait()
+        if task["name"] == "b":
+            raise ConnectionError("down")
+        return {"status": "completed"}
+
+
+async def house_of(callback: Together) -> House:
+    house = House(callback)
+    await house.has(*(make_letter(task_id=name, task={"name": name}) for name in NAMES))
+    return house
+
+
+async def statuses(house: House) -> dict[str, tuple[str, int]]:
+    letters = [await house.current(name) for name in NAMES]
+    return {letter.task_id: (letter.status.value, letter.retry_count) for letter in letters}
+
+
+ALL = {"a": ("completed", 0), "b": ("pending", 1), "c": ("completed", 0), "d": ("completed", 0)}
+
+
+async def test_they_are_one_write() -> None:
+    house = await house_of(Together(len(NAMES)))
+    before = house.store.faults.calls["write"]
+    assert await house.processor.cycle() == len(NAMES)
+    assert house.store.faults.calls["write"] == before + 2  # the claims, the outcomes
+    assert await statuses(house) == ALL
+    assert (house.processor.counts["succeeded"], house.processor.counts["failed"]) == (3, 1)
+
+
+async def test_one_that_somebody_changed_is_decided_again_alone() -> None:
+    async def fails_again() -> None:
+        letter, now = await house.current("c"), house.clock.now()
+        merged = lifecycle.merge(letter, Failure(now, "again"), now)
+        assert await write_one(house.letters, merged) is not None
+
+    house = await house_of(Together(len(NAMES), lambda: fails_again()))
+    await house.processor.cycle()
+    assert await statuses(house) == ALL
+    assert (await house.current("c")).occurrences == 2
+
+
+async def test_one_whose_lease_was_lost_is_refused_and_the_others_count() -> None:
+    async def taken() -> None:
+        house.clock.advance(400)
+        letter, now = await house.current("c"), house.clock.now()
+        claim = lifecycle.claim(letter, owner="other", token="x", until=now + timedelta(minutes=5), now=now)
+        assert await write_one(house.letters, claim) is not None
+
+    house = await house_of(Together(len(NAMES), lambda: taken()))
+    await house.processor.cycle()
+    assert await statuses(house) == {**ALL, "c": ("retrying", 0)}
+    assert house.processor.counts["stale_claims"] == 1
+    assert house.told().count(EventName.STALE_CLAIM) == 1
+
+
+async def test_a_store_that_blinks_loses_none() -> None:
+    async def blinks() -> None:
+        house.store.faults.unavailable("write", times=1)
+
+    house = await house_of(Together(len(NAMES), lambda: blinks()))
+    cycle = asyncio.create_task(house.processor.cycle())
+    await house.clock.sleeping(1 + len(NAMES))  # the leases are watched too
+    house.clock.advance(1)
+    await cycle
+    assert await statuses(house) == ALL
+    assert house.processor.counts["stale_claims"] == 0
+
+
+@pytest.mark.parametrize("lost", ["answer", "request"])
+async def test_an_answer_that_is_lost_is_looked_up(lost: str) -> None:
+    async def is_lost() -> None:
+        getattr(house.store.faults, f"{lost}_lost")("write", times=1)
+
+    house = await house_of(Together(len(NAMES), lambda: is_lost()))
+    cycle = asyncio.create_task(house.processor.cycle())
+    await house.clock.sleeping(1 + len(NAMES))
+    house.clock.advance(1)
+    await cycle
+    assert await statuses(house) == ALL
+    assert house.told().count(EventName.RETRY_SUCCEEDED) == 3
+    assert house.processor.counts["stale_claims"] == 0
+
+
+async def test_one_that_the_store_refuses_is_run_again_and_the_others_count() -> None:
+    async def refuses() -> None:
+        house.store.faults.item_failed("write", keys=["c"])
+
+    house = await house_of(Together(len(NAMES), lambda: refuses()))
+    await house.processor.cycle()
+    assert await statuses(house) == {**ALL, "c": ("retrying", 0)}
+    assert house.processor.counts["succeeded"] == 2
+
+
+async def test_each_is_told_where_it_was_run() -> None:
+    told: list[tuple[str, str]] = []
+
+    def listen(event: Event) -> None:
+        if event.letter is not None and event.name in (EventName.RETRY_SUCCEEDED, EventName.RETRY_FAILED):
+            told.append((event.letter.task_id, current.get()))
+
+    current: ContextVar[str] = ContextVar("current", default="nobody's")
+    house = await house_of(Together(len(NAMES)))
+    processor = Processor(house.letters, Together(len(NAMES)), house.processor._judge, owner="me", clock=house.clock)
+    processor._tell_listener = listen
+
+    async def run(letter: DeadLetter) -> None:
+        current.set(f"{letter.task_id}'s")
+        now = house.clock.now()
+        claim = lifecycle.claim(letter, owner="me", token=letter.key, until=now + timedelta(minutes=5), now=now)
+        claimed = await write_one(house.letters, claim)
+        assert claimed is not None
+        await processor.run_claimed(claimed, letter.key)
+
+    await asyncio.gather(*[run(await house.current(name)) for name in NAMES])
+    assert sorted(told) == [(name, f"{name}'s") for name in NAMES]
+
+
+async def test_who_gives_up_does_not_keep_the_outcome_from_being_written() -> None:
+    house = await house_of(Together(1))
+    now = house.clock.now()
+    claim = lifecycle.claim(await house.current("a"), owner="me", token="t", until=now + timedelta(minutes=5), now=now)
+    claimed = await write_one(house.letters, claim)
+    assert claimed is not None
+    hold = house.store.faults.hold("write")
+    running = asyncio.create_task(house.processor.run_claimed(claimed, "t"))
+    await hold.reached()
+    running.cancel()
+    await turn()
+    hold.release()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await house.processor.stop()  # waits for what is being written
+    assert (await house.current("a")).status == "completed"
