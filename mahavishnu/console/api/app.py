@@ -50,7 +50,7 @@ def create_app(
         openapi_url=f"{API}/openapi.json",
         docs_url=None,  # it would load scripts of other sites
         redoc_url=None,
-        responses=documented(400, 401, 403, 413, 422, 503),
+        responses=documented(400, 401, 403, 408, 413, 422, 503),
         redirect_slashes=False,
         generate_unique_id_function=lambda route: f"{route.tags[0] if route.tags else ''}_{route.name}",
     )

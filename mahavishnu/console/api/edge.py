@@ -5,6 +5,7 @@ What many ask for at the same time is shared here, so that it passes the rest on
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 MARK = "\ue000"  # begins what stands for an escaped slash inside a path's part, or for itself
 SLASH, ITSELF = f"{MARK}s", f"{MARK}m"  # a task id may contain both
 OPEN_TO_ALL = ("/healthz", "/readyz")
+BODY_SECONDS = 60.0
 _CHANGES = ("POST", "PATCH", "PUT", "DELETE")
 
 
@@ -126,22 +128,27 @@ class Edge:
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _read(self, receive: Receive, headers: Headers) -> bytes | Response:
-        """The whole body, or the refusal of one that is too large."""
+        """The whole body, or the refusal of one that is too large or takes too long."""
         limit = self._max_body_bytes
         refusal = problem(413, "content-too-large", f"a request may have {limit} bytes; send it in parts")
         told = headers.get("content-length", "")
         if told.isdecimal() and int(told) > limit:
             return refusal
         parts, size, more = [], 0, True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return problem(400, "bad-request", "the request ended before its body did")
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > limit:
-                return refusal
-            more = message.get("more_body", False)
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return problem(400, "bad-request", "the request ended before its body did")
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > limit:
+                        return refusal
+                    more = message.get("more_body", False)
+        except TimeoutError:  # who sends without an end would hold a connection for ever
+            told = f"the body did not come to its end within {BODY_SECONDS:g} seconds; nothing was done"
+            return problem(408, "request-timeout", told, headers={"Connection": "close"})
         return b"".join(parts)
 
     async def _once(self, key: str, actor: Actor, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:

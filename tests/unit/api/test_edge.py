@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from mahavishnu.console.api import Access, create_app
+from mahavishnu.console.api import Access, create_app, edge
 from mahavishnu.console.api.access import Role
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, StoreUnavailable
@@ -165,6 +165,18 @@ async def test_large_bodies_are_refused_with_and_without_their_length(desk: Desk
     for content in (large, parts()):
         answer = await desk.client.post("/api/v1/dlq", content=content, headers={"Content-Type": "application/json"})
         assert (answer.status_code, "20000" in answer.json()["detail"]) == (413, True)
+
+
+async def test_a_body_without_an_end_is_not_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge, "BODY_SECONDS", 0.01)
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    answer = await desk.client.post("/api/v1/dlq", content=endless(), headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["type"]) == (408, "urn:mahavishnu:problem:request-timeout")
+    assert "nothing was done" in answer.json()["detail"]
 
 
 async def test_an_idempotency_key_gives_the_first_answer_and_one_effect(desk: Desk) -> None:
