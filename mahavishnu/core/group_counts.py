@@ -18,6 +18,7 @@ BY = ("fingerprint",)
 _OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
 _BREAKDOWN = ("status", "error_category", "queue", "source_queue")
 _NEWEST_FIRST = (Sort("created_at", descending=True),)
+_MOMENTS = ("created_at", "captured_at")
 _AT_ONCE = 1000  # samples that one search may bring
 
 
@@ -27,7 +28,8 @@ class Count:
 
     open: int = 0
     occurrences: int = 0
-    newest_open: datetime | None = None
+    newest_open: datetime | None = None  # when the newest of the open ones was created
+    captured: datetime | None = None  # when the task of one of the open ones was captured last, as that or merged
     total: int = 0
     first: datetime | None = None
     last: datetime | None = None
@@ -77,7 +79,7 @@ async def counted(
         "day_before": Between("created_at", at_least=now - 2 * DAY, below=now - DAY),
     }
     asked = [
-        letters.tally(Query(here), (*BY, "resolution_status"), sums=["occurrences"], spans=["created_at"]),
+        letters.tally(Query(here), (*BY, "resolution_status"), sums=["occurrences"], spans=_MOMENTS),
         history.tally(Query(here), BY, spans=["created_at"]),
     ]
     if recent:
@@ -95,6 +97,7 @@ async def counted(
             open=(here_now := open_ones.get(fingerprint, Cell())).count,
             occurrences=here_now.sums.get("occurrences", 0),
             newest_open=here_now.latest.get("created_at"),
+            captured=max(here_now.latest.values(), default=None),  # an older version wrote no captured_at
             total=cell.count,
             first=cell.earliest.get("created_at"),
             last=cell.latest.get("created_at"),

@@ -186,7 +186,7 @@ class Grouping(Auditing):
                     when = group.updated_at.isoformat() if group.updated_at else "no time"
                     why = f"changed by {group.updated_by} at {when}"
                     raise ChangedMeanwhile(fingerprint, "update", str(group.state), why, what="group")
-                after = change(group, counts.of(fingerprint).newest_open)
+                after = change(group, counts.of(fingerprint).captured)
                 if (written := await write_one(self._group_records, after)) is not None:
                     record.changed(told(group), told(written))
                     self._tell_of_group(group, written, by)
@@ -454,13 +454,13 @@ def _letters(count: int) -> str:
 
 def _as_it_is(group: Group, counts: Counts, now: datetime) -> Group:
     count = counts.of(group.fingerprint)
-    return settled(group, now, count=count.open, newest=count.newest_open, whole=counts.degraded is None)
+    return settled(group, now, count=count.open, newest=count.captured, whole=counts.degraded is None)
 
 
 def _why(before: Group, after: Group) -> str:
     if after.is_closed:
         return "no letter is open any more"
-    return "a letter came after it was resolved" if is_regression(after) else "a letter was opened again"
+    return "a failure came after it was resolved" if is_regression(after) else "a letter was opened again"
 
 
 def _view(group: Group, count: Count, looks: Looks, now: datetime, degraded: str | None) -> GroupView:

@@ -30,7 +30,7 @@ class GroupState(StrEnum):
     INVESTIGATING = "investigating"
     WAITING_FOR_FIX = "waiting_for_fix"
     READY_TO_REDRIVE = "ready_to_redrive"
-    RESOLVED = "resolved"  #: a new letter would be a regression
+    RESOLVED = "resolved"  #: a new failure would be a regression
     WONT_FIX = "wont_fix"  #: new letters surprise nobody
 
 
@@ -88,9 +88,9 @@ class Group:
 
 
 def settled(group: Group, now: datetime, *, count: int, newest: datetime | None = None, whole: bool = True) -> Group:
-    """The group as it is now that it has `count` open letters, the `newest` of them created then.
+    """The group as it is now that it has `count` open letters, and that a task of theirs was captured last at `newest`.
 
-    Resolved, and a newer letter has come: new again, and a regression. No letter is open any more: resolved. Resolved
+    Resolved, and a task was captured since: new again, and a regression. No letter is open any more: resolved. Resolved
     for that reason alone, and a letter was opened again: new. Otherwise the same object. If the count may not be the
     `whole` truth, nothing follows from letters that are not there.
     """
@@ -121,7 +121,8 @@ def changed(
 ) -> Group:
     """What somebody said; None as `owner` or hold takes it away. Raises InvalidInput for what cannot be said.
 
-    `newest` is when the newest open letter was created: resolving means this one too, also if its clock was ahead.
+    `newest` is when the task of an open letter was captured last: resolving means this too, also if its clock was
+    ahead.
     """
     now, by = instant(now), _text(by, "by", LONGEST_NAME)
     if state is note is link is None and owner is hold_until is hold_release is KEEP:

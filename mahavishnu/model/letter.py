@@ -300,6 +300,19 @@ class DeadLetter(_Remembering):
         return self.due_at if self.status is DeadLetterStatus.PENDING else None
 
     @property
+    def captured_at(self) -> datetime:
+        """When its task was captured last: for this letter, or merged into it. What a retry brought does not count.
+
+        Only a few failures are kept, so this may go back once four retries have failed since; never before
+        `created_at`.
+        """
+        latest = self.created_at
+        for failure in self.failures:
+            if failure.processor is None and failure.at > latest:
+                latest = failure.at
+        return latest
+
+    @property
     def resolution_status(self) -> ResolutionStatus:
         return self.resolution.status
 

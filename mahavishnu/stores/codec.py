@@ -252,6 +252,7 @@ FIELDS: tuple[Field[Any], ...] = (
     Field("words", _KEYWORDS, words_of, derived=True),
     _field("failed_at", _DATE),
     _field("created_at", _DATE),
+    Field("captured_at", _DATE, attrgetter("captured_at"), derived=True, path="captured_at"),
     _field("updated_at", _DATE),
     _field("due_at", _DATE),
     _field("next_retry_at", _DATE),
@@ -319,7 +320,13 @@ LETTERS: Kind[DeadLetter] = Kind(
         ("created_at", "fingerprint"),  # what came lately, by group
         ("status", "created_at"),
         ("resolution_status", "created_at", "reason", "dlq_retry_count"),  # with all that is counted by reason
-        ("fingerprint", "resolution_status", "created_at", "occurrences"),  # all that is counted of groups
+        (
+            "fingerprint",
+            "resolution_status",
+            "created_at",
+            "captured_at",
+            "occurrences",
+        ),  # all that is counted of groups
         ("task_id",),
         ("run_outcomes",),  # looked at again and again while a bulk run goes on
     ),

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.errors import ChangedMeanwhile, NoSuchGroup
+from mahavishnu.stores.base import Store
+from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
+from mahavishnu.stores.schema import Kind
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.testing import Faults, FaultyStore, ManualClock
+from mahavishnu.testing import START, Faults, FaultyStore, ManualClock, make_letter
 
 PATIENT = 30.0
 
@@ -96,6 +101,69 @@ async def test_looks_from_two_processes_mark_a_regression_once(queues: list[Dead
     assert [view.group.regressions for view in views] == [1] * 5
     done = await here.list_audit(actor="rule", outcome="done")
     assert len(done.items) == 5
+
+
+# As letters were kept before they could be searched by when their task was captured last.
+BEFORE = dataclasses.replace(
+    LETTERS,
+    fields=tuple(each for each in LETTERS.fields if each.name != "captured_at"),
+    indexes=(("fingerprint", "resolution_status", "created_at", "occurrences"),),
+)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("opensearch", marks=pytest.mark.opensearch)])
+def store_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Kind[Any]], Store]:
+    """The same file or index, opened for letters of this kind."""
+    if request.param == "sqlite":
+        return lambda kind: SQLiteStore(tmp_path / "letters.db", kinds=_with(kind))
+    url, prefix = request.getfixturevalue("opensearch_url"), request.getfixturevalue("opensearch_prefix")
+    return lambda kind: OpenSearchStore(url, prefix=prefix, timeout=PATIENT, kinds=_with(kind))
+
+
+def _with(letters: Kind[Any]) -> list[Kind[Any]]:
+    return [letters if kind is LETTERS else kind for kind in KINDS]
+
+
+async def test_letters_of_an_older_version_come_back_like_new_ones(store_of: Callable[[Kind[Any]], Store]) -> None:
+    """Before their next failure they count by when they were created."""
+    old = [make_letter(task_id=name, fingerprint=f"v1:{name}", retry_policy="never", due_at=None) for name in "ab"]
+    async with store_of(BEFORE) as store:
+        await store.collection(BEFORE).write(old)
+    clock = ManualClock(START)
+    async with DeadLetterQueue(store=store_of(LETTERS), clock=clock) as queue:
+        clock.advance(3600)
+        for name in "ab":
+            view = await queue.update_group(f"v1:{name}", by="ann", state="resolved")
+            assert (view.state, view.count) == ("resolved", 1)
+        assert await queue.look_at_groups() == 0
+        clock.advance(3600)
+        await queue.enqueue("a", {}, [], "again")
+
+        assert await queue.look_at_groups() == 1
+        views = [await queue.group(f"v1:{name}") for name in "ab"]
+        assert [(view.state, view.regression) for view in views] == [("new", True), ("resolved", False)]
+        assert [view.sample and view.sample.task_id for view in views] == ["a", "b"]
+        await queue.update_group("v1:a", by="ann", state="resolved")
+        assert await queue.look_at_groups() == 0
+
+
+@pytest.mark.opensearch
+async def test_a_task_that_fails_again_elsewhere_brings_its_group_back(queues: list[DeadLetterQueue]) -> None:
+    """Its failure is merged into the letter that was open when somebody said resolved."""
+    here, there = queues
+    clock = here.clock
+    assert isinstance(clock, ManualClock)
+    letters = [await here.enqueue(name, {}, [], f"cause {name}", retry_policy="never") for name in ("red", "blue")]
+    red, blue = (letter.fingerprint or "" for letter in letters)
+    for fingerprint in (red, blue):
+        await here.update_group(fingerprint, by="ann", state="resolved")
+    clock.advance(60)
+    await there.enqueue("red", {}, [], "cause red")
+    await there.groups()
+
+    view, other = await here.group(red), await here.group(blue)
+    assert (view.state, view.regression, view.count, view.occurrences) == ("new", True, 1, 2)
+    assert (other.state, other.regression) == ("resolved", False)
 
 
 async def test_what_was_said_in_an_outage_is_not_lost() -> None:

@@ -109,8 +109,9 @@ def test_letters_are_counted_by_reason_without_being_looked_at(connection: sqlit
 def test_letters_of_one_cause_are_counted_without_being_looked_at(connection: sqlite3.Connection) -> None:
     lately = Query((Between("created_at", at_least=LATER),))
     spans = ["created_at"]
+    moments = ["created_at", "captured_at"]
     for kind, query, by, sums, spanned in (
-        (LETTERS, Query(), ["fingerprint", "resolution_status"], ["occurrences"], spans),
+        (LETTERS, Query(), ["fingerprint", "resolution_status"], ["occurrences"], moments),
         (LETTERS, lately, ["fingerprint"], [], []),
         (HISTORY, Query(), ["fingerprint"], [], spans),
         (HISTORY, lately, ["fingerprint"], [], []),

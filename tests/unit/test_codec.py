@@ -95,6 +95,7 @@ def test_the_searchable_fields_are_those_of_the_document(letter: DeadLetter) -> 
             assert document[field.name] == (list(shown) if isinstance(shown, tuple) else shown)
     assert document.keys() <= LETTERS.by_name.keys()
     assert LETTERS.derived(letter)["partition"] == partition_of(letter.key)
+    assert LETTERS.derived(letter)["captured_at"] == instant_text(letter.captured_at)
 
 
 @settings(max_examples=20)

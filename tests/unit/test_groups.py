@@ -319,7 +319,7 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.group = Group("f")
         self.now = START
-        self.open: list[datetime] = []
+        self.open: list[datetime] = []  # when the task of each was captured last
         self.closed: list[datetime] = []
         self.said: GroupState | None = NEW  # by people; None: nothing that still counts
         self.resolved: datetime | None = None
@@ -337,12 +337,21 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def a_letter_comes(self) -> None:
+        self.open.append(self.a_failure())
+        self.look()
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def a_task_with_an_open_letter_fails_again(self, data: st.DataObject) -> None:
+        self.open[data.draw(st.integers(0, len(self.open) - 1))] = self.a_failure()
+        self.look()
+
+    def a_failure(self) -> datetime:
         self.now += timedelta(milliseconds=1)
-        self.open.append(self.now)
         if self.resolved is not None:
             self.said, self.resolved, self.back, self.by_rule = NEW, None, True, False
             self.returns += 1
-        self.look()
+        return self.now
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, fields, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import (
     DeadLetter,
     DeadLetterStatus,
     DlqReason,
     ErrorCategory,
+    Failure,
     FormerLetter,
     ResolutionStatus,
     RetryPolicy,
@@ -82,6 +85,19 @@ def test_the_retry_date_a_person_sees() -> None:
     assert claimed(letter).next_retry_at is None
     assert captured(max_retries=0).next_retry_at is None
     assert captured(retry_policy="never").next_retry_at is None
+
+
+def test_when_its_task_was_captured_last() -> None:
+    """For the letter or merged into it; never before the letter was there, and what retries brought does not count."""
+    letter = captured()
+    later, before = NOON + timedelta(hours=2), NOON - timedelta(hours=2)
+    merged = lifecycle.merge(letter, Failure(later, "again"), later)
+    retried = lifecycle.merge(merged, Failure(later + timedelta(hours=1), "by a worker", processor="w"), later)
+
+    assert letter.captured_at == letter.created_at == NOON
+    assert (merged.created_at, merged.captured_at, retried.captured_at) == (NOON, later, later)
+    assert lifecycle.merge(letter, Failure(before, "told late"), later).captured_at == NOON
+    assert evolve(letter, failures=()).captured_at == NOON
 
 
 def test_a_version_is_the_stores_mark_not_a_part_of_the_letter() -> None:

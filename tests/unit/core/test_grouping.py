@@ -360,6 +360,52 @@ async def test_a_resolved_group_comes_back(any_house: House) -> None:
     assert (view.state, view.regression, view.group.regressions) == ("resolved", False, 1)
 
 
+async def test_a_task_that_fails_again_brings_its_group_back_with_its_open_letter(any_house: House) -> None:
+    """A nightly job has one id: its next failure is merged into the letter that was left open."""
+    queue, other = any_house.queue(), any_house.queue()
+    fingerprint = await fails(queue, NETWORK, "nightly", retry_policy="never")
+    any_house.clock.advance(3600)
+    await fails(queue, NETWORK, "nightly")
+    view = await queue.update_group(fingerprint, by="ann", state="resolved")
+    assert (view.state, view.count, view.occurrences) == ("resolved", 1, 2)  # also that of this very moment is meant
+    any_house.clock.advance(0.001)
+    await fails(queue, NETWORK, "nightly")
+
+    assert await other.look_at_groups() == 1
+    view = await queue.group(fingerprint)
+    assert (view.state, view.regression, view.group.regressions) == ("new", True, 1)
+    assert (view.count, view.occurrences, view.sample and view.sample.created_at) == (1, 3, START)
+    entry = (await queue.list_audit(action="group.update")).items[0]
+    assert (entry.actor, entry.reason) == ("rule", "a failure came after it was resolved")
+
+    view = await other.update_group(fingerprint, by="ann", state="resolved")  # means that failure too
+    any_house.clock.advance(3600)
+    assert await queue.look_at_groups() == 0
+    assert (view.state, (await queue.group(fingerprint)).state) == ("resolved", "resolved")
+    await fails(queue, NETWORK, "nightly")
+    assert (await one(queue)).group.regressions == 2
+
+
+async def test_a_retry_that_fails_again_is_no_regression(any_house: House) -> None:
+    """It is the same open case, whoever runs it: a processor, a person, or a worker elsewhere."""
+    queue = any_house.queue(Runs(ConnectionError(NETWORK)))
+    fingerprint = await fails(queue, NETWORK, "wf_1", retry_policy="immediate", max_retries=10)
+    await queue.update_group(fingerprint, by="ann", state="resolved")
+    any_house.clock.advance(60)
+
+    await queue.run_due()
+    await queue.retry_task("wf_1")
+    (claim,) = await queue.claim_letters("worker-1")
+    any_house.clock.advance(1)
+    await queue.settle_claim("wf_1", claim.token, "failed", error=NETWORK)
+
+    letter = await letter_of(queue, "wf_1")
+    assert (len(letter.failures), letter.failures[-1].at) == (4, any_house.clock.now())
+    assert letter.captured_at == letter.created_at
+    view = await queue.group(fingerprint)
+    assert (view.state, view.regression) == ("resolved", False)
+
+
 async def test_two_looks_at_once_mark_a_regression_once(any_house: House) -> None:
     """Whichever process is quicker."""
     queues = [any_house.queue() for _ in range(4)]
