@@ -12,6 +12,7 @@ import typer
 from mahavishnu.console.exits import ExitCode, Failed
 from mahavishnu.console.letter_view import open_circuits
 from mahavishnu.console.output import as_json, block, line, moment, notice, table
+from mahavishnu.model.bulk import RunCounts, is_beyond, percent_to_go_on
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
 
@@ -237,25 +238,15 @@ def _awaits(run: Run) -> bool:
     return str(run["verb"]) == "redrive"
 
 
-def failed_percent(run: Run) -> float:
-    """How many percent of the letters that were moved failed again."""
-    counts = run["counts"]
-    return 100 * counts.get("failed_again", 0) / counts["moved"] if counts["moved"] else 0.0
+def percent_to_resume_with(run: Run) -> int | None:
+    """The stop rule that a halted run goes on with; None where the one that it has does not keep it from that.
 
-
-def failed(run: Run) -> str:
-    """The same in words."""
-    counts = run["counts"]
-    return f"{counts.get('failed_again', 0)} of {counts['moved']} letters failed again, {failed_percent(run):.3g} %"
-
-
-def higher(run: Run) -> int:
-    """A stop rule that lets it go on: the next tenth.
-
-    >>> higher({"counts": {"moved": 6, "failed_again": 2}}), higher({"counts": {"moved": 1, "failed_again": 1}})
-    (40, 100)
+    >>> percent_to_resume_with({"stop_percent": 20, "counts": {"moved": 6, "failed_again": 2}})
+    40
     """
-    return min(100, 10 * (int(failed_percent(run)) // 10 + 1))
+    counts = RunCounts(moved=run["counts"]["moved"], failed_again=run["counts"].get("failed_again", 0))
+    percent = run["stop_percent"]
+    return None if percent is None or not is_beyond(counts, percent) else percent_to_go_on(counts)
 
 
 def show_runs(runs: list[Run]) -> None:

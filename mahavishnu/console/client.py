@@ -245,7 +245,7 @@ def refusal(answer: httpx.Response) -> MahavishnuError:
         return Failed(_about_the_token(answer.request))
     if name == "invalid-request" and (told := _in_our_words(said.get("problems"))):
         detail = told
-    elif answer.status_code == 422:
+    elif answer.status_code == 422 or name == "illegal-run-move":
         detail = _NUMBERS.sub(lambda found: _option(found[0]), detail)
     if name == "requeue-failed" and "not found" in detail.lower():
         return NotFound(detail)

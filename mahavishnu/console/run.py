@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from mahavishnu.console import bulk
-from mahavishnu.console.exits import Conflict
 from mahavishnu.console.letter_view import error_of
 from mahavishnu.console.naming import run_called
 from mahavishnu.console.output import AsJson, as_json, block, brief, line, table
@@ -109,16 +108,7 @@ def resume(
     json: AsJson = False,
 ) -> None:
     """Go on with a run that was paused or has halted."""
-
-    def check(found: Mapping[str, Any]) -> None:
-        percent = found["stop_percent"] if stop_percent is None else stop_percent
-        if found["state"] == "halted" and percent is not None and bulk.failed_percent(found) > percent:
-            raise Conflict(
-                f"bulk run {found['run_id']} would halt again at once: {bulk.failed(found)}; "
-                f"--stop-percent {bulk.higher(found)} goes on, or cancel it"
-            )
-
-    _told(context, run, "resume", json, check, reason=reason, stop_percent=stop_percent)
+    _told(context, run, "resume", json, reason=reason, stop_percent=stop_percent)
 
 
 @app.command()
@@ -179,8 +169,8 @@ async def _halted(api: Connection, run: Mapping[str, Any]) -> None:
         await _items(api, sample)
     line("")
     command = api.session.command
-    ruled = run["stop_percent"] is not None and bulk.failed_percent(run) > run["stop_percent"]
-    stop = ("--stop-percent", str(bulk.higher(run))) if ruled else ()
+    percent = bulk.percent_to_resume_with(run)
+    stop = () if percent is None else ("--stop-percent", str(percent))
     block(
         {
             "look": command("run", "items", run_id, "--outcome", "failed_again"),
@@ -190,19 +180,11 @@ async def _halted(api: Connection, run: Mapping[str, Any]) -> None:
     )
 
 
-def _told(
-    context: typer.Context,
-    run: str,
-    act: str,
-    json: bool,
-    check: Callable[[Mapping[str, Any]], None] = lambda run: None,
-    **said: Any,
-) -> None:
+def _told(context: typer.Context, run: str, act: str, json: bool, **said: Any) -> None:
     from mahavishnu.console.client import part, talk
 
     async def ask(api: Connection) -> None:
         found = await run_called(api, run)
-        check(found)
         after = await api.post(f"/runs/{part(found['run_id'])}/{act}", api.signed(**said))
         as_json(after) if json else bulk.show_run(after)
 

@@ -179,7 +179,10 @@ class Bulk(Auditing):
         reason: str | None = None,
         stop_percent: float | Same | None = Same.SAME,
     ) -> BulkRun:
-        """Go on with a paused or halted run, perhaps with another stop rule (None: without one)."""
+        """Go on with a paused or halted run, perhaps with another stop rule (None: without one).
+
+        Raises IllegalRunMove, naming a rule with which it goes on, where it has halted and would do so again at once.
+        """
         return await self._changed_run(
             "run.resume", run_id, by, reason, lambda run: bulk.resumed(run, self.clock.now(), stop_percent)
         )
@@ -255,6 +258,8 @@ class Bulk(Auditing):
         async with self._audited(action, f"run:{run_id}", by=by, reason=reason) as record:
             for _ in range(_TRIES):
                 run = await self._run(run_id)
+                if run.state is RunState.HALTED:  # its letters may have come to something since
+                    run = await self._shelves.up_to_date(run)
                 after = change(run)
                 if after is run:  # it is so already
                     return await self._shelves.up_to_date(run)

@@ -268,9 +268,23 @@ def wave_left(run: BulkRun) -> int:
 def too_many_failed(run: BulkRun) -> str | None:
     """Why the run has to be halted, if it has to."""
     counts, percent = run.counts, run.stop_percent
-    if percent is None or not run.awaits_outcomes or counts.failed_again * 100 <= percent * counts.moved:
+    if percent is None or not run.awaits_outcomes or not is_beyond(counts, percent):
         return None
     return f"{counts.failed_again} of {counts.moved} letters failed again, which is more than {percent:g} %"
+
+
+def is_beyond(counts: RunCounts, percent: float) -> bool:
+    """Whether more than so many percent of the moved letters failed again."""
+    return counts.failed_again * 100 > percent * counts.moved
+
+
+def percent_to_go_on(counts: RunCounts) -> int:
+    """A stop rule with which a run that has come so far goes on: the next tenth.
+
+    >>> percent_to_go_on(RunCounts(moved=6, failed_again=2)), percent_to_go_on(RunCounts(moved=1, failed_again=1))
+    (40, 100)
+    """
+    return min(100, 10 * (100 * counts.failed_again // (10 * max(1, counts.moved)) + 1))
 
 
 # --- what a letter notes for the runs that redrove it
@@ -443,7 +457,10 @@ class Same(StrEnum):
 
 
 def resumed(run: BulkRun, now: datetime, stop_percent: float | Same | None = Same.SAME) -> BulkRun:
-    """Carried on from where it stopped, perhaps with another stop rule; the first one it has gets the usual waves."""
+    """Carried on from where it stopped, perhaps with another stop rule; the first one it has gets the usual waves.
+
+    A halted one whose stop rule would halt it again at once, by its counts, is not: that takes another rule.
+    """
     if run.state in ENDED:
         raise IllegalRunMove(run.run_id, "resume", run.state)
     if not isinstance(stop_percent, Same):
@@ -453,6 +470,10 @@ def resumed(run: BulkRun, now: datetime, stop_percent: float | Same | None = Sam
         run = checked(replace(run, stop_percent=stop_percent, ramp=ramp))
     if run.state in ACTIVE:
         return _changed(run, now)
+    if run.state is RunState.HALTED and (why := too_many_failed(run)):
+        rule = f"resume it with stop_percent {percent_to_go_on(run.counts)}"
+        why = f"it would halt again at once: {why}; {rule}, or cancel it and start another one once the cause is fixed"
+        raise IllegalRunMove(run.run_id, "resume", run.state, why)
     state = RunState.PLANNING if run.plan is None else RunState.RUNNING
     due_at = run.due_at if run.lease and run.due_at else instant(now)  # somebody may not have stopped yet
     return _changed(run, now, state=state, halted_because=None, due_at=due_at, quiet_since=instant(now))

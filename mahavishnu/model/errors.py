@@ -9,7 +9,7 @@ MahavishnuError
 ├── NoSuchLetter (LookupError)  there is no letter for this task
 ├── NoSuchGroup (LookupError)   there is no letter, and nobody said anything, under this fingerprint
 ├── NoSuchRun (LookupError)     there is no bulk run with this id
-├── IllegalRunMove              the bulk run's state does not allow this
+├── IllegalRunMove              the bulk run's state, or its stop rule, does not allow this
 ├── IllegalMove                 the state machine does not allow this move from this state
 │   ├── AlreadyResolved         … because the case is closed
 │   ├── NotDue                  … because nobody may take the letter yet
@@ -95,10 +95,10 @@ class NoSuchRun(MahavishnuError, LookupError):
 
 
 class IllegalRunMove(MahavishnuError):
-    """The state of the bulk run does not allow this."""
+    """The state of the bulk run does not allow this, or its stop rule would undo it at once."""
 
-    def __init__(self, run_id: str, move: str, state: str) -> None:
-        super().__init__(f"bulk run {run_id!r} is {state}: cannot {move} it")
+    def __init__(self, run_id: str, move: str, state: str, why: str = "") -> None:
+        super().__init__(f"bulk run {run_id!r} is {state}: cannot {move} it" + (f", {why}" if why else ""))
         self.run_id, self.move, self.state = run_id, move, state
 
 

@@ -241,6 +241,32 @@ def test_resuming_clears_the_reason_and_may_change_the_rule() -> None:
         bulk.resumed(halted, LATER, 101)
 
 
+def test_a_halted_run_does_not_go_on_to_halt_at_once() -> None:
+    """Unless its rule is another one, or it has halted for another reason."""
+    run = bulk.halted(run_of(stop_percent=20.0, counts=counts(50, 6, 4, 2)), "too many", LATER)
+    why = (
+        r"halt again at once: 2 of 6 letters failed again, which is more than 30 %; resume it with stop_percent 40, or"
+    )
+    with pytest.raises(IllegalRunMove, match=why):
+        bulk.resumed(run, LATER, 30)
+    with pytest.raises(IllegalRunMove, match="is halted: cannot resume it"):
+        bulk.resumed(run, LATER)
+    for percent in (None, 40, 100):
+        assert bulk.next_step(bulk.resumed(run, LATER, percent), LATER) == Move(44)
+    for free in (replace(run, counts=counts(50, 10, 8, 2)), replace(run, verb="archive")):
+        assert bulk.resumed(free, LATER).state is RunState.RUNNING
+    for going in (RunState.PAUSED, RunState.RUNNING):  # that it halts is what they may want
+        assert bulk.resumed(replace(run, state=going), LATER, 5).stop_percent == 5
+
+
+@given(moved=st.integers(1, 1000), failed=st.integers(0, 1000))
+def test_the_rule_that_is_proposed_lets_it_go_on(moved: int, failed: int) -> None:
+    known = counts(1000, moved, failed_again=min(failed, moved))
+    percent = bulk.percent_to_go_on(known)
+    assert 0 < percent <= 100
+    assert not bulk.is_beyond(known, percent)
+
+
 def test_the_first_rule_of_a_run_that_is_resumed_has_waves_to_look_at() -> None:
     paused = run_of(state=RunState.PAUSED, counts=counts(500, 200, 200))
     resumed = bulk.resumed(paused, LATER, 20)

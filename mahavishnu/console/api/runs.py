@@ -99,7 +99,7 @@ async def pause(dlq: Queue, actor: Operator, run_id: str, asked: RunAct | None =
 
 @router.post("/{run_id}/resume", response_model=Run, responses=documented(404, 409), summary="Go on with a run")
 async def resume(dlq: Queue, actor: Operator, run_id: str, asked: Resume | None = None) -> Response:
-    """Also with one that has halted; then say how many percent may fail, or it will halt again."""
+    """Also with one that has halted; where its stop rule would halt it again at once, a 409 says which one to give."""
     asked = asked or Resume()
     stop: float | Same | None = asked.stop_percent if "stop_percent" in asked.model_fields_set else Same.SAME
     run = await dlq.resume_run(run_id, by=by(actor, asked.by), reason=asked.reason, stop_percent=stop)

@@ -295,6 +295,32 @@ async def test_numbers_of_what_is_here_say_that_they_are_no_more() -> None:
         assert (await desk.get(items)).status_code == 503  # a run is known whole, or not at all
 
 
+async def test_a_run_is_not_resumed_to_halt_again_at_once() -> None:
+    """It is the same answer as anywhere else, as a problem."""
+
+    async def fails(task: Any, repos: list[str]) -> None:
+        raise ConnectionError("no route to host")
+
+    clock = ManualClock()
+    async for desk in desk_with(DeadLetterQueue(clock=clock, callback=fails), clock):
+        await desk.keep("wf_1", retry_policy="never", due_at=None)
+        asked = {"verb": "redrive", "everything": True, "ramp": [1], "stop_percent": 20}
+        run_id = (await desk.post("/runs", asked)).json()["run_id"]
+        await desk.dlq.work_runs()
+        await desk.dlq.run_due()
+        clock.advance(60)
+        await desk.dlq.work_runs()
+        for body in (None, {"stop_percent": 99}):
+            refused = await desk.post(f"/runs/{run_id}/resume", body)
+            assert (refused.status_code, refused.json()["type"]) == (409, "urn:mahavishnu:problem:illegal-run-move")
+            assert f"bulk run '{run_id}' is halted: cannot resume it" in refused.json()["detail"]
+            assert "; resume it with stop_percent 100, or cancel it" in refused.json()["detail"]
+        resumed = await desk.post(f"/runs/{run_id}/resume", {"stop_percent": 100})
+        assert (resumed.status_code, resumed.json()["state"]) == (200, "running")
+        outcomes = [entry["outcome"] for entry in (await desk.get("/audit?action=run.resume")).json()]
+        assert outcomes == ["done", "refused", "refused"]
+
+
 async def test_a_page_of_large_letters_ends_early_and_leads_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahavishnu.console.api.letters.PAGE_BYTES", 50_000)
     sizes = [10] * 60 + [4_000] * 30 + [60_000] * 2 + [10] * 400

@@ -484,8 +484,11 @@ def test_a_halted_run_does_not_go_on_to_halt_at_once(run: Run) -> None:
     for option in ((), ("--stop-percent", "50")):
         refused = run("run", "resume", run_id, *option)
         assert (refused.code, refused.out) == (4, "")
-        assert "would halt again at once: 1 of 1 letters failed again, 100 %; --stop-percent 100" in refused.err
+        assert "would halt again at once: 1 of 1 letters failed again, which is more than " in refused.err
+        assert "; resume it with --stop-percent 100, or cancel it" in refused.err
     assert run("run", "show", run_id, "--json").json["state"] == "halted"
+    denied = run("audit", "list", "--action", "run.resume", "--json").json
+    assert [entry["outcome"] for entry in denied] == ["refused", "refused"]
     assert run("run", "resume", run_id, "--stop-percent", "100", "--json").json["state"] == "running"
 
 

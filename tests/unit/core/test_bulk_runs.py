@@ -247,18 +247,48 @@ async def test_the_rule_is_looked_at_before_each_slice(any_house: House) -> None
     assert run.counts.failed_again > PAGE / 10
 
 
-async def test_a_run_that_is_resumed_with_the_same_rule_halts_again(house: House) -> None:
-    queue = house.queue(Runs(NETWORK))
+async def test_a_halted_run_is_not_resumed_to_halt_again_at_once(any_house: House) -> None:
+    """It takes another stop rule, and the refusal says which; what became of its letters since counts."""
+    queue = any_house.queue(Runs(NETWORK))
     await fill(queue, 3, max_retries=0)
     run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=(1,), stop_percent=0))
     await queue.run_due()
-    house.clock.advance(1)
-    for _ in range(2):
-        run = await worked(queue, run)
-        assert (run.state, run.counts.moved) == (RunState.HALTED, 1)
-        await queue.resume_run(run.run_id, by="ann")
+    any_house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.moved) == (RunState.HALTED, 1)
+
+    why = (
+        f"bulk run {run.run_id!r} is halted: cannot resume it, it would halt again at once: 1 of 1 letters failed "
+        "again, which is more than {} %; resume it with stop_percent 100, or cancel it and start another one once "
+        "the cause is fixed"
+    )
+    for said, percent in (({}, 0), ({"stop_percent": 0}, 0), ({"stop_percent": 99.5}, 99.5)):
+        with pytest.raises(IllegalRunMove) as refused:
+            await queue.resume_run(run.run_id, by="ann", **said)
+        assert str(refused.value) == why.format(percent)
+        entry = (await queue.list_audit(action="run.resume")).items[0]
+        assert (entry.outcome, entry.why) == ("refused", why.format(percent))
+    assert await queue.get_run(run.run_id) == run
     run = await worked(queue, await queue.resume_run(run.run_id, by="ann", stop_percent=None))
     assert (run.state, run.stop_percent, run.counts.moved) == (RunState.RUNNING, None, 3)
+
+
+async def test_a_halted_run_whose_letters_came_right_since_is_resumed(any_house: House) -> None:
+    """By the retries that they had left: its rule is kept."""
+    queue = any_house.queue(Runs(NETWORK, None))
+    await fill(queue, 3, retry_policy="linear")
+    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=(1,), stop_percent=0))
+    await queue.run_due()
+    any_house.clock.advance(1)
+    run = await worked(queue, run)
+    assert (run.state, run.counts.failed_again) == (RunState.HALTED, 1)
+    with pytest.raises(IllegalRunMove, match="halt again at once"):
+        await queue.resume_run(run.run_id, by="ann")
+    any_house.clock.advance(3600)
+    await queue.run_due()
+
+    run = await queue.resume_run(run.run_id, by="ann")
+    assert (run.state, run.stop_percent, run.counts.failed_again) == (RunState.RUNNING, 0, 0)
 
 
 async def test_a_stop_rule_has_waves_to_look_at_unless_somebody_wants_none(any_house: House) -> None:
