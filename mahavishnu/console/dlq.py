@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,8 +15,11 @@ from mahavishnu.console.filters import Filters
 from mahavishnu.console.letter_view import letter_block, letters_table, open_circuits
 from mahavishnu.console.naming import meant
 from mahavishnu.console.options import expanded
-from mahavishnu.console.output import AsJson, JsonList, as_json, block, line, moment, table
+from mahavishnu.console.output import AsJson, JsonList, as_json, block, for_people, line, moment, table
 from mahavishnu.console.session import reaching, session
+
+if TYPE_CHECKING:
+    from mahavishnu.console.client import Connection
 
 app = typer.Typer(help="Look after letters.", no_args_is_help=True, rich_markup_mode=None, callback=reaching)
 dlq_acts.register(app)
@@ -41,7 +44,7 @@ def list_letters(
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one letter in a line.")] = False,
 ) -> None:
     """List letters, newest first."""
-    from mahavishnu.console.client import Connection, talk
+    from mahavishnu.console.client import talk
 
     chosen.asked()  # what is wrong with it is told before anything is opened
 
@@ -75,7 +78,7 @@ def show(
     context: typer.Context, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
 ) -> None:
     """Show one letter: what failed and why, its group, and what can be done."""
-    from mahavishnu.console.client import Connection, part, talk, task_path
+    from mahavishnu.console.client import part, talk, task_path
 
     async def ask(api: Connection) -> None:
         letter = await api.get(task_path(task, "letter"), {"namespace": namespace, "queue": queue})
@@ -97,7 +100,7 @@ def revisions(
     context: typer.Context, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
 ) -> None:
     """Show what a letter was before each edit, oldest first."""
-    from mahavishnu.console.client import Connection, talk, task_path
+    from mahavishnu.console.client import talk, task_path
 
     async def ask(api: Connection) -> None:
         found = await api.get(task_path(task, "revisions"), {"namespace": namespace, "queue": queue})
@@ -139,7 +142,7 @@ def clear(
     json: AsJson = False,
 ) -> None:
     """Delete every open letter. Nothing brings them back."""
-    from mahavishnu.console.client import Connection, talk
+    from mahavishnu.console.client import talk
 
     async def ask(api: Connection) -> None:
         if not yes:
@@ -173,7 +176,7 @@ def reclassify(
 
 
 def _stats(context: typer.Context, by_reason: bool, json: bool) -> None:
-    from mahavishnu.console.client import Connection, talk
+    from mahavishnu.console.client import talk
 
     async def ask(api: Connection) -> None:
         numbers = await api.get("/dlq/stats" if by_reason else "/dlq/statistics")
@@ -183,17 +186,17 @@ def _stats(context: typer.Context, by_reason: bool, json: bool) -> None:
             _reasons(numbers)
             api.told(len(numbers), 0)
         else:
-            _numbers(numbers, api.where)
+            _numbers(numbers, api)
 
     talk(session(context), ask)
 
 
-def _numbers(numbers: dict[str, Any], where: str) -> None:
+def _numbers(numbers: dict[str, Any], api: Connection) -> None:
     block(
         {
             "open letters": f"{numbers['queue_size']} of {numbers['max_size']} ({numbers['utilization_percent']:g} %)",
             **numbers["status_breakdown"],
-            "asked": where,
+            "asked": api.where,
             "store": numbers["storage_mode"],
             "kept locally": numbers["storage"]["kept_locally"],
             "wait for room": numbers["waiting"],
@@ -207,12 +210,17 @@ def _numbers(numbers: dict[str, Any], where: str) -> None:
     if happened:
         line("")
         table(("since the beginning", "letters"), happened.items(), empty="")
-    for name, how in open_circuits(numbers).items():
+    circuits = [
+        f"WARNING: the circuit of adapter {name} is {how}: its letters wait"
+        for name, how in open_circuits(numbers).items()
+    ]
+    warnings = [*circuits, *map(str, numbers["warnings"])]
+    for warning in warnings:
         line("")
-        line(f"WARNING: the circuit of adapter {name} is {how}: its letters wait")
-    for warning in numbers["warnings"]:
+        line(warning)
+    if numbers["queue_size"] and not warnings and for_people():
         line("")
-        line(str(warning))
+        line(f"the causes: {api.session.command('group', 'list')}")
 
 
 def _reasons(lines: list[dict[str, Any]]) -> None:

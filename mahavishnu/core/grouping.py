@@ -44,6 +44,7 @@ from mahavishnu.model.groups import (
     latest_word,
     moved_on,
     released,
+    return_warning,
     settled,
     told,
 )
@@ -60,7 +61,7 @@ _MOST = 1000  # groups of one page
 _TRIES = 50
 _PAGE = 1000
 _SHOWN = 1000  # characters of a sample's error
-_NAMED = 5  # growing groups that a warning names
+_NAMED, _NAMED_BACK = 5, 3  # groups that warnings name: growing ones, and those that are back, the latest first
 _ALL = Query(limit=_PAGE)
 _LINKED = 20  # groups that letters of one group have gone to, and that are told of it
 
@@ -282,13 +283,18 @@ class Grouping(Auditing):
         growing = [group.fingerprint for group in loud if group.state is not GroupState.WONT_FIX]
         growing = [name for name in growing if _grows(counts.of(name))]
         growing.sort(key=lambda name: (-counts.of(name).last_hour, name))
-        named = {name: counts.of(name) for name in growing[:_NAMED]}
+        returned = [group for group in loud if is_regression(group) and group.state is GroupState.NEW]
+        returned.sort(key=lambda group: (-(group.regressed_at or now).timestamp(), group.fingerprint))
+        back = [group.fingerprint for group in returned]
+        named = {name: counts.of(name) for name in (*growing[:_NAMED], *back[:_NAMED_BACK])}
         titles = {name: _title(letter) for name, letter in (await looked_at(self.letters, named)).samples.items()}
-        found = [growth_warning(name, count.last_hour, titles.get(name, "")) for name, count in named.items()]
+        found = [growth_warning(name, named[name].last_hour, titles.get(name, "")) for name in growing[:_NAMED]]
         if growing[_NAMED:]:
             found.append(f"WARNING: {len(growing) - _NAMED} more groups grow!")
-        if back := sum(is_regression(group) and group.state is GroupState.NEW for group in loud):
-            found.append(f"WARNING: {back} resolved {'group is' if back == 1 else 'groups are'} back!")
+        found += [return_warning(name, titles.get(name, "")) for name in back[:_NAMED_BACK]]
+        if more := len(back[_NAMED_BACK:]):
+            what = f"and {more} more resolved {'group is' if more == 1 else 'groups are'} back!"
+            found.append(f"WARNING: {what} (mahavishnu group list --state new)")
         return found
 
     @property

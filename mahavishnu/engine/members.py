@@ -11,7 +11,7 @@ from datetime import datetime
 
 from mahavishnu.model import bulk, lifecycle
 from mahavishnu.model.bulk import BUSY, BulkRun, ItemOutcome, ItemState, RunItem
-from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreError, StoreUnavailable
+from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreError, StoreUnavailable, cannot
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.lifecycle import KEPT_RUNS
 from mahavishnu.model.query import Between, Query, Sort
@@ -56,7 +56,7 @@ async def members(
 def reason_of(problem: MahavishnuError, key: str) -> str:
     """Why a letter is refused, in words that are the same for all letters refused for this reason."""
     if isinstance(problem, IllegalMove):
-        return f"{problem.state}: cannot {problem.move} it"
+        return f"{problem.state}: {cannot(problem.move)}"
     return str(problem).replace(f"letter {key!r}", "it").replace(f"of {key!r}", "of it").replace(repr(key), "it")
 
 

@@ -110,11 +110,20 @@ class NoSuchGroup(MahavishnuError, LookupError):
         self.fingerprint = fingerprint
 
 
+def cannot(move: str) -> str:
+    """That a move is not possible, in words.
+
+    >>> cannot("archive"), cannot("give up")
+    ('cannot archive it', 'cannot give it up')
+    """
+    return f"cannot {move.removesuffix(' up')} it{' up' if move.endswith(' up') else ''}"
+
+
 class IllegalMove(MahavishnuError):
     """The state machine has no such move from this state."""
 
     def __init__(self, key: str, move: str, state: str, why: str = "", *, what: str = "letter") -> None:
-        super().__init__(f"{what} {key!r} is {state}: cannot {move} it" + (f", {why}" if why else ""))
+        super().__init__(f"{what} {key!r} is {state}: {cannot(move)}" + (f", {why}" if why else ""))
         self.key, self.move, self.state = key, move, state
 
 

@@ -210,9 +210,21 @@ def is_growing(last_hour: int, last_day: int, *, count: int) -> bool:
 
 def growth_warning(fingerprint: str, last_hour: int, title: str = "") -> str:
     """That a group grows, in words: how much, why as far as it is known, and what to do next."""
-    cause = f" {title if len(title) <= LONGEST_CAUSE else title[: LONGEST_CAUSE - 1] + '…'}" if title else ""
     come = f"grows: {last_hour} letters in the last hour!"
-    return f"WARNING: Group {fingerprint} {come}{cause} (mahavishnu group show {fingerprint})"
+    return f"WARNING: Group {fingerprint} {come}{_cause(title)} (mahavishnu group show {fingerprint})"
+
+
+def return_warning(fingerprint: str, title: str = "") -> str:
+    """That a group is back after it was resolved, in the same words.
+
+    >>> return_warning("v1:4be0", "KeyError: <text>")
+    'WARNING: Resolved group v1:4be0 is back! KeyError: <text> (mahavishnu group show v1:4be0)'
+    """
+    return f"WARNING: Resolved group {fingerprint} is back!{_cause(title)} (mahavishnu group show {fingerprint})"
+
+
+def _cause(title: str) -> str:
+    return f" {title if len(title) <= LONGEST_CAUSE else title[: LONGEST_CAUSE - 1] + '…'}" if title else ""
 
 
 def reunited(theirs: Group, ours: Group) -> Group:

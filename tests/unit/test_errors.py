@@ -14,6 +14,7 @@ from mahavishnu.model.errors import (
     AlreadyResolved,
     CorruptRecord,
     IllegalMove,
+    IllegalRunMove,
     InvalidInput,
     InvalidPayload,
     ItemFailed,
@@ -21,6 +22,7 @@ from mahavishnu.model.errors import (
     MahavishnuError,
     StoreUnavailable,
 )
+from mahavishnu.model.lifecycle import Move
 
 _LINE = re.compile(r"(?P<indent>[│├└─ ]*)(?P<name>[A-Z]\w+)( \((?P<also>\w+)\))?(\s{2,}.*)?")
 
@@ -70,6 +72,7 @@ def test_a_refused_move_names_letter_state_and_move() -> None:
 
     assert str(error) == "letter 'wf_1' is pending: cannot renew it, nobody holds it now"
     assert str(IllegalMove("wf_1", "edit", "retrying")) == "letter 'wf_1' is retrying: cannot edit it"
+    assert str(IllegalMove("wf_1", Move.GIVE_UP, "archived")) == "letter 'wf_1' is archived: cannot give it up"
     assert (error.key, error.move, error.state) == ("wf_1", "renew", "pending")
 
 
@@ -97,6 +100,7 @@ def test_an_outage_says_whether_the_write_may_have_landed() -> None:
     [
         IllegalMove("k", "edit", "retrying", "why"),
         AlreadyResolved("k", "edit", "completed"),
+        IllegalRunMove("r", "resume", "halted", "why"),
         InvalidPayload("task.x", "is NaN"),
         ItemFailed("k", "why"),
         CorruptRecord("k", "why"),

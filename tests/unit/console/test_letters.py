@@ -172,6 +172,19 @@ def test_numbers(run: Run) -> None:
     assert run("dlq", "stats", "--by-reason", "--json").json[0]["total_entries"] == 5
 
 
+def test_numbers_lead_on_where_nothing_is_warned_of(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run("dlq", "stats", "--json").out
+    monkeypatch.setenv("COLUMNS", "120")  # somebody looks at it
+    assert run("dlq", "stats").out.endswith("\n\nthe causes: mahavishnu group list\n")
+    there = run("dlq", "--store", "sqlite:///letters.db", "stats").out
+    assert there.endswith("\nthe causes: mahavishnu group --store sqlite:///letters.db list\n")
+    assert run("dlq", "stats", "--json").out == whole
+    kept("sqlite:///letters.db", *({"task_id": f"{number}", "max_retries": 0} for number in range(101)))
+    assert run("dlq", "stats").out.endswith(" exhausted tasks in DLQ!\n")
+    run("dlq", "clear", "--yes")
+    assert "the causes" not in run("dlq", "stats").out
+
+
 def test_groups(run: Run) -> None:
     network = group_of(run)
     done = run("group", "list", "--limit", "1")

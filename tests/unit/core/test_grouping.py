@@ -348,7 +348,8 @@ async def test_a_resolved_group_comes_back(any_house: House) -> None:
     await fails(queue, NETWORK, "wf_2", "wf_3")
     told = heard(queue)
 
-    assert await queue.health_warnings() == ["WARNING: 1 resolved group is back!"]
+    named = f"WARNING: Resolved group {fingerprint} is back! {NETWORK} (mahavishnu group show {fingerprint})"
+    assert await queue.health_warnings() == [named]
     view = await one(queue)
     assert (view.state, view.regression, view.group.regressions, view.owner) == ("new", True, 1, "ann")
     assert [event.detail["regression"] for event in told if event.name is EventName.GROUP_CHANGED] == [True]
@@ -484,7 +485,7 @@ async def test_groups_on_hold_are_silent(any_house: House) -> None:
     warnings = [
         f"WARNING: Group {growing} grows: 12 letters in the last hour! too many requests"
         f" (mahavishnu group show {growing})",
-        "WARNING: 1 resolved group is back!",
+        f"WARNING: Resolved group {back} is back! disk full (mahavishnu group show {back})",
     ]
     assert await queue.health_warnings() == warnings
 
@@ -539,6 +540,33 @@ async def test_a_warning_names_the_groups_that_grow_most(house: House) -> None:
 
     assert len(warnings) == 6 and warnings[-1] == "WARNING: 2 more groups grow!"
     assert not any(names[0] in warning for warning in warnings)
+
+
+@pytest.mark.parametrize(
+    ("groups", "rest"),
+    [
+        (3, []),
+        (4, ["WARNING: and 1 more resolved group is back! (mahavishnu group list --state new)"]),
+        (6, ["WARNING: and 3 more resolved groups are back! (mahavishnu group list --state new)"]),
+    ],
+)
+async def test_three_groups_that_are_back_are_named(house: House, groups: int, rest: list[str]) -> None:
+    """The latest ones, by what they failed of, with the next command."""
+    queue = house.queue()
+    causes = [f"cause {chr(97 + place)}" for place in range(groups)]
+    names = [await fails(queue, cause, cause) for cause in causes]
+    for name in names:
+        await queue.update_group(name, by="ann", state="resolved")
+    for cause in causes:
+        house.clock.advance(60)
+        await fails(queue, cause, cause)
+        await queue.look_at_groups()
+
+    named = [
+        f"WARNING: Resolved group {name} is back! {cause} (mahavishnu group show {name})"
+        for name, cause in zip(names[::-1][:3], causes[::-1][:3], strict=True)
+    ]
+    assert await queue.health_warnings() == named + rest
 
 
 # ------------------------------------------------------------------------------------------------ parts of the truth

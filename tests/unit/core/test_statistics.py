@@ -136,7 +136,15 @@ async def test_what_matters_most_is_warned_of_first(house: House) -> None:
 
     told = [warning.removeprefix("WARNING: ") for warning in await queue.health_warnings(stats)]
 
-    first = ["Group v1:", "1 resolved group", "DLQ is degraded", "DLQ is 90", "1 failures wait", "101 ex", "Low retry"]
+    first = [
+        "Group v1:",
+        "Resolved group v1:",
+        "DLQ is degraded",
+        "DLQ is 90",
+        "1 failures wait",
+        "101 ex",
+        "Low retry",
+    ]
     assert [warning.startswith(start) for warning, start in zip(told, first, strict=True)] == [True] * len(first)
 
 
