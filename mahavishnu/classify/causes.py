@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from subprocess import CalledProcessError
 from typing import NamedTuple
 
+from mahavishnu.model.errors import ENDS
+
 MOST = 64  # errors looked at in one failure; a group may hold a million
 LONGEST_TEXT = 8000  # characters that the text rules look at: the beginning and the end
 _WRAPPED = ("orig", "reason", "original_error", "original_exception", "os_error", "inner", "inner_exception")
@@ -95,7 +97,9 @@ def said(error: BaseException) -> str:
     """What the error says, whatever its `__str__` does; empty if it says nothing."""
     try:
         text = str(error)
-    except Exception as problem:
+    except ENDS:
+        raise
+    except BaseException as problem:
         text = f"<{type(error).__name__} cannot be shown: its __str__ raised {type(problem).__name__}>"
     return text
 

@@ -12,6 +12,7 @@ from typing import Final
 from mahavishnu.classify.causes import MOST, attribute, said, type_name, walk
 from mahavishnu.model.clock import instant
 from mahavishnu.model.drafts import maker
+from mahavishnu.model.errors import ENDS
 from mahavishnu.model.letter import Failure
 
 LONGEST_MESSAGE: Final = 32 * 1024  # bytes of UTF-8
@@ -65,7 +66,9 @@ def traceback_of(error: BaseException) -> str:
     """The traceback as Python prints it, with causes and members of groups, in at most 64 KB."""
     try:
         return cut("".join(_printed(error)), LONGEST_TRACEBACK)
-    except Exception as problem:  # printing runs the code of every error in the chain
+    except ENDS:
+        raise
+    except BaseException as problem:  # printing runs the code of every error in the chain
         return f"the traceback of {type_name(type(error))} cannot be shown: {type(problem).__name__}"
 
 

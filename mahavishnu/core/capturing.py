@@ -24,7 +24,7 @@ from mahavishnu.core.strategies import Occurrence, Strategy, decide
 from mahavishnu.core.waiting import Where
 from mahavishnu.engine.gathering import Gathering
 from mahavishnu.model.drafts import maker
-from mahavishnu.model.errors import InvalidPayload, MahavishnuError, QueueFull, StoreError
+from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull, StoreError
 from mahavishnu.model.letter import DeadLetter, ErrorCategory
 from mahavishnu.model.payload import held, told
 
@@ -115,6 +115,11 @@ class Capturing:
     async def _keep(self, cases: Sequence[Case]) -> None:
         """Failures that came in together, one step after the other for all: that takes half of the time."""
         now = self.dlq.clock.now()
+        if not self.dlq.chain.is_prompt:  # a plugin has been registered since
+            for case in cases:
+                if case.judged is None:
+                    self._gathering.follow(self._judge_first(case), [case], case.context)
+            cases = [case for case in cases if case.judged is not None]
         try:
             for step in (self._judge, self._decide):
                 cases = await self._done(step, cases, now)
@@ -135,7 +140,9 @@ class Capturing:
         for case in cases:
             try:
                 case.context.run(step, case, now)
-            except Exception as problem:
+            except ENDS:
+                raise
+            except BaseException as problem:
                 self._not_captured(case, problem)
             else:
                 done.append(case)
@@ -170,7 +177,9 @@ class Capturing:
         wanted = _advised(wanted, decision.retry_policy, decision.max_retries)
         try:
             case.fresh = self._letter(wanted, judged, now)
-        except Exception as problem:  # writing it runs code of whatever is in it
+        except ENDS:
+            raise
+        except BaseException as problem:  # writing it runs code of whatever is in it
             if isinstance(problem, MahavishnuError) and not isinstance(problem, InvalidPayload):
                 raise
             why = cut(said(problem) or type(problem).__name__, _LONGEST_REASON)
@@ -190,7 +199,10 @@ class Capturing:
             outcomes = [problem] * len(kept)
         for (case, fresh), outcome in zip(kept, outcomes, strict=True):
             if isinstance(outcome, DeadLetter):
-                case.context.run(self._created, case, outcome)
+                try:
+                    case.context.run(self._created, case, outcome)
+                except Exception:  # the others are stored, too, and have to be told
+                    log.exception("letter %r is stored, but something stumbled over it", outcome.key)
             else:
                 self._gathering.follow(self._store_alone(case, fresh, outcome), [case], case.context)
 
@@ -208,15 +220,15 @@ class Capturing:
             self._not_captured(case, another)
 
     def _created(self, case: Case, letter: DeadLetter) -> None:
-        self.dlq.created(letter)
         self._kept(case, letter)
+        self.dlq.created(letter)
 
     def _kept(self, case: Case, letter: DeadLetter) -> None:
         self._counts["manually_enqueued" if case.requested else "auto_enqueued"] += 1
         case.settle(_new_decided(task_id=letter.task_id, category=case.category, letter=letter))
         log.warning("task %s is in the DLQ (%s): %s", letter.task_id, case.reason, letter.last_error)
 
-    def _not_captured(self, case: Case, problem: Exception) -> None:
+    def _not_captured(self, case: Case, problem: BaseException) -> None:
         self.dlq.counts["capture_failed"] += 1
         self._counts["capture_failed"] += 1
         log.error(

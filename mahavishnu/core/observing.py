@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
 
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import ENDS, InvalidInput
 from mahavishnu.model.events import Event, EventName, Listener
 
 log = logging.getLogger("mahavishnu.dlq")
@@ -31,7 +30,9 @@ class Announcer:
         for listener in list(self._listeners):
             try:
                 listener(event)
-            except (Exception, asyncio.CancelledError):  # a plain function cannot be cancelled: that is its own
+            except ENDS:
+                raise
+            except BaseException:
                 log.exception("a listener stumbled over %s", event.name)
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from mahavishnu.classify.causes import said
 from mahavishnu.classify.verdict import POLICY_OF, RETRYABLE, Verdict
 from mahavishnu.classify.verdict import policy as policy_named
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import ENDS, InvalidInput
 from mahavishnu.model.letter import RetryPolicy
 
 
@@ -111,7 +111,9 @@ def _asked(strategy: Callable[[Occurrence], Decision | bool], occurrence: Occurr
     name = name_of(strategy)
     try:
         answer: object = strategy(occurrence)
-    except Exception as problem:
+    except ENDS:
+        raise
+    except BaseException as problem:
         return Decision(True, f"strategy {name} raised {type(problem).__name__}: {said(problem)}; the failure is kept")
     if isinstance(answer, Decision):
         if answer.keep and (wrong := _nonsense(answer)):

@@ -13,7 +13,7 @@ from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.attempt import Attempt, current_attempt
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import LostLease, StoreUnavailable
+from mahavishnu.model.errors import ENDS, LostLease, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, Failure, SourceKind, Verdict
 from mahavishnu.stores.base import Collection, get_one, write_one
 
@@ -119,7 +119,7 @@ async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, 
     except Exception as problem:
         late = limit.expired()
         error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds") if late else problem
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+    except ENDS:
         raise
     except BaseException as problem:  # such as pytest's `fail`: for whoever calls workflows, and here is nobody
         error = problem

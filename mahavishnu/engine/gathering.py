@@ -49,7 +49,8 @@ class Gathering(Generic[W]):
         self, work: Coroutine[Any, Any, R], lot: Sequence[W] = (), context: Context | None = None
     ) -> asyncio.Task[R]:
         """Do this, which answers the `lot`, in a task of its own that `finish` waits for."""
-        task = asyncio.get_running_loop().create_task(work, context=context)
+        # Not by the loop's own factory: an eager one would begin at once, and the lot would leave without what comes.
+        task = asyncio.Task(work, loop=asyncio.get_running_loop(), context=context)
         self._under_way.add(task)
         task.add_done_callback(partial(self._ended, lot))
         return task

@@ -25,7 +25,7 @@ from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.attempt import Attempt
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import IllegalMove, StoreError
+from mahavishnu.model.errors import ENDS, IllegalMove, StoreError
 from mahavishnu.model.events import Event, EventName, Listener
 from mahavishnu.model.ids import PARTITIONS, new_token
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
@@ -398,5 +398,7 @@ class Processor:
     def _tell(self, name: EventName, letter: DeadLetter, **detail: object) -> None:
         try:
             self._tell_listener(Event(name, self._clock.now(), letter, detail))
-        except Exception:
+        except ENDS:
+            raise
+        except BaseException:
             log.exception("a listener stumbled over %s", name)

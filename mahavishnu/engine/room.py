@@ -47,13 +47,13 @@ class Room:
 
     def used(self, places: int = 1) -> None:
         """The places hold stored letters now."""
-        self._under_way -= places
+        self.unused(places)
         self._known += places
         self._used_meanwhile += places
 
     def unused(self, places: int = 1) -> None:
         """Nothing came of them."""
-        self._under_way -= places
+        self._under_way = max(self._under_way - places, 0)  # those of a former event loop are not counted any more
 
     def another_loop(self) -> None:
         """Another event loop goes on with it: nothing of the former one is under way any more."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from mahavishnu.model.drafts import maker
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import ENDS, InvalidInput
 from mahavishnu.model.letter import RetryPolicy
 
 LONGEST = timedelta(days=7)
@@ -140,7 +140,9 @@ class BackoffRegistry:
             return Wait(exponential(setback), complaint)
         try:
             return Wait(_bounded(self.custom[policy.removeprefix(CUSTOM)](setback)))
-        except Exception as problem:  # a user's function may raise anything; the letter must get its date
+        except ENDS:
+            raise
+        except BaseException as problem:  # a user's function may raise anything; the letter must get its date
             return Wait(
                 exponential(setback), f"backoff {policy!r} gave no usable delay ({problem}); exponential is used"
             )

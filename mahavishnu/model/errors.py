@@ -27,6 +27,10 @@ from __future__ import annotations
 
 from typing import Any
 
+# What ends a process or a generator. Of plain functions that others have written, anything else is only their failure:
+# nobody cancels a function, so even a CancelledError that comes out of one is its own.
+ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
 
 class MahavishnuError(Exception):
     """The root: catch this to catch everything that is raised here on purpose."""

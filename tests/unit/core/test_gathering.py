@@ -19,6 +19,7 @@ from mahavishnu.core.dlq_integration import Decided, DLQIntegration
 from mahavishnu.core.intake import Wanted
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.engine.gathering import MOST, Gathering
+from mahavishnu.model.events import Event
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.testing import turn
 from tests.unit.queues import NETWORK, House, letter_of, queue_of, sound
@@ -80,6 +81,33 @@ class TestGathering:
             await first.answer
         gathering.add(second)
         assert await second.answer == 2
+
+    async def test_tasks_that_begin_eagerly_change_nothing(self) -> None:
+        lots: list[int] = []
+
+        async def store(things: Sequence[Thing]) -> None:
+            lots.append(len(things))
+            for thing in things:
+                thing.answer.set_result(thing.name)
+
+        def eager(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
+            """As `asyncio.eager_task_factory` of later Pythons does with what never waits."""
+            with pytest.raises(StopIteration):
+                work.send(None)
+            done = loop.create_future()
+            done.set_result(None)
+            return done
+
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(eager)
+        try:
+            gathering, things = Gathering(store), [Thing(1), Thing(2)]
+            for thing in things:
+                gathering.add(thing)
+            assert [await thing.answer for thing in things] == [1, 2]
+        finally:
+            loop.set_task_factory(None)
+        assert lots == [2]
 
     def test_another_event_loop_begins_anew(self) -> None:
         async def store(things: Sequence[Thing]) -> None:
@@ -272,10 +300,59 @@ class TestTogether:
         def broken(letter: Any) -> None:
             raise RuntimeError("a bug")
 
-        monkeypatch.setattr(queue_of(app), "created", broken)
+        monkeypatch.setattr(queue_of(app), "create", broken)
         decided = await asyncio.gather(*capturing(app, ["wf_0", "wf_1"]))
         assert [each.problem for each in decided] == ["RuntimeError: a bug"] * 2
         assert "could not be captured" in caplog.text
+        monkeypatch.undo()
+        monkeypatch.setattr(queue_of(app), "created", broken)
+        decided = await asyncio.gather(*capturing(app, ["wf_0", "wf_1"]))
+        assert all(each.letter is not None for each in decided)
+        assert "letter 'wf_1' is stored, but something stumbled over it" in caplog.text
+
+    @pytest.mark.parametrize("odd", [asyncio.CancelledError(), BaseException("neither"), ValueError("bad")])
+    @pytest.mark.parametrize("place", ["strategy", "text", "listener"])
+    async def test_whatever_comes_out_of_functions_of_others_is_nobody_elses(
+        self, house: House, odd: BaseException, place: str
+    ) -> None:
+        class Odd(Exception):
+            def __str__(self) -> str:
+                raise odd
+
+        def strategy(occurrence: Occurrence) -> bool:
+            if place == "strategy" and occurrence.task_id == "wf_1":
+                raise odd
+            return True
+
+        def listener(event: Event) -> None:
+            if place == "listener" and event.letter is not None and event.letter.task_id == "wf_1":
+                raise odd
+
+        app = house.app()
+        integration = app.dlq_integration
+        assert integration is not None
+        integration.set_strategy(strategy)
+        queue_of(app).listen(listener)
+        errors = [NETWORK, Odd() if place == "text" else NETWORK, NETWORK]
+        tasks = [integration.capture(Wanted(f"wf_{n}", {}), error) for n, error in enumerate(errors)]
+        decided = await asyncio.gather(*tasks)
+        assert [each.letter and each.letter.task_id for each in decided] == ["wf_0", "wf_1", "wf_2"]
+        await sound(queue_of(app))
+
+    async def test_a_plugin_that_comes_at_the_last_moment_is_not_asked_in_the_loop(self, house: House) -> None:
+        app, asked = house.app(), []
+        app.chain.use(Chain(timeout=timedelta(seconds=30)))
+
+        class Late:
+            @hookimpl
+            def classify_error(self, error: Any, context: Any) -> None:
+                asked.append(threading.current_thread() is threading.main_thread())
+
+        await queue_of(app).open()
+        tasks = capturing(app, ["wf_0", "wf_1"])
+        asyncio.get_running_loop().call_soon(app.chain.plugins.register, Late(), "late")
+        assert all(each.letter is not None for each in await asyncio.gather(*tasks))
+        assert asked == [False, False]
 
     async def test_finish_waits_for_what_follows_from_a_lot(self, any_house: House) -> None:
         app = any_house.app()

@@ -94,3 +94,16 @@ async def test_a_place_is_given_back_when_the_store_fails() -> None:
     with pytest.raises(StoreUnavailable):
         await house.capture("a")
     assert await house.capture("a") is How.CREATED
+
+
+async def test_what_ends_after_its_event_loop_was_replaced_frees_no_place_of_others() -> None:
+    async def none_open() -> int:
+        return 0
+
+    room = Room(5, none_open, ManualClock())
+    assert await room.reserve_some(5) == 5
+    room.another_loop()
+    room.unused(3)
+    room.used(2)
+    assert await room.reserve_some(10) <= 5
+    assert await room.reserve_some(1) == 0

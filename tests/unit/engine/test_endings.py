@@ -12,6 +12,7 @@ import pytest
 
 from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
+from mahavishnu.model.backoff import DEFAULT, Setback
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter, Failure
 from mahavishnu.stores.base import write_one
@@ -168,3 +169,21 @@ async def test_who_gives_up_does_not_keep_the_outcome_from_being_written() -> No
         await running
     await house.processor.stop()  # waits for what is being written
     assert (await house.current("a")).status == "completed"
+
+
+@pytest.mark.parametrize("odd", [asyncio.CancelledError(), BaseException("neither"), ValueError("bad")])
+async def test_whatever_a_backoff_or_a_listener_raises_is_nobody_elses(odd: BaseException) -> None:
+    def backoff(setback: Setback) -> float:
+        raise odd
+
+    def listener(event: Event) -> None:
+        raise odd
+
+    house = House(Together(len(NAMES)))
+    house.processor._backoffs = lambda: DEFAULT.with_custom("odd", backoff)
+    house.processor._held._backoffs = house.processor._backoffs
+    house.processor._tell_listener = listener
+    await house.has(*(make_letter(task_id=n, task={"name": n}, retry_policy="custom:odd") for n in NAMES))
+    await house.processor.cycle()
+    assert await statuses(house) == ALL
+    assert (await house.current("b")).next_retry_at is not None
