@@ -7,9 +7,11 @@ once it takes letters, and works until SIGTERM.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,6 +52,7 @@ async def main(options: dict[str, Any]) -> None:
             case {"do": "kill"}:
                 os.kill(os.getpid(), signal.SIGKILL)
             case {"do": "stop"}:  # as a process that the machine suspends in the middle of a run
+                between_writes(options["url"])
                 os.kill(os.getpid(), signal.SIGSTOP)
             case {"do": "wait"}:
                 await asyncio.Event().wait()
@@ -70,6 +73,14 @@ async def main(options: dict[str, Any]) -> None:
         await dlq.stop_retry_processor()  # first: what is being run or written down counts, too
         assert processor is not None
         say(json.dumps(processor.counts))
+
+
+def between_writes(url: str) -> None:
+    """Return when nobody writes into the file: who is suspended with SQLite's lock keeps everybody else waiting."""
+    if url.startswith("sqlite:///"):
+        with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=60)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.rollback()
 
 
 def say(line: str) -> None:
