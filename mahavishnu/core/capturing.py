@@ -22,7 +22,7 @@ from mahavishnu.core.intake import Wanted, redacted
 from mahavishnu.core.judging import Judged, context_for, judge, judge_at_once
 from mahavishnu.core.strategies import Occurrence, Strategy, decide
 from mahavishnu.core.waiting import Where
-from mahavishnu.engine.gathering import Gathering
+from mahavishnu.engine.gathering import Gathering, tell
 from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull, StoreError
 from mahavishnu.model.letter import DeadLetter, ErrorCategory
@@ -74,11 +74,6 @@ class Case:
     @property
     def category(self) -> ErrorCategory | None:
         return self.judged.verdict.category if self.judged else None
-
-    def settle(self, decided: Decided) -> None:
-        """Tell who waits, unless they have given up."""
-        if not self.answer.done():
-            self.answer.set_result(decided)
 
 
 _new_occurrence, _new_decided = maker(Occurrence), maker(Decided)
@@ -171,7 +166,7 @@ class Capturing:
         if not decision.keep:
             self.dlq.skipped(wanted.task_id, decision.reason)
             self._counts["skipped_by_strategy"] += 1
-            case.settle(Decided(wanted.task_id, judged.verdict.category, skip_reason=decision.reason))
+            tell(case.answer, Decided(wanted.task_id, judged.verdict.category, skip_reason=decision.reason))
             return
         case.reason = decision.reason
         wanted = _advised(wanted, decision.retry_policy, decision.max_retries)
@@ -215,7 +210,7 @@ class Capturing:
                 self._kept(case, (await self.dlq.capture(fresh)).letter)
             except (QueueFull, StoreError, InvalidPayload) as refused:
                 waits = await self._kept_waiting(fresh, refused)
-                case.settle(Decided(fresh.task_id, case.category, problem=waits))
+                tell(case.answer, Decided(fresh.task_id, case.category, problem=waits))
         except Exception as another:
             self._not_captured(case, another)
 
@@ -225,7 +220,7 @@ class Capturing:
 
     def _kept(self, case: Case, letter: DeadLetter) -> None:
         self._counts["manually_enqueued" if case.requested else "auto_enqueued"] += 1
-        case.settle(_new_decided(task_id=letter.task_id, category=case.category, letter=letter))
+        tell(case.answer, _new_decided(task_id=letter.task_id, category=case.category, letter=letter))
         log.warning("task %s is in the DLQ (%s): %s", letter.task_id, case.reason, letter.last_error)
 
     def _not_captured(self, case: Case, problem: BaseException) -> None:
@@ -238,7 +233,7 @@ class Capturing:
             redacted(held(case.wanted.task), self.dlq.intake.redact_keys),
             exc_info=problem,
         )
-        case.settle(Decided(case.wanted.task_id, problem=f"{type(problem).__name__}: {said(problem)}"))
+        tell(case.answer, Decided(case.wanted.task_id, problem=f"{type(problem).__name__}: {said(problem)}"))
 
     async def _kept_waiting(self, fresh: DeadLetter, problem: MahavishnuError) -> str:
         """It cannot be a letter now; it waits until it can, and this says so."""

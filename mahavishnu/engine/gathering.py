@@ -22,6 +22,12 @@ W = TypeVar("W", bound=Waiting)
 R = TypeVar("R")
 
 
+def tell(answer: asyncio.Future[R], value: R) -> None:
+    """Answer who waits, unless they have given up."""
+    if not answer.done():
+        answer.set_result(value)
+
+
 class Gathering(Generic[W]):
     """Hands to `store` what was added in the same turn of the event loop; `store` answers each.
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from mahavishnu.engine import attempt as steps
 from mahavishnu.engine.attempt import Outcome, write_through
-from mahavishnu.engine.gathering import Gathering
+from mahavishnu.engine.gathering import Gathering, tell
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
@@ -47,11 +47,6 @@ class _Ending:
     outcome: Outcome
     answer: asyncio.Future[DeadLetter | None]
     context: Context
-
-    def tell(self, letter: DeadLetter | None) -> None:
-        """Tell who waits, unless they have given up."""
-        if not self.answer.done():
-            self.answer.set_result(letter)
 
 
 class Tell(Protocol):
@@ -177,7 +172,7 @@ class Holdings:
             log.error(
                 "the outcome of letter %r could not be written, it will be run again: %s", held.letter.key, problem
             )
-            ending.tell(None)
+            tell(ending.answer, None)
         else:
             self._written(ending, letter) if letter is not None else self._refused(ending)
 
@@ -187,11 +182,11 @@ class Holdings:
         if letter.status is DeadLetterStatus.EXHAUSTED and not success:
             self._tell(EventName.EXHAUSTED, letter)
         self._counts["succeeded" if success else "failed"] += 1
-        ending.tell(letter)
+        tell(ending.answer, letter)
 
     def _refused(self, ending: _Ending) -> None:
         self.refused(ending.held)
-        ending.tell(None)
+        tell(ending.answer, None)
 
     async def give_back(self, held: Held, wait_seconds: float = 0.0, **why: object) -> None:
         """Release the letter: the attempt is refunded."""
