@@ -11,6 +11,7 @@ from mahavishnu.core import letterbox
 from mahavishnu.core.auditing import Auditing
 from mahavishnu.core.intake import Intake
 from mahavishnu.model import lifecycle
+from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import (
     CorruptRecord,
     IllegalMove,
@@ -108,7 +109,7 @@ class Transfer(Auditing):
         if ours.is_open:
             await self.room.reserve(ours.task_id)
         try:
-            stored = await _taken_in(self.letters, self.store.collection(HISTORY), ours)
+            stored = await _taken_in(self.letters, self.store.collection(HISTORY), ours, self.clock)
         finally:
             if ours.is_open:
                 (self.room.used if stored == "new" else self.room.unused)()
@@ -160,7 +161,9 @@ def _sound(letter: DeadLetter) -> DeadLetter:
     return letter
 
 
-async def _taken_in(letters: Collection[DeadLetter], history: Collection[FormerLetter], ours: DeadLetter) -> str:
+async def _taken_in(
+    letters: Collection[DeadLetter], history: Collection[FormerLetter], ours: DeadLetter, clock: Clock
+) -> str:
     for _ in range(_TRIES):
         if await write_one(letters, ours) is not None:
             return "new"
@@ -169,7 +172,7 @@ async def _taken_in(letters: Collection[DeadLetter], history: Collection[FormerL
             continue
         if ours.entry_id in (theirs.entry_id, *theirs.absorbed):
             return "same"
-        became = reunite(theirs, ours)
+        became = reunite(theirs, ours, clock.now())
         if became.wait:
             raise IllegalMove(ours.key, "take in another one for", theirs.status, "try again when its run is over")
         if became.former is not None:

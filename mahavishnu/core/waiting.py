@@ -94,7 +94,7 @@ class WaitingRoom:
         letters = self.office.letters
         while True:
             theirs = await get_one(letters, ours.key)
-            reunion = Reunion(ours) if theirs is None else reunite(theirs, ours)
+            reunion = Reunion(ours) if theirs is None else reunite(theirs, ours, self.office.clock.now())
             if reunion.wait:
                 raise StoreUnavailable(f"letter {ours.key!r} is being run; this one waits until that is over")
             if reunion.live is None:

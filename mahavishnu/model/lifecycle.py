@@ -211,9 +211,9 @@ def claim(
     _guard(letter, Move.CLAIM)
     now = instant(now)
     if letter.status is RETRYING:
-        if letter.due_at is None or letter.due_at > now:
+        if letter.due_at is None or is_running(letter, now):
             raise IllegalMove(letter.key, Move.CLAIM, "already being retried", f"until {letter.due_at}")
-        letter = _recovered(letter, now, backoffs)
+        letter = recover(letter, now=now, backoffs=backoffs)
         if not (manual or _is_due(letter, now)):
             return letter
     elif not (manual or _is_due(letter, now)):
@@ -228,6 +228,30 @@ def claim(
         total_attempts=letter.total_attempts + 1,
         tallies=letter.tallies.plus("manually_retried") if manual else letter.tallies,
     )
+
+
+def recover(letter: DeadLetter, *, now: datetime, backoffs: BackoffRegistry = backoff.DEFAULT) -> DeadLetter:
+    """Take the letter from a run whose lease ran out: pending again, or, the third time in a row, a failed run.
+
+    A manual run goes back to where it was. A letter without a lease, or whose lease lasts, stays as it is.
+    """
+    lease, now = letter.lease, instant(now)
+    if lease is None or is_running(letter, now):
+        return letter
+    letter = _with_more(letter)
+    letter = evolve(letter, tallies=letter.tallies.plus("claims_recovered"), recoveries=letter.recoveries + 1)
+    if letter.recoveries < MAX_RECOVERIES:
+        return _returned(letter, lease, now)
+    message = (
+        f"the run's lease ran out {MAX_RECOVERIES} times in a row (last owner: {lease.owner}): it may kill its process"
+    )
+    letter = _with_failure(letter, Failure(at=now, message=message, type="LeaseRanOut", processor=lease.owner))
+    return _returned(letter, lease, now) if lease.manual else _spent(letter, now, None, backoffs)
+
+
+def is_running(letter: DeadLetter, now: datetime) -> bool:
+    """Whether a run owns the letter: its lease has not ended. A run whose lease ended may be taken as dead."""
+    return letter.lease is not None and letter.due_at is not None and letter.due_at > now
 
 
 def renew(letter: DeadLetter, *, token: str, until: datetime, now: datetime) -> DeadLetter:
@@ -566,21 +590,6 @@ def _spent(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backof
     if count >= letter.max_retries or letter.retry_policy == RetryPolicy.NEVER:
         return _exhausted(spent, now)
     return evolve(spent, status=PENDING, due_at=_due(spent, now, retry_in, backoffs))
-
-
-def _recovered(letter: DeadLetter, now: datetime, backoffs: BackoffRegistry) -> DeadLetter:
-    """The owner of the lease is gone: pending again, or, the third time in a row, a failed run."""
-    lease = letter.lease
-    assert lease is not None  # a retrying letter always has one
-    letter = _with_more(letter)
-    letter = evolve(letter, tallies=letter.tallies.plus("claims_recovered"), recoveries=letter.recoveries + 1)
-    if letter.recoveries < MAX_RECOVERIES:
-        return _returned(letter, lease, now)
-    message = (
-        f"the run's lease ran out {MAX_RECOVERIES} times in a row (last owner: {lease.owner}): it may kill its process"
-    )
-    letter = _with_failure(letter, Failure(at=now, message=message, type="LeaseRanOut", processor=lease.owner))
-    return _returned(letter, lease, now) if lease.manual else _spent(letter, now, None, backoffs)
 
 
 def _exhausted(letter: DeadLetter, now: datetime) -> DeadLetter:

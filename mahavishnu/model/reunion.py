@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import (
@@ -24,35 +24,47 @@ class Reunion:
 
     live: DeadLetter | None = None
     former: FormerLetter | None = None
-    wait: bool = False  # not now: ours is being run
+    wait: bool = False  # not now: one of them is being run, and its lease lasts
 
 
-def reunite(theirs: DeadLetter, ours: DeadLetter) -> Reunion:
+def reunite(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> Reunion:
     """`theirs` lives in the shared store, `ours` was kept locally. Nothing is lost, and doing it twice changes nothing.
 
     The same entry twice: theirs, because ours is frozen from before it was sent. Two entries of one task: open ones
     become one with the occurrences of both, a closed one goes to history.
+
+    A run is waited for until its lease ends, and no longer: nobody may be left who would take the letter from it, since
+    one of the two hides the other.
     """
-    if ours.entry_id in (theirs.entry_id, *theirs.absorbed):
+    if _is_home(theirs, ours):
         # It went home before, and somebody died before saying so. Nobody could change ours since, but others theirs.
         return Reunion()
-    if ours.status is DeadLetterStatus.RETRYING:
+    if lifecycle.is_running(ours, now):
         return Reunion(wait=True)
+    ours = lifecycle.recover(ours, now=now)
     if not theirs.is_open:
         former, live = lifecycle.next_generation(theirs, ours)
         return Reunion(live, former)
     if not ours.is_open:
         return Reunion(_absorbing(theirs, ours, ours.generation), FormerLetter.of(ours))
-    if theirs.status is DeadLetterStatus.RETRYING and _was_helped(ours):
+    if not _was_helped(ours):
+        return Reunion(live=_joined(theirs, ours))
+    if lifecycle.is_running(theirs, now):
         return Reunion(wait=True)  # a run goes on with what it has begun with
-    return Reunion(live=_joined(theirs, ours))
+    # A run that is late must not close the letter: what people did came after it had begun.
+    return Reunion(live=_helped(_joined(lifecycle.recover(theirs, now=now), ours), ours))
 
 
 def standing(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
-    """Which of the two is the letter of their key while they wait: ours only if it, and not the other, is being run."""
-    if theirs.status is not DeadLetterStatus.RETRYING and reunite(theirs, ours).wait:
+    """Which of the two is the letter of their key while they wait: ours only if it, and not the other, has a lease."""
+    if theirs.lease is None and ours.lease is not None and not _is_home(theirs, ours):
         return ours
     return theirs
+
+
+def _is_home(theirs: DeadLetter, ours: DeadLetter) -> bool:
+    """Whether `ours` is, or has become part of, what lives in the shared store."""
+    return ours.entry_id in (theirs.entry_id, *theirs.absorbed)
 
 
 def _absorbing(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLetter:
@@ -104,7 +116,7 @@ def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
     absorbing = _absorbing(theirs, ours, ours.generation - 1)
     first, last = sorted((theirs, ours), key=lambda letter: (letter.failed_at, letter.entry_id))
     failures = tuple(sorted({*theirs.failures, *ours.failures}, key=lambda failure: (failure.at, failure.message)))
-    joined = evolve(
+    return evolve(
         absorbing,
         error=first.error,
         failed_at=first.failed_at,
@@ -117,4 +129,3 @@ def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
         failures=(*failures[:1], *failures[1:][-KEPT_FAILURES + 1 :]),
         tallies=absorbing.tallies.plus("deduplicated"),
     )
-    return _helped(joined, ours) if _was_helped(ours) else joined

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from mahavishnu.model.audit import AuditEntry, AuditOutcome
 from mahavishnu.stores.plain import plain_kind
 from mahavishnu.stores.schema import FieldType, Outcome
 
 
-def _reunite(theirs: AuditEntry, ours: AuditEntry) -> Outcome[AuditEntry]:
+def _reunite(theirs: AuditEntry, ours: AuditEntry, now: datetime) -> Outcome[AuditEntry]:
     """Only one process writes an entry, twice: the completed one is the later one."""
     later = theirs.outcome is AuditOutcome.ASKED and ours.outcome is not AuditOutcome.ASKED
     return Outcome(replace(ours, version=theirs.version) if later else None)

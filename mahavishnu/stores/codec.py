@@ -289,8 +289,8 @@ FIELDS: tuple[Field[Any], ...] = (
 )
 
 
-def _reunite(theirs: DeadLetter, ours: DeadLetter) -> Outcome[DeadLetter]:
-    decision = reunite(theirs, ours)
+def _reunite(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> Outcome[DeadLetter]:
+    decision = reunite(theirs, ours, now)
     former = (HISTORY, decision.former) if decision.former else None
     return Outcome(decision.live, former, decision.wait)
 

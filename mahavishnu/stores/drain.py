@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
+from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import AnyOf, Is, Query
@@ -46,7 +48,7 @@ class Drained:
         )
 
 
-async def drain(kind: Kind[T], primary: Store, local: Store) -> Drained:
+async def drain(kind: Kind[T], primary: Store, local: Store, clock: Clock) -> Drained:
     """Move every record of the kind, until the primary takes no more. Raises nothing but what `local` raises."""
     home, here = primary.collection(kind), local.collection(held_kind(kind))
     total = Drained()
@@ -55,17 +57,22 @@ async def drain(kind: Kind[T], primary: Store, local: Store) -> Drained:
         page = await here.find(Query(limit=BATCH), after)
         total += Drained(waiting=len(page.corrupt), refused=page.corrupt)
         if page.items:
-            total += await _move(kind, primary, home, here, page.items)
+            total += await _move(kind, primary, home, here, page.items, clock)
         if page.next is None or total.stopped:
             return total
         after = page.next
 
 
 async def _move(
-    kind: Kind[T], primary: Store, home: Collection[T], here: Collection[Held[T]], items: Sequence[Held[T]]
+    kind: Kind[T],
+    primary: Store,
+    home: Collection[T],
+    here: Collection[Held[T]],
+    items: Sequence[Held[T]],
+    clock: Clock,
 ) -> Drained:
     try:
-        running = await _running(kind, home, items)
+        running = await _running(kind, home, items, clock.now())
     except (StoreUnavailable, StoreMisconfigured) as problem:
         return Drained(waiting=len(items), stopped=problem)
     marked = await _mark(here, [held for held in items if held.key not in running])
@@ -88,7 +95,7 @@ async def _move(
     for held, result in zip(moving, results, strict=True):
         try:
             if result is None:
-                waits = await _meet(kind, primary, home, held.record)
+                waits = await _meet(kind, primary, home, held.record, clock)
             elif isinstance(result, StoreError):
                 raise result
             else:
@@ -115,7 +122,7 @@ async def _move(
     return total
 
 
-async def _running(kind: Kind[T], home: Collection[T], items: Sequence[Held[T]]) -> set[str]:
+async def _running(kind: Kind[T], home: Collection[T], items: Sequence[Held[T]], now: datetime) -> set[str]:
     """The keys of letters that are being run here, and have to wait for that: a mark would keep the outcome out."""
     letters = [held.record for held in items if isinstance(held.record, DeadLetter) and not held.uncertain]
     run = {letter.key: letter for letter in letters if letter.lease is not None}
@@ -125,7 +132,7 @@ async def _running(kind: Kind[T], home: Collection[T], items: Sequence[Held[T]])
     return {
         twin.key
         for twin in twins
-        if twin is not None and not isinstance(twin, StoreError) and kind.reunite(twin, run[twin.key]).wait
+        if twin is not None and not isinstance(twin, StoreError) and kind.reunite(twin, run[twin.key], now).wait
     }
 
 
@@ -178,7 +185,7 @@ async def _mark(here: Collection[Held[T]], items: Sequence[Held[T]]) -> dict[str
     return {held.key: held for held in marked if held is not None and not isinstance(held, StoreError)}
 
 
-async def _meet(kind: Kind[T], primary: Store, home: Collection[T], ours: T) -> bool:
+async def _meet(kind: Kind[T], primary: Store, home: Collection[T], ours: T, clock: Clock) -> bool:
     """The primary has a record under this key: make one of the two. True if it is another one and has to wait."""
     for _ in range(_TRIES):
         theirs = await get_one(home, ours.key)
@@ -188,7 +195,7 @@ async def _meet(kind: Kind[T], primary: Store, home: Collection[T], ours: T) -> 
             continue
         if kind.same(theirs, ours):
             return False
-        outcome: Outcome[Any] = kind.reunite(theirs, ours) if kind.reunite else Outcome()
+        outcome: Outcome[Any] = kind.reunite(theirs, ours, clock.now()) if kind.reunite else Outcome()
         if outcome.wait:
             return True
         if outcome.former is not None:

@@ -47,7 +47,7 @@ class FallbackStore(OpenClose):
         longest_pause_seconds: float = 10.0,
     ) -> None:
         self.primary, self.local = primary, local
-        self._clock = clock or SystemClock()
+        self.clock = clock or SystemClock()
         self._pause, self._longest_pause = pause_seconds, longest_pause_seconds
         self._pairs: dict[str, PairCollection[Any]] = {}
         self._away: StoreError | None = None
@@ -193,7 +193,7 @@ class FallbackStore(OpenClose):
                 log.exception("the watch over the primary store stumbled and goes on")
             lost = self._away or any(pair.barred for pair in self._pairs.values())
             pause = min(pause * 1.5, self._longest_pause) if lost else self._pause
-            await self._clock.sleep(pause)
+            await self.clock.sleep(pause)
 
     def __repr__(self) -> str:
         return f"FallbackStore({self.primary!r}, {self.local!r})"

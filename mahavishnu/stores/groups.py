@@ -10,5 +10,5 @@ GROUPS = plain_kind(
     Group,
     name="groups",
     index="dlq_groups",
-    reunite=lambda theirs, ours: Outcome(reunited(theirs, ours)),
+    reunite=lambda theirs, ours, now: Outcome(reunited(theirs, ours)),
 )

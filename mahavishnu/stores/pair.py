@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
+from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import Version
 from mahavishnu.model.query import Query
@@ -28,6 +29,7 @@ class Pair(Protocol):
 
     primary: Store
     local: Store
+    clock: Clock
 
     @property
     def away(self) -> StoreError | None: ...
@@ -128,7 +130,7 @@ class PairCollection(Generic[T]):
         except StoreUnavailable as problem:
             return Drained(stopped=problem)
         kept = self._kept
-        result = await drain(self.kind, self._pair.primary, self._pair.local)
+        result = await drain(self.kind, self._pair.primary, self._pair.local, self._pair.clock)
         self.drained = result.waiting == 0 and kept == self._kept
         if isinstance(result.stopped, StoreMisconfigured):
             self._lost(result.stopped)

@@ -30,7 +30,7 @@ def plain_kind(
     types: Mapping[str, FieldType] = MappingProxyType({}),
     indexes: Sequence[tuple[str, ...]] = (),
     more: Sequence[Field[T]] = (),
-    reunite: Callable[[T, T], Outcome[T]] | None = None,
+    reunite: Callable[[T, T, datetime], Outcome[T]] | None = None,
     due: str | None = None,
 ) -> Kind[T]:
     """The kind of a frozen dataclass with a `key` and a `version` (last, None by default).

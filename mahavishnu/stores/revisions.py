@@ -84,7 +84,7 @@ class Revision:
         }
 
 
-def _reunite(theirs: Revision, ours: Revision) -> Outcome[Revision]:
+def _reunite(theirs: Revision, ours: Revision, now: datetime) -> Outcome[Revision]:
     later = ours.updated_at > theirs.updated_at
     return Outcome(replace(ours, version=theirs.version) if later else None)
 

@@ -91,9 +91,10 @@ class Kind(Generic[T]):
     `index` ends the name of its OpenSearch index. `encode` gives the JSON text of the document without its FLAT and
     JSON fields, which stores add in a shape that suits them; `decode` reads a whole parsed document, and raises
     CorruptRecord for a broken one. `versioned` puts a version on a record. `indexes` are the field lists worth an index
-    where indexes cost something. `reunite` settles what two stores wrote under one key (without it the primary store's
-    record stays), and `standing` says which of the two it is meanwhile. `due` names the field that says when anyone may
-    pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is up sooner.
+    where indexes cost something. `reunite` settles what two stores wrote under one key, at an instant (without it the
+    primary store's record stays), and `standing` says which of the two it is meanwhile. `due` names the field that says
+    when anyone may pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is
+    up sooner.
     """
 
     name: str
@@ -103,7 +104,7 @@ class Kind(Generic[T]):
     versioned: Callable[[T, Version | None], T]
     fields: tuple[Field[T], ...]
     indexes: tuple[tuple[str, ...], ...] = ()
-    reunite: Callable[[T, T], Outcome[T]] | None = field(default=None)
+    reunite: Callable[[T, T, datetime], Outcome[T]] | None = field(default=None)
     standing: Callable[[T, T], T] | None = field(default=None)
     due: str | None = None
     lazy: bool = False

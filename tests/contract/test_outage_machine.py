@@ -264,6 +264,19 @@ def captured(letter: DeadLetter) -> int:
     return letter.generation + letter.tallies.deduplicated
 
 
+def outages(make_primary: Callable[[], Store], make_locals: Callable[[str], Callable[[int], Store]]) -> type[Outages]:
+    stores = {"make_primary": staticmethod(make_primary), "make_locals": staticmethod(make_locals)}
+    return type("Letters", (Outages,), stores)
+
+
+def memory_stores(shared: bool) -> Callable[[str], Callable[[int], Store]]:
+    def make_locals(name: str) -> Callable[[int], Store]:
+        stores = [MemoryStore(), MemoryStore()]
+        return lambda number: stores[0 if shared else number]
+
+    return make_locals
+
+
 def run_machine(
     make_primary: Callable[[], Store],
     make_locals: Callable[[str], Callable[[int], Store]],
@@ -271,9 +284,8 @@ def run_machine(
     examples: int,
     steps: int,
 ) -> None:
-    given = {"make_primary": staticmethod(make_primary), "make_locals": staticmethod(make_locals)}
     run_state_machine_as_test(
-        type("Letters", (Outages,), given),
+        outages(make_primary, make_locals),
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
@@ -289,11 +301,21 @@ shared = pytest.mark.parametrize("shared", [False, True], ids=["a local store ea
 
 @shared
 def test_memory_and_memory(shared: bool) -> None:
-    def make_locals(name: str) -> Callable[[int], Store]:
-        locals_ = [MemoryStore(), MemoryStore()]
-        return lambda number: locals_[0 if shared else number]
+    run_machine(MemoryStore, memory_stores(shared), examples=150, steps=60)
 
-    run_machine(MemoryStore, make_locals, examples=150, steps=60)
+
+@shared
+@pytest.mark.parametrize("move", [Move.RESOLVE, Move.CANCEL, Move.GIVE_UP, Move.REQUEUE, Move.ARCHIVE])
+@pytest.mark.parametrize("actor", [0, 1])
+def test_a_run_that_nobody_ends_does_not_keep_the_other_letter_from_home(shared: bool, move: Move, actor: int) -> None:
+    """One local store for both hides the letter that the run has left behind: nobody can claim it."""
+    letters = outages(MemoryStore, memory_stores(shared))()
+    letters.fail(task="a", who=0)
+    letters.change_the_weather(fault="unavailable", times=1, who=0)
+    letters.fail(task="a", who=0)
+    letters.claim(task="a", who=1)
+    letters.a_person_acts(move=move, task="a", who=actor)
+    letters.teardown()
 
 
 @shared

@@ -136,6 +136,48 @@ async def test_kept_letters_are_worked_on_and_go_home_as_they_are_then(two: Two)
     assert (await two.at_home())["a"].status == "completed"
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["a local store each", "one local store"])
+@pytest.mark.parametrize("runner", ["there", "here"])
+async def test_a_letter_goes_home_when_the_lease_of_a_run_that_died_has_ended(shared: bool, runner: str) -> None:
+    """Two letters of one task wait for a run of either; nobody claims it again, and still that wait ends."""
+    clock, home, local = ManualClock(), MemoryStore(), MemoryStore()
+    primary = FaultyStore(home)
+    other = FallbackStore(home, local if shared else MemoryStore(), clock=clock)
+    async with FallbackStore(primary, local, clock=clock) as store, other:
+        here, there = store.collection(LETTERS), other.collection(LETTERS)
+        draft = replace(make_letter(task_id="a", created_at=clock.now()), due_at=clock.now())
+        first = await write_one(there, draft)
+        assert first is not None
+        lease: dict[str, Any] = {
+            "owner": "w",
+            "token": "t",
+            "now": clock.now(),
+            "until": clock.now() + timedelta(minutes=5),
+        }
+        if runner == "there":
+            assert await write_one(there, lifecycle.claim(first, **lease))
+        primary.faults.unavailable()
+        second = await write_one(here, replace(draft, entry_id="second"))
+        assert second is not None
+        second = await write_one(here, lifecycle.requeue(second, now=clock.now(), by="ann"))
+        assert second is not None
+        if runner == "here":
+            assert await write_one(here, lifecycle.claim(second, **lease))
+        primary.faults.clear()
+
+        assert (await store.drain()).waiting == 1
+        clock.advance(minutes=4)
+        assert (await store.drain()).waiting == 1
+        clock.advance(minutes=1)
+        assert (await store.drain()).waiting == 0
+
+        letter = await get_one(home.collection(LETTERS), "a")
+        assert letter is not None
+        assert (letter.entry_id, letter.occurrences, letter.lease) == (first.entry_id, 2, None)
+        assert (letter.requeue, letter.due_at, letter.tallies.claims_recovered) == (second.requeue, second.due_at, 1)
+        assert await get_one(local.collection(HELD), "a") is None
+
+
 async def test_letters_of_the_primary_wait_for_it(two: Two) -> None:
     letter = await write_one(two.letters, make_letter(task_id="a"))
     assert letter is not None

@@ -106,7 +106,7 @@ def a_users_moves(letter: DeadLetter, now: datetime) -> None:
     assert_type(lifecycle.violations(letter), list[str])
     assert_type(letter.tallies.joined(Tallies()), Tallies)
     assert_type(TABLE[letter.status].get(Move.CLAIM), tuple[DeadLetterStatus, ...] | None)
-    assert_type(reunite(letter, letter), Reunion)
+    assert_type(reunite(letter, letter, now), Reunion)
     lifecycle.claim(letter, owner="w", until=now, now=now)  # type: ignore[call-arg]
     lifecycle.succeed(running, token, now)  # type: ignore[call-arg]
     lifecycle.archive(running, now=now)  # type: ignore[call-arg]

@@ -286,3 +286,8 @@ async def test_what_would_change_a_letter_that_is_being_run_is_refused_and_not_l
     edited = make_letter(task_id="wf", revision=1, task={"fixed": True})
     with pytest.raises(IllegalMove, match="run is over"):
         await dlq.take_in(json.loads(exported(edited)))
+    house.clock.advance(minutes=60)  # nobody takes the letter from the run that died
+    assert await dlq.take_in(json.loads(exported(edited))) == "joined"
+    letter = await dlq.get_task("wf")
+    assert letter is not None
+    assert (letter.status, letter.task, letter.tallies.claims_recovered) == ("pending", {"fixed": True}, 1)
