@@ -27,9 +27,9 @@ from mahavishnu.model.letter import (
     Tallies,
     Verdict,
 )
-from mahavishnu.model.payload import Json
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, Query, Sort
-from mahavishnu.stores.schema import LONGEST_TERM, Field, FieldType, Kind
+from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -12,8 +12,8 @@ from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
 from mahavishnu.classify.fingerprint import fingerprint, fingerprint_of, named_fingerprint
-from mahavishnu.classify.guard import Answer, Call, ask, ask_async
-from mahavishnu.classify.loading import where_it_broke
+from mahavishnu.classify.plugin_guard import Answer, Call, ask, ask_async
+from mahavishnu.classify.plugin_loader import where_it_broke
 from mahavishnu.classify.plugins import Plugins, PluginState, Step
 from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict
 from mahavishnu.model.errors import InvalidInput

@@ -9,7 +9,7 @@ from datetime import datetime
 from types import CodeType, FrameType
 from typing import Final
 
-from mahavishnu.classify.causes import MOST, attribute, said, type_name, walk
+from mahavishnu.classify.exceptions import MOST, attribute, said, type_name, walk
 from mahavishnu.model.clock import instant
 from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import ENDS

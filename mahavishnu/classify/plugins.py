@@ -13,9 +13,10 @@ from typing import Any, Self
 
 import pluggy
 
-from mahavishnu.classify import hookspecs, loading, rules
+from mahavishnu.classify import hookspecs, plugin_loader
+from mahavishnu.classify.builtin import rules
 from mahavishnu.classify.hookspecs import PROJECT, hookimpl
-from mahavishnu.classify.loading import Candidate, as_plugin, where_it_broke
+from mahavishnu.classify.plugin_loader import Candidate, as_plugin, where_it_broke
 from mahavishnu.classify.verdict import BUILT_IN, Context, Verdict
 from mahavishnu.classify.yaml_rules import YamlRules
 from mahavishnu.model.errors import InvalidInput
@@ -118,11 +119,11 @@ class Plugins:
         """
 
         def sources() -> Iterator[Candidate]:
-            yield from map(loading.dotted, names)
+            yield from map(plugin_loader.dotted, names)
             if directory is not None:
-                yield from loading.in_directory(Path(directory))
+                yield from plugin_loader.in_directory(Path(directory))
             if entry_points:
-                yield from loading.entry_points()
+                yield from plugin_loader.entry_points()
 
         self = cls(disabled=disabled)
         self._sources = sources
@@ -319,7 +320,7 @@ class Plugins:
             if options.get("wrapper") or options.get("hookwrapper"):
                 raise InvalidInput(f"{name} is a wrapper; each plugin is asked for itself, so there is nothing to wrap")
             given = getattr(self._manager.hook, hook).spec.argnames
-            unknown = [asked for asked in loading.needed(getattr(plugin, name)) if asked not in given]
+            unknown = [asked for asked in plugin_loader.needed(getattr(plugin, name)) if asked not in given]
             if unknown:
                 raise InvalidInput(f"{name} asks for {', '.join(unknown)}, but is called with {', '.join(given)}")
             found.append(hook)

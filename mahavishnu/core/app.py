@@ -10,22 +10,23 @@ from typing import Any, Self, TypeVar, cast
 from uuid import uuid4
 
 from mahavishnu.adapters.base import Adapter, PythonAdapter, Workflow
-from mahavishnu.core import runs, wiring
-from mahavishnu.core.adapters import Adapters
+from mahavishnu.adapters import runner
+from mahavishnu.core import wiring
+from mahavishnu.adapters.registry import Adapters
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
-from mahavishnu.core.config_reload import Reloaded, Reloader
+from mahavishnu.core.config.reload import Reloaded, Reloader
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
-from mahavishnu.core.intake import Wanted
+from mahavishnu.engine.letter_factory import Wanted
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.resilience import ErrorRecoveryManager
-from mahavishnu.core.runs import WorkflowResult
+from mahavishnu.adapters.runner import WorkflowResult
 from mahavishnu.engine.attempt import DEFAULT_ADAPTER, adapter_of, complaint, unfinished
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import Source
-from mahavishnu.model.payload import texts
+from mahavishnu.model.json_value import texts
 from mahavishnu.stores.base import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -85,7 +86,7 @@ class MahavishnuApp:
 
             @functools.wraps(function)
             async def guarded(task: Any, repos: Sequence[str] = ()) -> Any:
-                given = runs.Given(task)
+                given = runner.Given(task)
                 try:
                     answer = await plain.run(task, list(repos))
                     said = complaint(answer)
@@ -226,8 +227,8 @@ class MahavishnuApp:
         async def run(some: list[str]) -> Any:
             return await self.adapters.get(adapter_name).run(task, some)
 
-        given = runs.Given(task)
-        result = await (runs.run_each(run, chosen, _AT_ONCE) if each else runs.run_whole(run, chosen))
+        given = runner.Given(task)
+        result = await (runner.run_each(run, chosen, _AT_ONCE) if each else runner.run_whole(run, chosen))
         result["adapter"] = adapter_name
         if not result.failed:
             if self.dlq_integration is not None:

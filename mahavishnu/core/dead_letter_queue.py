@@ -19,26 +19,26 @@ from typing import Any, Self
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.reclassify import reconsider
-from mahavishnu.core import clearing, letterbox
-from mahavishnu.core import statistics as numbers
-from mahavishnu.core.bulk import Bulk
-from mahavishnu.core.by_hand import ByHand, told
-from mahavishnu.core.claiming import Claiming
-from mahavishnu.core.desk import BY
-from mahavishnu.core.editing import Editing
-from mahavishnu.core.grouping import Grouping
-from mahavishnu.core.intake import Intake, Wanted
-from mahavishnu.core.judging import context_for, judge
-from mahavishnu.core.letterbox import LetterList
-from mahavishnu.core.observing import Announcer, reporting_to
-from mahavishnu.core.replies import REPLIES, Replies
-from mahavishnu.core.requeueing import Requeueing
-from mahavishnu.core.transfer import Transfer
-from mahavishnu.core.waiting import WAITING, WaitingRoom
+from mahavishnu.core.queue import deletion, reads
+from mahavishnu.core.queue import statistics as numbers
+from mahavishnu.bulk.service import Bulk
+from mahavishnu.core.queue.operations import ByHand, told
+from mahavishnu.core.queue.claims import Claiming
+from mahavishnu.engine.context import BY
+from mahavishnu.core.queue.editing import Editing
+from mahavishnu.core.queue.groups import Grouping
+from mahavishnu.engine.letter_factory import Intake, Wanted
+from mahavishnu.classify.assess import context_for, judge
+from mahavishnu.core.queue.reads import LetterList
+from mahavishnu.engine.event_bus import Announcer, reporting_to
+from mahavishnu.core.queue.replies import REPLIES, Replies
+from mahavishnu.core.queue.requeue import Requeueing
+from mahavishnu.core.queue.transfer import Transfer
+from mahavishnu.engine.waiting import WAITING, WaitingRoom
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.engine.capture import Captured, How, Office
+from mahavishnu.engine.recorder import Captured, How, Office
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
-from mahavishnu.engine.maintenance import Chore
+from mahavishnu.engine.background import Chore
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.engine.processor import Limits
 from mahavishnu.engine.room import Room
@@ -58,7 +58,7 @@ from mahavishnu.model.letter import (
     Source,
     Verdict,
 )
-from mahavishnu.model.payload import texts
+from mahavishnu.model.json_value import texts
 from mahavishnu.model.query import Query
 from mahavishnu.model.query_json import to_json
 from mahavishnu.model.record import FailedTask
@@ -125,7 +125,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         self.backoffs = backoffs
         self.owner = owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
         self.callback = callback
-        self.store = store or letterbox.store_for(opensearch_client, KINDS)
+        self.store = store or reads.store_for(opensearch_client, KINDS)
         self.letters = self.store.collection(LETTERS)
         self.room = Room(max_size, self._count_open, self.clock)
         self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0)
@@ -203,7 +203,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
                 log.error("%d failures that wait in memory are lost if this process ends", len(self.waiting.in_memory))
         if self._opened_in is not None:
             if self._opened_in is asyncio.get_running_loop():
-                await letterbox.last_chance(self.store, self.waiting)
+                await reads.last_chance(self.store, self.waiting)
             self._opened_in = None
             await self.store.close()
 
@@ -353,7 +353,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         for a status or filter that there is not.
         """
         await self.open()
-        return await letterbox.listed(self.letters, letterbox.listing(status, query, filters), limit)
+        return await reads.listed(self.letters, reads.listing(status, query, filters), limit)
 
     async def find(
         self, query: Query, after: Cursor | None = None, *, offset: int = 0, most_bytes: int | None = None
@@ -364,7 +364,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         Raises InvalidInput for an offset below 0, InvalidQuery for what letters cannot be searched by.
         """
         await self.open()
-        return await letterbox.page(self.letters, letterbox.checked(query), after, offset, most_bytes)
+        return await reads.page(self.letters, reads.checked(query), after, offset, most_bytes)
 
     async def blocked_by(
         self, task_id: str, *, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE
@@ -381,7 +381,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
         await self.open()
         tally = await self.letters.tally(Query(), numbers.GROUPS, sums=numbers.SUMS)
-        deleted = await clearing.left_behind(self.letters, self._ledger)
+        deleted = await deletion.left_behind(self.letters, self._ledger)
         health = await self.store.health()
         return {
             **numbers.statistics(tally, self.max_size, deleted, self.counts),
@@ -432,8 +432,8 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         Raises StoreError if not all of them can be reached: nothing is said to be cleared that is still there.
         """
         async with self._audited("clear", "queue", by=by, reason=notes) as record:
-            shelves = clearing.Shelves(self.letters, self._ledger, self._history, self._revisions)
-            cleared = await letterbox.cleared(shelves, self.waiting, self.clock.now(), by)
+            shelves = deletion.Shelves(self.letters, self._ledger, self._history, self._revisions)
+            cleared = await reads.cleared(shelves, self.waiting, self.clock.now(), by)
             self.room.stale()
             self._announcer.tell(Event(EventName.CLEARED, self.clock.now(), None, {"by": by, "count": cleared}))
             record.noted(cleared=cleared)
@@ -453,7 +453,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         `done` are those whose category, policy or budget changes; the others are not listed.
         """
         await self.open()
-        query = letterbox.listing(None, query, filters)
+        query = reads.listing(None, query, filters)
         as_they_are: set[str] = set()
 
         def change(letter: DeadLetter) -> DeadLetter:
@@ -494,4 +494,4 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         return result
 
     async def _count_open(self) -> int:
-        return (await self.letters.tally(letterbox.OPEN_ONES)).total.count
+        return (await self.letters.tally(reads.OPEN_ONES)).total.count

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 from mahavishnu.classify.verdict import POLICY_OF
 from mahavishnu.core import wiring
-from mahavishnu.core.capturing import Capturing, Case, Decided
+from mahavishnu.core.capture import Capturing, Case, Decided
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.intake import Wanted
-from mahavishnu.core.judging import judge
+from mahavishnu.engine.letter_factory import Wanted
+from mahavishnu.classify.assess import judge
 from mahavishnu.core.strategies import (
     DLQIntegrationStrategy,
     Occurrence,

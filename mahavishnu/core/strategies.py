@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from mahavishnu.classify.causes import said
+from mahavishnu.classify.exceptions import said
 from mahavishnu.classify.verdict import POLICY_OF, RETRYABLE, Verdict
 from mahavishnu.classify.verdict import policy as policy_named
 from mahavishnu.model.errors import ENDS, InvalidInput

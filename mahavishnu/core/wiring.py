@@ -12,7 +12,7 @@ from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.intake import Intake
+from mahavishnu.engine.letter_factory import Intake
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.processor import Limits
 from mahavishnu.model import backoff

@@ -13,7 +13,7 @@ from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.patch import merged
-from mahavishnu.model.payload import Json, texts
+from mahavishnu.model.json_value import Json, texts
 
 
 def _moment(value: Any) -> datetime | None:

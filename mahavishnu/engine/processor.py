@@ -19,8 +19,8 @@ from mahavishnu.engine import attempt as steps
 from mahavishnu.engine.attempt import Judge, Outcome, adapter_of
 from mahavishnu.engine.breaker import Breakers, Position
 from mahavishnu.engine.dependencies import blocked_by
-from mahavishnu.engine.finding import Finder
-from mahavishnu.engine.holding import Held, Holdings
+from mahavishnu.engine.claiming import Finder
+from mahavishnu.engine.leases import Held, Holdings
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.attempt import Attempt
 from mahavishnu.model.backoff import BackoffRegistry

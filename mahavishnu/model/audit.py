@@ -10,7 +10,7 @@ from typing import Any
 
 from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.patch import difference
-from mahavishnu.model.payload import EMPTY, Json, depth
+from mahavishnu.model.json_value import EMPTY, Json, depth
 
 MOST_CHANGES = 100  # that one entry tells
 LONGEST_VALUE = 1000  # characters of a value, as JSON, that an entry repeats

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar, cast
 from mahavishnu.model.clock import instant
 from mahavishnu.model.drafts import drafts
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
-from mahavishnu.model.payload import EMPTY, Json
+from mahavishnu.model.json_value import EMPTY, Json
 
 KEPT_FAILURES = 5
 Version = tuple[int, ...]  # a store's own mark of one state of one record: hand it back, never look inside

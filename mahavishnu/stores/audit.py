@@ -7,7 +7,7 @@ from datetime import datetime
 
 from mahavishnu.model.audit import AuditEntry, AuditOutcome
 from mahavishnu.stores.plain import plain_kind
-from mahavishnu.stores.schema import FieldType, Outcome
+from mahavishnu.stores.kind import FieldType, Outcome
 
 
 def _reunite(theirs: AuditEntry, ours: AuditEntry, now: datetime) -> Outcome[AuditEntry]:

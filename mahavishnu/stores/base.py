@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, Self, TypeAlias
 from mahavishnu.model.errors import InvalidQuery, StoreError
 from mahavishnu.model.letter import Version
 from mahavishnu.model.query import Query
-from mahavishnu.stores.schema import Kind, T
+from mahavishnu.stores.kind import Kind, T
 
 __all__ = ["Cell", "Collection", "Cursor", "Health", "Kind", "Page", "Result", "Store", "T", "Tally", "Version"]
 

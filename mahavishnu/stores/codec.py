@@ -29,10 +29,10 @@ from mahavishnu.model.letter import (
     evolve,
     letter_draft,
 )
-from mahavishnu.model.payload import EMPTY, Json
-from mahavishnu.model.reunion import reunite, standing
+from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.reconcile import reunite, standing
 from mahavishnu.stores.letter_text import PLACES, SCHEMA, TALLIES, encode, words_of
-from mahavishnu.stores.schema import Field, FieldType, Kind, Outcome
+from mahavishnu.stores.kind import Field, FieldType, Kind, Outcome
 
 __all__ = ["FIELDS", "HISTORY", "LETTERS", "SCHEMA"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mahavishnu.model.groups import Group, reunited
+from mahavishnu.model.group import Group, reunited
 from mahavishnu.stores.plain import plain_kind
-from mahavishnu.stores.schema import Outcome
+from mahavishnu.stores.kind import Outcome
 
 GROUPS = plain_kind(
     Group,

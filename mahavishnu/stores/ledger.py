@@ -17,7 +17,7 @@ from typing import Any
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.letter import DeadLetter, Tallies, Version
-from mahavishnu.stores.schema import Field, FieldType, Kind
+from mahavishnu.stores.kind import Field, FieldType, Kind
 
 _TALLIES = tuple(each.name for each in fields(Tallies))
 SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters", "cleared")

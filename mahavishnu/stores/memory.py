@@ -10,7 +10,7 @@ from mahavishnu.model.letter import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
 from mahavishnu.stores.order import Order, checked_position
-from mahavishnu.stores.schema import Field, Kind, T, scalar_text
+from mahavishnu.stores.kind import Field, Kind, T, scalar_text
 
 
 class MemoryStore(OpenClose):

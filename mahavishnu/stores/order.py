@@ -9,7 +9,7 @@ from typing import Any, Generic
 
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import Query, Sort
-from mahavishnu.stores.schema import FieldType, Kind, T
+from mahavishnu.stores.kind import FieldType, Kind, T
 
 _NUMBERS = (int, float)
 

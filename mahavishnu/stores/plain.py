@@ -15,8 +15,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import CorruptRecord, MahavishnuError
 from mahavishnu.model.letter import Version
-from mahavishnu.model.payload import Json
-from mahavishnu.stores.schema import Field, FieldType, Kind, Outcome, T
+from mahavishnu.model.json_value import Json
+from mahavishnu.stores.kind import Field, FieldType, Kind, Outcome, T
 
 _NULL = Json("null")
 _BROKEN = (AttributeError, KeyError, OverflowError, TypeError, ValueError, MahavishnuError)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from mahavishnu.model.letter import Version
 from mahavishnu.stores.plain import plain_kind
-from mahavishnu.stores.schema import FieldType
+from mahavishnu.stores.kind import FieldType
 
 
 @dataclass(frozen=True, slots=True)

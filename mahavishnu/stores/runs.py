@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mahavishnu.model.bulk import BulkRun, RunPage
+from mahavishnu.model.bulk_run import BulkRun, RunPage
 from mahavishnu.stores.plain import plain_kind
-from mahavishnu.stores.schema import FieldType
+from mahavishnu.stores.kind import FieldType
 
 RUNS = plain_kind(
     BulkRun,

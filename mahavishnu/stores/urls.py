@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kinds import KINDS
-from mahavishnu.stores.schema import Kind
+from mahavishnu.stores.kind import Kind
 
 if TYPE_CHECKING:
     from opensearchpy import AsyncOpenSearch
@@ -75,7 +75,7 @@ def opensearch_client(
     url: str, *, user: str | None = None, password: str | None = None, headers: Mapping[str, str] | None = None
 ) -> AsyncOpenSearch:
     """A client of opensearch-py for the OpenSearch that `url` means, to be closed by whoever asked for it."""
-    from mahavishnu.stores.opensearch_client import Client
+    from mahavishnu.stores.opensearch.client import Client
 
     hosts, options = _opensearch(url)
     known = {"user": user, "password": password, "ca": None, "verify": True, "timeout": 2.0}

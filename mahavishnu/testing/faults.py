@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
 from mahavishnu.model.errors import CorruptRecord, ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores.schema import Kind
+from mahavishnu.stores.kind import Kind
 
 CHANGES = ("write", "remove")
 READS = ("get", "find", "tally")

@@ -9,7 +9,7 @@ from typing import Any, Generic
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor, Health, OpenClose, Page, Result, Store, Tally
-from mahavishnu.stores.schema import Kind, T
+from mahavishnu.stores.kind import Kind, T
 from mahavishnu.testing.faults import Call, Faults
 
 

@@ -18,7 +18,7 @@ from mahavishnu.model.letter import (
     ResolutionStatus,
     Tallies,
 )
-from mahavishnu.model.payload import Json
+from mahavishnu.model.json_value import Json
 from mahavishnu.testing.clock import START
 
 _numbers = count(1)

@@ -18,7 +18,7 @@ from typing import Any
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy
-from mahavishnu.core.intake import Intake, Wanted
+from mahavishnu.engine.letter_factory import Intake, Wanted
 from mahavishnu.engine.processor import Limits
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock, instant

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.model.bulk import BulkRun, ItemState, RunItem, RunState
+from mahavishnu.model.bulk_run import BulkRun, ItemState, RunItem, RunState
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import scan

@@ -26,7 +26,7 @@ from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Store, get_one, scan, write_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.held import held_kind
+from mahavishnu.stores.fallback.held import held_kind
 from mahavishnu.stores.ledger import LEDGER, Entry, entry_for
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.console.api import create_app, live, problems
+from mahavishnu.api import create_app, errors
+from mahavishnu.api.routes import events
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from tests.acceptance.server import served
 from tests.unit.api.test_edge import ROUTES, UNGUARDED
@@ -70,7 +71,7 @@ def test_every_problem_is_there_with_its_status() -> None:
         for name in re.findall(r"`([\w-]+)`", types):
             told.setdefault(name, set()).update(map(int, statuses.split(",")))
     known: dict[str, set[int]] = {"invalid-request": {400, 422}, "method-not-allowed": {405}}
-    for _, status, name in problems._STATUSES:
+    for _, status, name in errors._STATUSES:
         known.setdefault(name, set()).add(status)
     for path in (ROOT / "mahavishnu/console/api").glob("*.py"):
         for status, name in re.findall(r'problem\(\s*(\d+),\s*"([\w-]+)"', path.read_text(encoding="utf-8")):
@@ -81,7 +82,7 @@ def test_every_problem_is_there_with_its_status() -> None:
 
 def test_every_event_is_there_with_its_data() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (`\w+`.*) \|$", PAGE.partition("| event |")[2], re.MULTILINE))
-    for name, shown in (("letter", live._LETTER), ("run", live._RUN), ("group", live._GROUP)):
+    for name, shown in (("letter", events._LETTER), ("run", events._RUN), ("group", events._GROUP)):
         assert re.findall(r"`(\w+)`", rows.pop(name)) == list(shown)
     assert rows.keys() >= {"many", "degraded"}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.core.config import field_paths
+from mahavishnu.core.config.settings import field_paths
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 

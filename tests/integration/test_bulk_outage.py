@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.model.bulk import RunState
+from mahavishnu.model.bulk_run import RunState
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore

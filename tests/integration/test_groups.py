@@ -19,7 +19,7 @@ from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
-from mahavishnu.stores.schema import Kind
+from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import START, Faults, FaultyStore, ManualClock, make_letter
 

@@ -14,7 +14,7 @@ import pytest
 from mahavishnu.model.errors import CorruptRecord, InvalidQuery, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, Query, Sort
-from mahavishnu.stores import opensearch
+from mahavishnu.stores.opensearch import store as opensearch
 from mahavishnu.stores.base import Collection, Cursor
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
@@ -153,7 +153,7 @@ async def test_a_cursor_of_another_list_is_refused(letters: Letters) -> None:
 
 
 async def test_more_groups_than_one_answer_holds(letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahavishnu.stores.opensearch_query.BUCKETS", 7)
+    monkeypatch.setattr("mahavishnu.stores.opensearch.query.BUCKETS", 7)
     await letters.write([replace(letter, fingerprint=f"f{letter.priority % 30}") for letter in numbered(60)])
     tally = await letters.tally(Query(), ["fingerprint"], sums=["priority"])
     assert {values[0]: (cell.count, cell.sums["priority"]) for values, cell in tally.cells.items()} == {

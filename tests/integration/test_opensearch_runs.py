@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core import run_preview
+from mahavishnu.bulk import preview as run_preview
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.model.bulk import ACTIVE, BulkRun, RunState
+from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import ManualClock
 from tests.unit.queues import NETWORK, fill

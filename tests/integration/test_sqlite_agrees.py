@@ -16,7 +16,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.schema import FieldType
+from mahavishnu.stores.kind import FieldType
 from mahavishnu.stores.sqlite import SQLiteStore
 from tests.strategies import letters, names, queries
 

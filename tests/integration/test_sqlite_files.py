@@ -22,9 +22,9 @@ from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.query import Is, Missing, Query, Sort
 from mahavishnu.stores.base import get_one, scan, write_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
-from mahavishnu.stores.schema import Field, FieldType, Kind
+from mahavishnu.stores.kind import Field, FieldType, Kind
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.stores.sqlite_file import PAGE_SIZE
+from mahavishnu.stores.sqlite.file import PAGE_SIZE
 from mahavishnu.testing import make_letter
 
 
@@ -321,7 +321,7 @@ class TestUpgrade:
         def broken(*_: Any) -> None:
             raise sqlite3.OperationalError("disk I/O error")
 
-        monkeypatch.setattr("mahavishnu.stores.sqlite_table.Table.terms", broken)
+        monkeypatch.setattr("mahavishnu.stores.sqlite.table.Table.terms", broken)
         with pytest.raises(StoreUnavailable):
             await SQLiteStore(path, kinds=[new]).open()
         monkeypatch.undo()

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core.statistics import BY_REASON
+from mahavishnu.core.queue.statistics import BY_REASON
 from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letters
-from mahavishnu.stores import sqlite_sql
+from mahavishnu.stores.sqlite import query as sqlite_sql
 from mahavishnu.stores.codec import HISTORY, LETTERS
-from mahavishnu.stores.schema import Kind
+from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.stores.sqlite_table import Table
+from mahavishnu.stores.sqlite.table import Table
 from mahavishnu.testing import START, make_letter
 
 LATER = START + timedelta(days=1)

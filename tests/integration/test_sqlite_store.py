@@ -24,12 +24,13 @@ from mahavishnu.model.errors import (
     StoreUnavailable,
 )
 from mahavishnu.model.letter import DeadLetter, Version
-from mahavishnu.model.payload import Json
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.query import AnyOf, Is, Not, Query, Sort, letters
 from mahavishnu.stores.base import Cursor, get_one, write_one
 from mahavishnu.stores.codec import LETTERS
-from mahavishnu.stores.schema import Field, FieldType, Kind
-from mahavishnu.stores.sqlite import MANY, SQLiteCollection, SQLiteStore
+from mahavishnu.stores.kind import Field, FieldType, Kind
+from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.stores.sqlite.store import MANY, SQLiteCollection
 from mahavishnu.testing import make_letter
 
 SOON = timedelta(milliseconds=20)
@@ -468,7 +469,7 @@ class TestQueries:
     async def test_slow_ones_are_logged_by_shape(
         self, notes: SQLiteCollection[Note], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr("mahavishnu.stores.sqlite.SLOW_SECONDS", -1)
+        monkeypatch.setattr("mahavishnu.stores.sqlite.store.SLOW_SECONDS", -1)
         await notes.find(Query((Is("text", ("secret",)),)))
         (record,) = caplog.records
         assert '"text" IN (?)' in record.getMessage() and "secret" not in record.getMessage()

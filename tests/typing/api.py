@@ -26,9 +26,9 @@ from mahavishnu.model.letter import (
     Version,
 )
 from mahavishnu.model.lifecycle import TABLE, Move
-from mahavishnu.model.payload import Json
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.query import Between, Is, Not, Query, Sort, letters, words
-from mahavishnu.model.reunion import Reunion, reunite
+from mahavishnu.model.reconcile import Reunion, reunite
 from mahavishnu.stores.base import (
     Cell,
     Collection,
@@ -44,7 +44,7 @@ from mahavishnu.stores.base import (
 )
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.schema import Field, FieldType, Kind
+from mahavishnu.stores.kind import Field, FieldType, Kind
 from mahavishnu.stores.urls import open_store
 
 

@@ -28,7 +28,7 @@ from mahavishnu.model.letter import (
     Tallies,
     Verdict,
 )
-from mahavishnu.model.payload import Json
+from mahavishnu.model.json_value import Json
 
 # Any text that a JSON string can hold, lone surrogates too.
 texts = st.text(st.characters(codec=None, categories=None), max_size=20)

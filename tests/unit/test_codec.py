@@ -28,9 +28,9 @@ from mahavishnu.model.letter import (
     remembered,
 )
 from mahavishnu.model.lifecycle import archive, merge, violations
-from mahavishnu.model.payload import Json
+from mahavishnu.model.json_value import Json
 from mahavishnu.stores.codec import HISTORY, LETTERS, SCHEMA
-from mahavishnu.stores.schema import FieldType
+from mahavishnu.stores.kind import FieldType
 
 from .letters import NOON, captured, claimed, failure, noon
 from .strategies import letters

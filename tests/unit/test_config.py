@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from mahavishnu.core.config import MahavishnuSettings, SettingsError, field_paths
-from mahavishnu.core.config_sections import CircuitSettings
-from mahavishnu.core.config_urls import default_local_url, is_opensearch, shown, state_directory
+from mahavishnu.core.config import MahavishnuSettings, SettingsError
+from mahavishnu.core.config.settings import field_paths
+from mahavishnu.core.config.sections import CircuitSettings
+from mahavishnu.core.config.urls import default_local_url, is_opensearch, shown, state_directory
 from mahavishnu.model.errors import InvalidInput
 
 POLICIES = "dlq_default_retry_policy must be one of ['never', 'linear', 'exponential', 'immediate'], got"

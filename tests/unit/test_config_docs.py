@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.core.config import MahavishnuSettings, field_paths
-from mahavishnu.core.config_shape import allowed, fields, type_at, variable
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.config.settings import field_paths
+from mahavishnu.core.config.schema import allowed, fields, type_at, variable
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "settings/mahavishnu.yaml"

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core.config import MahavishnuSettings, field_paths
-from mahavishnu.core.config_check import check
-from mahavishnu.core.config_reload import Reloader
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.config.settings import field_paths
+from mahavishnu.core.config.check import check
+from mahavishnu.core.config.reload import Reloader
 
 FILE = Path("settings/mahavishnu.yaml")
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import Field, ValidationError
 
-from mahavishnu.core.config import MahavishnuSettings, SettingsError, field_paths
-from mahavishnu.core.config_sections import Section
+from mahavishnu.core.config import MahavishnuSettings, SettingsError
+from mahavishnu.core.config.settings import field_paths
+from mahavishnu.core.config.sections import Section
 
 
 @pytest.fixture(autouse=True)

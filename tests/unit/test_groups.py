@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.groups import (
+from mahavishnu.model.group import (
     CLOSED,
     MOST_LINKS,
     MOST_NOTES,

@@ -24,7 +24,7 @@ from mahavishnu.model.letter import (
     Tallies,
     evolve,
 )
-from mahavishnu.model.payload import Json
+from mahavishnu.model.json_value import Json
 
 from .letters import NOON, captured, claimed
 from .strategies import letters

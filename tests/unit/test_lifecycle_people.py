@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.model.bulk import ItemOutcome, outcome_for
+from mahavishnu.model.bulk_run import ItemOutcome, outcome_for
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.letter import (
     DeadLetter,
@@ -37,7 +37,7 @@ from mahavishnu.model.lifecycle import (
     restore,
     succeed,
 )
-from mahavishnu.model.payload import Json
+from mahavishnu.model.json_value import Json
 
 from .letters import BY, IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
 

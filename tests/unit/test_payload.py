@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahavishnu.model.errors import InvalidPayload
-from mahavishnu.model.payload import EMPTY, MAX_DEPTH, Json, depth, held, named
+from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, depth, held, named
 
 from .strategies import json_values
 

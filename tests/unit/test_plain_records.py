@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahavishnu.model.bulk import BulkRun
+from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.letter import Version
-from mahavishnu.model.payload import EMPTY, Json
+from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import write_one
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.plain import plain_kind
 from mahavishnu.stores.runs import RUNS
-from mahavishnu.stores.schema import FieldType
+from mahavishnu.stores.kind import FieldType
 from mahavishnu.stores.sqlite import SQLiteStore
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from mahavishnu.console.api import Access, create_app, edge
-from mahavishnu.console.api.access import Role
+from mahavishnu.api import Access, create_app, middleware
+from mahavishnu.api.auth import Role
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.stores.codec import LETTERS
@@ -168,7 +168,7 @@ async def test_large_bodies_are_refused_with_and_without_their_length(desk: Desk
 
 
 async def test_a_body_without_an_end_is_not_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edge, "BODY_SECONDS", 0.01)
+    monkeypatch.setattr(middleware, "BODY_SECONDS", 0.01)
 
     async def endless() -> AsyncIterator[bytes]:
         yield b"{"

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from mahavishnu import __version__
-from mahavishnu.console.api import create_app
+from mahavishnu.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from tests.unit.api.conftest import URL, Desk, bearer
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.responses import StreamingResponse
 
-from mahavishnu.console.serve import listener, serving
+from mahavishnu.cli.commands.serve import listener, serving
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.base import Cursor, Page
@@ -49,7 +49,7 @@ async def test_an_export_that_nobody_reads_on_stops_reading_the_store(
                 over.set()
 
     monkeypatch.setattr(type(dlq.letters), "find", find)
-    monkeypatch.setattr("mahavishnu.console.api.letters.StreamingResponse", Answer)
+    monkeypatch.setattr("mahavishnu.api.routes.letters.StreamingResponse", Answer)
     settings = MahavishnuSettings()
     with listener(settings, "127.0.0.1", 0) as listening:
         async with dlq, serving(dlq, listening, settings):

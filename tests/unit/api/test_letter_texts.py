@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.console.api.reading import as_bytes, letter_json, letters_json
+from mahavishnu.api.responses import as_bytes, letter_json, letters_json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.testing import make_letter

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.model.payload import Json
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import get_one
 from mahavishnu.stores.fallback import FallbackStore
@@ -322,7 +322,7 @@ async def test_a_run_is_not_resumed_to_halt_again_at_once() -> None:
 
 
 async def test_a_page_of_large_letters_ends_early_and_leads_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahavishnu.console.api.letters.PAGE_BYTES", 50_000)
+    monkeypatch.setattr("mahavishnu.api.routes.letters.PAGE_BYTES", 50_000)
     sizes = [10] * 60 + [4_000] * 30 + [60_000] * 2 + [10] * 400
     for number, size in enumerate(sizes):
         desk.clock.advance(1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.console.api.live import LOOK_SECONDS, QUIET_SECONDS, Live, Told, _instant_of, _written
+from mahavishnu.api.routes.events import LOOK_SECONDS, QUIET_SECONDS, Live, Told, _instant_of, _written
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, turn
@@ -183,7 +183,7 @@ async def test_what_changes_during_a_look_back_is_not_missed(room: Room) -> None
 
 
 async def test_who_is_slow_reads_anew(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahavishnu.console.api.live._WAITING", 10)
+    monkeypatch.setattr("mahavishnu.api.routes.events._WAITING", 10)
     slow = room.live.listen()
     first = asyncio.ensure_future(anext(slow))
     quick = await room.ear()
@@ -199,7 +199,7 @@ async def test_who_is_slow_reads_anew(room: Room, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_more_than_can_be_told_is_said(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahavishnu.console.api.live._MOST", 5)
+    monkeypatch.setattr("mahavishnu.api.routes.events._MOST", 5)
     ear = await room.ear()
     for number in range(9):
         await room.elsewhere.enqueue(f"wf_{number}", {}, [], "connection reset")

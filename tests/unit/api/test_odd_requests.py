@@ -11,10 +11,10 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from mahavishnu.console.api import create_app
-from mahavishnu.console.api.shapes import Filter
+from mahavishnu.api import create_app
+from mahavishnu.api.schemas import Filter
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.transfer import exported
+from mahavishnu.core.queue.transfer import exported
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import ItemFailed, StoreUnavailable
 from mahavishnu.model.query import Query

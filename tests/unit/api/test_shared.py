@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
-from mahavishnu.console.api import Access
-from mahavishnu.console.api.edge import Edge, Receive, Scope, Send
-from mahavishnu.console.api.sharing import Shared
+from mahavishnu.api import Access
+from mahavishnu.api.middleware import Edge, Receive, Scope, Send
+from mahavishnu.api.sharing import Shared
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.testing import turn
 from tests.unit.api.conftest import TOKENS, URL, bearer

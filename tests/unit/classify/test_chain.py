@@ -395,7 +395,7 @@ def test_without_a_thread_the_built_in_rules_have_to_do(
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("mahavishnu.classify.guard._idle", deque())
+    monkeypatch.setattr("mahavishnu.classify.plugin_guard._idle", deque())
     made = plugins(p=lambda error: "resource")
     chain = Chain(made)
     with monkeypatch.context() as patched:
@@ -407,7 +407,7 @@ def test_without_a_thread_the_built_in_rules_have_to_do(
 
 
 def test_threads_are_kept_for_the_next_time(monkeypatch: pytest.MonkeyPatch, gate: threading.Event) -> None:
-    monkeypatch.setattr("mahavishnu.classify.guard._idle", deque())
+    monkeypatch.setattr("mahavishnu.classify.plugin_guard._idle", deque())
     before = threading.active_count()
     chain = Chain(plugins(a=lambda error: None))
     for _ in range(100):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from mahavishnu.classify import rules
+from mahavishnu.classify.builtin import rules
 from tests.unit.classify.exceptions import exceptions
 from tests.unit.classify.holdout import HOLDOUT
 from tests.unit.classify.libraries import imitated

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.classify.rules import classify
+from mahavishnu.classify.builtin.rules import classify
 from mahavishnu.classify.verdict import Verdict
 from tests.unit.classify.exceptions import REQUEST, by_httpx, caused, named
 

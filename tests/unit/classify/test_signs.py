@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.fingerprint import fingerprint, normalised
-from mahavishnu.classify.rules import classify
-from mahavishnu.classify.signs import headers_of, status_of
+from mahavishnu.classify.builtin.rules import classify
+from mahavishnu.classify.builtin.attributes import headers_of, status_of
 from tests.unit.classify.exceptions import caused, named
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mahavishnu.classify import grammar, known
-from mahavishnu.classify.clauses import clauses, is_taken_back, tidied
-from mahavishnu.classify.codes import statuses_in
-from mahavishnu.classify.grammar import WORD, Phrase
-from mahavishnu.classify.names import of_name
-from mahavishnu.classify.phrases import PHRASES, PRECEDENCE, SETS
-from mahavishnu.classify.spoken import heard, named
-from mahavishnu.classify.words import of_text
+from mahavishnu.classify.builtin import grammar, known
+from mahavishnu.classify.builtin.clauses import clauses, is_taken_back, tidied
+from mahavishnu.classify.builtin.codes import statuses_in
+from mahavishnu.classify.builtin.grammar import WORD, Phrase
+from mahavishnu.classify.builtin.names import of_name
+from mahavishnu.classify.builtin.phrases import PHRASES, PRECEDENCE, SETS
+from mahavishnu.classify.builtin.tracebacks import heard, named
+from mahavishnu.classify.builtin.text import of_text
 
 ALL = sorted({phrase for phrases in grammar.by_word().values() for phrase in phrases}, key=lambda each: each.source)
 

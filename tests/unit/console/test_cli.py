@@ -11,9 +11,9 @@ import pytest
 import typer
 
 from mahavishnu import __version__
-from mahavishnu.console import cli
-from mahavishnu.console.exits import ExitCode
-from mahavishnu.console.output import as_json, block, plain, table
+from mahavishnu.cli import app
+from mahavishnu.cli.exits import ExitCode
+from mahavishnu.cli.output import as_json, block, plain, table
 from mahavishnu.model import errors
 from tests.unit.console.conftest import Run
 
@@ -55,15 +55,15 @@ def test_a_mistake_in_the_arguments_is_told_in_one_line(run: Run, arguments: tup
 @pytest.fixture
 def raising(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[BaseException], None]]:
     """Makes a command `fail` that raises what it is told to."""
-    registered = list(cli.app.registered_commands)
+    registered = list(app.app.registered_commands)
     box: list[BaseException] = []
 
     def fail() -> None:
         raise box[0]
 
-    cli.app.command("fail")(fail)
+    app.app.command("fail")(fail)
     yield box.append
-    cli.app.registered_commands[:] = registered
+    app.app.registered_commands[:] = registered
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def commands(group: Any, path: str = "mahavishnu") -> Iterator[tuple[str, Any]]:
 
 
 def test_every_verb_and_option_is_in_the_reference() -> None:
-    root = typer.main.get_command(cli.app)
+    root = typer.main.get_command(app.app)
     text = REFERENCE.read_text(encoding="utf-8")
     sections = {
         re.sub(r" \[?[A-Z]+\]?(\.\.\.)?", "", head): body

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.core.config import field_paths
+from mahavishnu.core.config.settings import field_paths
 from tests.unit.console.conftest import Run
 
 Write = Callable[[str], Path]

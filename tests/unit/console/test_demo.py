@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mahavishnu.console.demo_show import farewell, view
+from mahavishnu.cli.commands.demo_show import farewell, view
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.testing import make_letter
 from tests.unit.console.test_worker import lines_until, started

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.console.client import Connection
-from mahavishnu.console.exits import Failed
-from mahavishnu.console.inprocess import InProcess
-from mahavishnu.console.session import Session
+from mahavishnu.cli.client import Connection
+from mahavishnu.cli.exits import Failed
+from mahavishnu.cli.local_transport import InProcess
+from mahavishnu.cli.session import Session
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]}
 

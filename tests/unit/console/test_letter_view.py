@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.console.letter_view import _next, place_of, state_of
+from mahavishnu.cli.letter_view import _next, place_of, state_of
 
 
 def said(**changes: Any) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.console.filters import moment_of
+from mahavishnu.cli.filters import moment_of
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock
@@ -769,7 +769,7 @@ def test_half_a_character_and_what_a_terminal_obeys_are_escaped_in_json(run: Run
 
 
 HEAVY = """
-import sys, mahavishnu.console.cli
+import sys, mahavishnu.cli.app
 print(sorted({"fastapi", "httpx", "pydantic", "uvicorn"} & set(sys.modules)))
 """
 

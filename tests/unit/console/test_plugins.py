@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mahavishnu.console.exits import Failed
-from mahavishnu.console.settings_file import with_list, write_list
+from mahavishnu.cli.exits import Failed
+from mahavishnu.cli.settings_file import with_list, write_list
 from tests.unit.console.conftest import Run
 
 Write = Callable[[str], Path]

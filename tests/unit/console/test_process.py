@@ -89,7 +89,7 @@ def test_ctrl_c_ends_it_quietly() -> None:
     assert (process.returncode, out, err) == (130, "", "")
 
 
-@pytest.mark.parametrize("module", ["typer", "mahavishnu.console.cli", "httpx", "fastapi"])
+@pytest.mark.parametrize("module", ["typer", "mahavishnu.cli.app", "httpx", "fastapi"])
 def test_ctrl_c_while_modules_are_loaded_is_quiet_too(module: str, tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\n"
@@ -98,7 +98,7 @@ def test_ctrl_c_while_modules_are_loaded_is_quiet_too(module: str, tmp_path: Pat
         f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Interrupting())\n"
         "sys.argv = ['mahavishnu', 'dlq', 'list']\n"
-        "from mahavishnu.console import main\n"
+        "from mahavishnu.cli import main\n"
         "sys.exit(main())\n"
     )
     found = subprocess.run(
@@ -123,7 +123,7 @@ def test_a_terminal_that_knows_only_ascii() -> None:
 
 @pytest.mark.parametrize("missing", ["rich", "typer"])
 def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
-    script = f"import sys; sys.modules[{missing!r}] = None; from mahavishnu.console import main; sys.exit(main())"
+    script = f"import sys; sys.modules[{missing!r}] = None; from mahavishnu.cli import main; sys.exit(main())"
     found = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), timeout=60
     )
@@ -133,7 +133,7 @@ def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
 
 def test_help_does_not_wait_for_what_it_does_not_need() -> None:
     script = (
-        "import sys; sys.argv = ['mahavishnu', '--help']; from mahavishnu.console import main; main();"
+        "import sys; sys.argv = ['mahavishnu', '--help']; from mahavishnu.cli import main; main();"
         "sys.stderr.write(' '.join(sys.modules))"
     )
     found = subprocess.run(

@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
-from mahavishnu.console.serve import listener
+from mahavishnu.cli.commands.serve import listener
 from mahavishnu.core.config import MahavishnuSettings
 from tests.unit.console.test_worker import ENQUEUE, MAHAVISHNU, lines_until, shop, started
 

@@ -10,7 +10,7 @@ import pytest
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.intake import Intake
+from mahavishnu.engine.letter_factory import Intake
 from mahavishnu.model.audit import AuditEntry
 from mahavishnu.model.errors import AlreadyResolved, InvalidInput, NoSuchLetter, StoreUnavailable
 from mahavishnu.stores.codec import LETTERS

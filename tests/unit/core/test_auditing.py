@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core.auditing import acting_as
+from mahavishnu.engine.audit import acting_as
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.audit import LONGEST_VALUE, MOST_CHANGES, AuditEntry, bounded, changes_between
 from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidQuery, StoreUnavailable

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.bulk import PAGE, BulkRun, ItemState, RunState
+from mahavishnu.model.bulk_run import PAGE, BulkRun, ItemState, RunState
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.lifecycle import KEPT_RUNS, claim, release
 from mahavishnu.model.query import Query
@@ -20,7 +20,7 @@ from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.runs import RUN_PAGES, RUNS
-from mahavishnu.stores.schema import Kind
+from mahavishnu.stores.kind import Kind
 from mahavishnu.testing import Call, FaultyStore
 from tests.unit.queues import House, Runs, fill, letter_of, settle, sound
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.classify.chain import Chain
-from mahavishnu.core.claiming import Claim
+from mahavishnu.core.queue.claims import Claim
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, LostLease, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import EventName

@@ -18,7 +18,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.ledger import LEDGER
-from mahavishnu.stores.schema import Kind
+from mahavishnu.stores.kind import Kind
 from tests.unit.queues import NETWORK, House, Runs, sound
 
 TASKS = ("a", "b", "c")

@@ -12,7 +12,7 @@ from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.classify.verdict import Context
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.intake import Intake
+from mahavishnu.engine.letter_factory import Intake
 from mahavishnu.model.errors import (
     AlreadyResolved,
     ChangedMeanwhile,

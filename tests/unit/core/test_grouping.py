@@ -17,8 +17,8 @@ from mahavishnu.classify.failure import failure_of
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.classify.regroup import fingerprint_again
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.group_counts import Counts
-from mahavishnu.core.judging import judge
+from mahavishnu.core.queue.group_counts import Counts
+from mahavishnu.classify.assess import judge
 from mahavishnu.model.errors import (
     ChangedMeanwhile,
     InvalidInput,
@@ -28,7 +28,7 @@ from mahavishnu.model.errors import (
     StoreUnavailable,
 )
 from mahavishnu.model.events import EventName
-from mahavishnu.model.groups import Group, GroupState, GroupView
+from mahavishnu.model.group import Group, GroupState, GroupView
 from mahavishnu.model.query import Query
 from mahavishnu.stores.groups import GROUPS
 from mahavishnu.testing import FaultyStore, make_letter
@@ -192,7 +192,7 @@ async def test_many_letters_of_the_same_instant_have_a_sample_each(
     any_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if one search does not bring them all."""
-    monkeypatch.setattr("mahavishnu.core.group_counts._AT_ONCE", 3)
+    monkeypatch.setattr("mahavishnu.core.queue.group_counts._AT_ONCE", 3)
     queue = any_house.queue()
     for cause in "abc":
         await fails(queue, f"cause {cause}", *(f"{cause}{number}" for number in range(4)))
@@ -581,7 +581,7 @@ async def test_nothing_follows_from_a_part_of_the_truth(house: House, monkeypatc
     async def nothing(*_: Any, **__: Any) -> Counts:
         return Counts({}, 0, "the other half is away")
 
-    monkeypatch.setattr("mahavishnu.core.grouping.counted", nothing)
+    monkeypatch.setattr("mahavishnu.core.queue.groups.counted", nothing)
 
     page = await queue.groups()
     assert (page.degraded, [view.state for view in page.items]) == ("the other half is away", ["investigating"])

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from mahavishnu.core.intake import MASK, Intake
+from mahavishnu.engine.letter_factory import MASK, Intake
 from mahavishnu.core.resilience import ErrorCategory
 from mahavishnu.model.errors import InvalidInput, InvalidPayload, StoreUnavailable
 from mahavishnu.model.events import EventName

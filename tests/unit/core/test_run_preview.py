@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mahavishnu.core import run_preview
+from mahavishnu.bulk import preview as run_preview
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.run_preview import RunPreview
-from mahavishnu.core.run_verbs import VERBS
-from mahavishnu.model.bulk import BUSY
+from mahavishnu.bulk.preview import RunPreview
+from mahavishnu.bulk.verbs import VERBS
+from mahavishnu.model.bulk_run import BUSY
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import START, ManualClock, make_letter

@@ -14,11 +14,12 @@ import httpx
 import pytest
 
 from mahavishnu.classify.plugins import PluginState
-from mahavishnu.console.api.access import Actor, Role
-from mahavishnu.console.serve import access_of, api_of, listener
+from mahavishnu.api.auth import Actor, Role
+from mahavishnu.cli.commands.serve import access_of, api_of, listener
 from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.core.config import MahavishnuSettings, field_paths, value_at
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.config.settings import field_paths, value_at
 from mahavishnu.model.backoff import Setback
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.stores.fallback import FallbackStore

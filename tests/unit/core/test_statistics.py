@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core import statistics as numbers
+from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import EventName

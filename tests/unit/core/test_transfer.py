@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, DLQFullError
-from mahavishnu.core.transfer import exported, imported
+from mahavishnu.core.queue.transfer import exported, imported
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidPayload, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mahavishnu.engine.capture import How, Office
+from mahavishnu.engine.recorder import How, Office
 from mahavishnu.engine.room import Room
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import QueueFull, StoreUnavailable

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from mahavishnu.engine.maintenance import Chore, Housekeeping
+from mahavishnu.engine.background import Chore, Housekeeping
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.testing import ManualClock
 from tests.unit.queues import settle

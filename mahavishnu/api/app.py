@@ -1,0 +1,102 @@
+"""The ASGI app of the API, put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+
+from mahavishnu import __version__
+from mahavishnu.api import start
+from mahavishnu.api.routes import audit, claims, groups, health, letters, events, runs
+from mahavishnu.api.auth import Access
+from mahavishnu.api.middleware import Edge
+from mahavishnu.api.errors import Problem, documented, handle_errors
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+
+API = "/api/v1"
+MAX_BODY_BYTES = 4 * 1024 * 1024
+SHARED = (f"{API}/dlq", f"{API}/dlq/stats", f"{API}/dlq/statistics", f"{API}/groups", "/metrics")  # the same for all
+STREAMS = (f"{API}/dlq/export", f"{API}/events")  # HEAD would have all of it made for nothing
+_DESCRIPTION = """Failed workflows: find, understand, fix and redrive what is left.
+
+Lists have a `Link` header to their next page. Errors are problem documents (RFC 9457). A change with an
+`Idempotency-Key` header happens once, however often it is sent. Bulk runs are answered with 202 and a `Location`.
+"""
+
+
+def create_app(
+    dlq: DeadLetterQueue, *, access: Access | None = None, max_body_bytes: int = MAX_BODY_BYTES, via: str = "http"
+) -> FastAPI:
+    """An ASGI app for a queue: serve it, or mount it in another one. The queue is opened when it is first needed.
+
+    Without `access` everybody who reaches it from this machine may do everything; pages of other sites may not.
+
+    >>> create_app(DeadLetterQueue()).title
+    'Mahavishnu'
+    """
+
+    @asynccontextmanager
+    async def lifespan(api: FastAPI) -> AsyncIterator[None]:
+        yield
+        await api.state.live.close()
+
+    api = FastAPI(
+        title="Mahavishnu",
+        version=__version__,
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+        openapi_url=f"{API}/openapi.json",
+        docs_url=None,  # it would load scripts of other sites
+        redoc_url=None,
+        responses=documented(400, 401, 403, 408, 413, 422, 503),
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: f"{route.tags[0] if route.tags else ''}_{route.name}",
+    )
+    api.state.dlq = dlq
+    api.state.live = events.Live(dlq)
+    routes = APIRouter(prefix=API)
+    for each in (letters, runs, groups, claims, audit, events):
+        routes.include_router(each.router)
+    api.include_router(routes)
+    api.include_router(start.router, prefix=API)
+    api.include_router(start.root)
+    api.include_router(health.router)
+    handle_errors(api, API)
+    api.add_middleware(
+        Edge,
+        dlq=dlq,
+        access=access or Access(),
+        max_body_bytes=max_body_bytes,
+        via=via,
+        shared=SHARED,
+        endless=STREAMS,
+    )
+    _document(api)
+    return api
+
+
+def _document(api: FastAPI) -> None:
+    """OpenAPI with what FastAPI does not know of: the shape of problems, and the token."""
+    generate = api.openapi
+
+    def openapi() -> dict[str, Any]:
+        if api.openapi_schema is None:
+            document = generate()
+            components = document.setdefault("components", {})
+            components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+            components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            document["security"] = [{"token": []}]
+            for path in document["paths"].values():
+                for operation in path.values():
+                    unprocessable = operation.get("responses", {})
+                    if "422" in unprocessable:
+                        unprocessable["422"] = documented(422)[422]
+            for unused in ("HTTPValidationError", "ValidationError"):
+                components["schemas"].pop(unused, None)
+            api.openapi_schema = document
+        return api.openapi_schema
+
+    api.openapi = openapi  # type: ignore[method-assign]

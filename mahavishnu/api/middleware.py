@@ -1,0 +1,254 @@
+"""What every request passes before a route sees it: who asks, how much they send, and whether they asked before.
+
+What many ask for at the same time is shared here, so that it passes the rest once for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from functools import partial
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Access, Actor, Role, comes_from_elsewhere
+from mahavishnu.api.errors import answer_to, problem
+from mahavishnu.api.sharing import Shared
+from mahavishnu.engine.audit import acting_as
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.replies import Reply
+from mahavishnu.model.clock import instant_text
+from mahavishnu.model.errors import StoreError
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+MARK = "\ue000"  # begins what stands for an escaped slash inside a path's part, or for itself
+SLASH, ITSELF = f"{MARK}s", f"{MARK}m"  # a task id may contain both
+OPEN_TO_ALL = ("/healthz", "/readyz")
+BODY_SECONDS = 60.0
+_CHANGES = ("POST", "PATCH", "PUT", "DELETE")
+
+
+class Answer(NamedTuple):
+    """A whole answer, to be sent to many."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+
+class Edge:
+    """The outermost layer of the API."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        dlq: DeadLetterQueue,
+        access: Access,
+        max_body_bytes: int,
+        via: str,
+        shared: Collection[str],
+        endless: Collection[str] = (),
+    ) -> None:
+        """`shared` are paths whose answers depend on the query alone, and not on who asks; `endless` are streams."""
+        self._app, self._dlq, self._access = app, dlq, access
+        self._max_body_bytes, self._via = max_body_bytes, via
+        self._shared, self._reads, self._endless = frozenset(shared), Shared[Answer](), frozenset(endless)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if scope["method"] == "HEAD" and _place(scope) not in self._endless:
+            scope, send = {**scope, "method": "GET"}, partial(_without_body, send)
+        headers = Headers(scope=scope)
+        refusal = await self._admitted(scope, headers)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        body = b""
+        if scope["method"] in _CHANGES:
+            read = await self._read(receive, headers)
+            if isinstance(read, Response):
+                await read(scope, receive, send)
+                return
+            body, receive = read, _replayed(read)
+        actor: Actor = scope["actor"]
+        with acting_as(role=actor.role.name.lower(), via=self._via):
+            key = headers.get("idempotency-key")
+            if key and scope["method"] in _CHANGES:
+                await self._once(key, actor, scope, body, receive, send)
+            elif scope["method"] == "GET" and actor.role >= Role.VIEWER and _place(scope) in self._shared:
+                await self._for_all(scope, send)
+            else:
+                await self._app(scope, receive, send)
+
+    async def _admitted(self, scope: Scope, headers: Headers) -> Response | None:
+        raw = scope.get("raw_path") or scope["path"].encode()
+        try:
+            parts = [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")]
+        except UnicodeDecodeError:
+            return problem(400, "bad-request", "the path is not UTF-8")
+        scope["path"] = "/".join(part.replace(MARK, ITSELF).replace("/", SLASH) for part in parts)
+        scope["asked_path"] = "/".join(parts)
+        actor = self._access.actor(headers.get("authorization"))
+        if not self._access.tokens and comes_from_elsewhere(headers, scope.get("client")):
+            return problem(
+                403,
+                "forbidden",
+                "without tokens this server answers this machine only, and no page of another site: give it a token",
+            )
+        if actor is None and (scope["method"] in _CHANGES or _place(scope) not in OPEN_TO_ALL):
+            return problem(
+                401,
+                "unauthorized",
+                "send a token that the server knows as Authorization: Bearer …",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        scope["actor"] = actor or Actor("anybody", Role.NOBODY)
+        return None
+
+    async def _for_all(self, scope: Scope, send: Send) -> None:
+        """Answer everybody who asks the same at the same time from one read."""
+        asked = (scope.get("root_path", ""), scope["path"], scope["query_string"])
+        answer = await self._reads.get(asked, partial(_whole, self._app, scope))
+        await send({"type": "http.response.start", "status": answer.status, "headers": [*answer.headers]})
+        await send({"type": "http.response.body", "body": answer.body})
+
+    async def _read(self, receive: Receive, headers: Headers) -> bytes | Response:
+        """The whole body, or the refusal of one that is too large or takes too long."""
+        limit = self._max_body_bytes
+        refusal = problem(413, "content-too-large", f"a request may have {limit} bytes; send it in parts")
+        told = headers.get("content-length", "")
+        if told.isdecimal() and int(told) > limit:
+            return refusal
+        parts, size, more = [], 0, True
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return problem(400, "bad-request", "the request ended before its body did")
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > limit:
+                        return refusal
+                    more = message.get("more_body", False)
+        except TimeoutError:  # who sends without an end would hold a connection for ever
+            told = f"the body did not come to its end within {BODY_SECONDS:g} seconds; nothing was done"
+            return problem(408, "request-timeout", told, headers={"Connection": "close"})
+        return b"".join(parts)
+
+    async def _once(self, key: str, actor: Actor, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Do it, or give the answer again that was given when it was done."""
+        asked = hashlib.sha256(
+            b"\0".join([scope["method"].encode(), scope["path"].encode(), scope["query_string"], body])
+        ).hexdigest()
+        if len(key) > 200:
+            await problem(400, "bad-request", "an Idempotency-Key has at most 200 characters")(scope, receive, send)
+            return
+        whose = hashlib.sha256(json.dumps([actor.name, key]).encode()).hexdigest()
+        try:
+            await self._dlq.open()
+            former = await self._dlq.replies.begin(whose, asked)
+        except StoreError as failed:
+            await answer_to(failed)(scope, receive, send)
+            return
+        if former is not None:
+            await _again(former, asked)(scope, receive, send)
+            return
+        status, headers, parts = 0, {}, []
+        scope["state"] = {**scope.get("state", {})}
+
+        async def keeping(message: Message) -> None:
+            nonlocal status, headers
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
+            elif message["type"] == "http.response.body":
+                parts.append(message.get("body", b""))
+                nobody_knows = status >= 500 and scope["state"].get("maybe_done", False)
+                if not nobody_knows and not message.get("more_body", False):
+                    await self._keep(whose, status, headers, b"".join(parts))
+            await send(message)
+
+        await self._app(scope, receive, keeping)
+
+    async def _keep(self, whose: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Remember an answer. What cannot be remembered is answered all the same: it has had its effect."""
+        kept = {name: headers[name] for name in ("content-type", "location", "etag") if name in headers}
+        try:
+            if status >= 500:  # nothing was done: it may work the next time
+                await self._dlq.replies.forget(whose)
+            else:
+                await self._dlq.replies.finish(whose, status, json.dumps(kept), body.decode())
+        except StoreError as failed:
+            log.error("an answer cannot be given again, its Idempotency-Key stays unfinished: %s", failed)
+
+
+async def _without_body(send: Send, message: Message) -> None:
+    """What HEAD is answered: all but the body."""
+    await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+
+async def _whole(app: App, scope: Scope) -> Answer:
+    """What `app` answers to a request without a body."""
+    status, headers, parts = 0, (), []
+
+    async def keeping(message: Message) -> None:
+        nonlocal status, headers
+        if message["type"] == "http.response.start":
+            status, headers = message["status"], tuple(message["headers"])
+        elif message["type"] == "http.response.body":
+            parts.append(message.get("body", b""))
+
+    await app(scope, _replayed(b""), keeping)
+    return Answer(status, headers, b"".join(parts))
+
+
+def _place(scope: Scope) -> str:
+    """The path inside of this app, wherever it is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
+def _again(former: Reply, asked: str) -> Response:
+    if former.asked != asked:
+        return problem(
+            422, "idempotency-key-reused", "this Idempotency-Key was used for another request; take a new one"
+        )
+    if former.status is None:
+        return problem(
+            409,
+            "idempotency-unfinished",
+            "a request with this Idempotency-Key has begun and its answer is not known: wait if it may be under way, "
+            "else look whether it had its effect, and only if it had none send it again, with a new key",
+            began_at=instant_text(former.at),
+        )
+    headers = {**json.loads(former.headers), "Idempotent-Replayed": "true"}
+    return Response(former.body, former.status, headers)
+
+
+def _replayed(body: bytes) -> Receive:
+    sent = False
+
+    async def receive() -> Message:
+        nonlocal sent
+        if sent:
+            return {"type": "http.disconnect"}
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive

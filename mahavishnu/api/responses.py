@@ -1,0 +1,242 @@
+"""From requests to queries, and from letters to JSON: the same for every route."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import Depends, Query, Request
+from pydantic_core import PydanticSerializationError, to_json
+from starlette.responses import Response
+
+from mahavishnu.api.middleware import ITSELF, MARK, SLASH
+from mahavishnu.api.errors import problem
+from mahavishnu.api.schemas import Filter
+from mahavishnu.model import query as queries
+from mahavishnu.model.clock import instant_text
+from mahavishnu.model.errors import InvalidQuery
+from mahavishnu.model.group import GroupPage
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
+from mahavishnu.model.letter import DeadLetter, Version
+from mahavishnu.model.json_value import Json
+from mahavishnu.model.record import without_payload
+from mahavishnu.stores.base import Page
+
+JSON = "application/json"
+
+
+def as_query(
+    asked: Filter, *, limit: int = 500, sort: tuple[queries.Sort, ...] = queries.NEWEST_FIRST
+) -> queries.Query:
+    """The query that a filter means. Raises InvalidQuery."""
+    metadata = {}
+    for pair in asked.metadata or ():
+        path, equals, value = pair.partition("=")
+        if not equals or not path:
+            raise InvalidQuery(f"{pair!r:.80} is no condition on the metadata: write path=value")
+        metadata[path] = value
+    return queries.letters(
+        status=_values(asked.status),
+        resolution=_values(asked.resolution_status),
+        category=_values(asked.category),
+        policy=asked.policy,
+        reason=_values(asked.reason),
+        namespace=asked.namespace,
+        queue=asked.queue,
+        fingerprint=asked.fingerprint,
+        task_id=asked.task_id,
+        repo=asked.repo,
+        run=asked.run,
+        text=asked.text,
+        metadata=metadata,
+        failed=(asked.failed_from, asked.failed_before),
+        created=(asked.created_from, asked.created_before),
+        updated=(asked.updated_from, asked.updated_before),
+        sort=sort,
+        limit=limit,
+    )
+
+
+def _values(given: Sequence[Enum] | None) -> list[str] | None:
+    return None if given is None else [str(each.value) for each in given]
+
+
+def named(task_id: str) -> str:
+    """The task id in a path: an escaped slash is part of it."""
+    return task_id.replace(SLASH, "/").replace(ITSELF, MARK)
+
+
+class Place:
+    """Which of the task ids of that name: its namespace and queue."""
+
+    def __init__(
+        self,
+        namespace: Annotated[str, Query(min_length=1, max_length=500)] = DEFAULT_NAMESPACE,
+        queue: Annotated[str, Query(min_length=1, max_length=500)] = DEFAULT_QUEUE,
+    ) -> None:
+        self.namespace, self.queue = namespace, queue
+        self.arguments = {"namespace": namespace, "queue": queue}
+
+
+Where = Annotated[Place, Depends()]
+
+
+def letter_json(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
+    """A letter as every surface shows it."""
+    task = letter.task
+    return {**_letter(letter, whole), "task": task, "metadata": letter.metadata, "task_snapshot": task}
+
+
+def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes:
+    """The same for many, as a line without white space, by what is quickest: lists are what is read most."""
+    shown = [
+        {
+            **_letter(letter, whole),
+            "task": (task := letter.payload.shown),
+            "metadata": letter.labels.shown,
+            "task_snapshot": task,
+        }
+        for letter in letters
+    ]
+    try:
+        return to_json(shown) + b"\n"
+    except PydanticSerializationError:  # half a character, or somebody else's nesting without an end
+        return json.dumps(shown).encode() + b"\n"
+
+
+def _letter(letter: DeadLetter, whole: bool) -> dict[str, Any]:
+    """All but its payload and metadata."""
+    shown = without_payload(letter)
+    shown |= {
+        "dlq_entry_uuid": letter.entry_id,
+        "task_uuid": letter.task_id,
+        "original_state": letter.source.state,
+        "dlq_reason": str(letter.reason),
+        "dlq_timestamp": instant_text(letter.created_at),
+        "requeue_outcome": letter.requeue and str(letter.requeue.outcome),
+        "runs": list(letter.runs),
+        "adapter": letter.source.queue,
+    }
+    if whole:
+        shown |= {
+            "failures": [plain(failure) for failure in letter.failures],
+            "verdict_reason": letter.verdict.reason,
+            "verdict_author": letter.verdict.author,
+            "claim_owner": letter.lease and letter.lease.owner,
+            "due_at": letter.due_at and instant_text(letter.due_at),
+            "requeue": letter.requeue and plain(letter.requeue),
+            "source_kind": str(letter.source.kind),
+            "source_queue": letter.source.queue,
+            "source_id": letter.source.id,
+            "recoveries": letter.recoveries,
+        }
+    return shown
+
+
+def plain(value: Any) -> Any:
+    """Any value of ours as JSON values; the store's versions are nobody's business.
+
+    >>> from datetime import UTC
+    >>> plain({"at": datetime(2030, 1, 1, tzinfo=UTC)})
+    {'at': '2030-01-01T00:00:00.000Z'}
+    """
+    match value:
+        case Json():
+            return value.value
+        case Enum():
+            return value.value
+        case datetime():
+            return instant_text(value)
+        case DeadLetter():
+            return letter_json(value)
+        case Mapping():
+            return {str(name): plain(item) for name, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain(item) for item in value]
+        case None | bool() | int() | float() | str():
+            return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(item) for name, item in _fields(value).items() if name != "version"}
+    return str(value)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """JSON, checked by the tests and not once more at each request."""
+    return Response(as_bytes(value) + b"\n", status, dict(headers or {}), JSON)
+
+
+def as_bytes(value: Any) -> bytes:
+    """`value` as JSON; half a character, which a payload may contain, is written as an escape."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
+
+
+def etag(version: Version | None) -> str:
+    """The mark of one state of a record: send it back as If-Match.
+
+    >>> etag((7, 1))
+    '"7.1"'
+    """
+    return f'"{".".join(map(str, version or ()))}"'
+
+
+def is_known(if_none_match: str | None, version: Version | None) -> bool:
+    """Whether an If-None-Match header names this version. A weak mark will do, which a compressing proxy makes of ours.
+
+    >>> is_known('W/"7.1"', (7, 1)), is_known('"7"', (7, 1))
+    (True, False)
+    """
+    return _names(if_none_match, lambda mark: mark.removeprefix("W/") == etag(version))
+
+
+def changed_since(if_match: str, version: Version | None, what: str) -> Response | None:
+    """The refusal of a change, unless its If-Match header names this version. A weak mark never does (RFC 9110)."""
+    if _names(if_match, lambda mark: mark == etag(version)):
+        return None
+    why = f"{what} has changed since you read it: look again"
+    if _names(if_match, lambda mark: mark.removeprefix("W/") == etag(version)):
+        why = 'a weak mark (W/"…") does not allow a change: send the ETag of the answer without W/, or no If-Match'
+    return problem(412, "changed-meanwhile", why)
+
+
+def _names(header: str | None, fits: Callable[[str], bool]) -> bool:
+    marks = [] if header is None else [each.strip() for each in header.split(",")]
+    return any(mark == "*" or fits(mark) for mark in marks)
+
+
+def in_header(text: str) -> str:
+    """Any text as a header can hold it.
+
+    >>> in_header("away:\\n10 \u00b5s")
+    'away: 10 ?s'
+    """
+    line = "".join(char if char.isprintable() else " " for char in text)
+    return line.encode("ascii", "replace").decode()
+
+
+def next_page(request: Request, cursor: str) -> str:
+    """A Link header to the next page of the same list."""
+    given = [(name, value) for name, value in request.query_params.multi_items() if name not in ("cursor", "offset")]
+    return f'<{request.url.path}?{urlencode([*given, ("cursor", cursor)])}>; rel="next"'
+
+
+def page_headers(request: Request, page: Page[Any] | GroupPage) -> dict[str, str]:
+    """Where the next page is, and why something may be missing from this one."""
+    headers = {} if page.next is None else {"Link": next_page(request, str(page.next))}
+    return headers | degraded_header(page.degraded)
+
+
+def degraded_header(why: str | None) -> dict[str, str]:
+    """That something is out of reach, as every answer says it."""
+    return {"X-Degraded": in_header(why)} if why else {}

@@ -1,0 +1,159 @@
+"""Is it alive, can it work, and in numbers: `/healthz`, `/readyz`, `/metrics`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Actor, Queue, Role, needs
+from mahavishnu.api.responses import answer
+from mahavishnu.api.schemas import HealthAnswer
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.breaker import Position
+from mahavishnu.model.errors import StoreError
+from mahavishnu.stores.base import Health
+
+log = logging.getLogger(__name__)
+router = APIRouter(tags=["health"])
+_LIFETIME = {
+    "enqueued_total": "Letters written since the beginning",
+    "retry_success": "Retries that succeeded",
+    "retry_failed": "Retries that failed",
+    "exhausted": "Letters that used up their retries",
+    "manually_retried": "Retries by hand",
+    "permanently_failed": "Letters given up",
+    "manually_resolved": "Letters that people settled",
+    "cancelled": "Letters that nobody wants any more",
+    "archived": "Open letters that were put away",
+    "reopened": "Closed letters that were opened again",
+    "claims_recovered": "Leases that ran out",
+    "deduplicated": "Failures that became part of an open letter",
+    "cleared": "Open letters that were deleted",
+}
+_HERE = {
+    "skipped_by_strategy": "Failures that this process did not keep",
+    "rejected_full": "Failures that found no room in this process",
+    "capture_failed": "Failures that this process could not keep",
+}
+_DOWN: dict[int | str, dict[str, Any]] = {503: {"model": HealthAnswer, "description": "Nothing can be kept or read"}}
+
+
+@router.get("/healthz", response_model=HealthAnswer, summary="Is the process alive?")
+async def healthz(request: Request, dlq: Queue) -> Response:
+    """Always 200 while it can answer; `degraded` tells that letters are kept locally, or that the store is away."""
+    return answer(_shown(await dlq.health(), request.scope["actor"]))
+
+
+@router.get("/readyz", response_model=HealthAnswer, responses=_DOWN, summary="Can it work?")
+async def readyz(request: Request, dlq: Queue) -> Response:
+    """200 for `ok` and `degraded`, in which nothing is lost; 503 for `down`."""
+    health = await dlq.health()
+    return answer(_shown(health, request.scope["actor"]), 503 if health.status == "down" else 200)
+
+
+def _shown(health: Health, actor: Actor) -> dict[str, Any]:
+    """The detail may name hosts: it is for those who may look."""
+    detail = health.detail if actor.role >= Role.VIEWER else ""
+    return {"status": health.status, "detail": detail, "kept_locally": health.waiting}
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text"}},
+    summary="The numbers, for Prometheus",
+)
+async def metrics(dlq: Queue, actor: Annotated[Actor, Depends(needs(Role.VIEWER, "reading metrics"))]) -> Response:
+    """Lifetime numbers are those of the store, not of this process: they survive it. While it is away they are left
+    out, and `mahavishnu_dlq_store_up` is 0.
+    """
+    return Response(await _scrape(dlq), 200, None, CONTENT_TYPE_LATEST)
+
+
+async def _scrape(dlq: DeadLetterQueue) -> bytes:
+    try:
+        stored = _Stored(await dlq.get_statistics(), await dlq.requeue_outcomes())
+    except StoreError as problem:  # a scrape that fails would tell less than one without the store's numbers
+        log.error("the metrics are without those of the store: %s", problem)
+        return generate_latest(_Scrape(dlq, None, (await dlq.health()).status))
+    return generate_latest(_Scrape(dlq, stored, stored.numbers["storage_mode"]))
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The numbers that only the store knows."""
+
+    numbers: Mapping[str, Any]
+    requeues: Mapping[str, int]
+
+    def collect(self) -> Iterator[Metric]:
+        numbers, lifetime = self.numbers, self.numbers["lifetime_stats"]
+        yield GaugeMetricFamily("dlq_size", "Open letters", numbers["queue_size"])
+        yield _by("mahavishnu_dlq_entries", "Open letters", "status", numbers["status_breakdown"])
+        yield _by("mahavishnu_dlq_entries_by_category", "Open letters", "category", numbers["error_categories"])
+        yield GaugeMetricFamily("mahavishnu_dlq_waiting", "Failures that wait for room", numbers["waiting"])
+        yield GaugeMetricFamily(
+            "mahavishnu_dlq_spool_entries", "Letters kept locally", numbers["storage"]["kept_locally"]
+        )
+        yield from _counters(_LIFETIME, lifetime)
+        yield CounterMetricFamily("tasks_moved_to_dlq", "Letters written", lifetime["enqueued_total"])
+        yield CounterMetricFamily("dlq_requeue_attempts", "Letters sent back", lifetime["requeued"])
+        yield CounterMetricFamily(
+            "dlq_requeue_successes", "Letters sent back that then succeeded", self.requeues.get("succeeded", 0)
+        )
+        yield CounterMetricFamily(
+            "dlq_requeue_failures", "Letters sent back that failed again", self.requeues.get("failed", 0)
+        )
+        yield CounterMetricFamily("dlq_permanent_failures", "Letters given up", lifetime["permanently_failed"])
+
+
+@dataclass(frozen=True)
+class _Scrape:
+    """What Prometheus is told; names never carry what grows with the letters."""
+
+    dlq: DeadLetterQueue
+    stored: _Stored | None
+    mode: str
+
+    def collect(self) -> Iterator[Metric]:
+        up = int(self.stored is not None)
+        yield GaugeMetricFamily("mahavishnu_dlq_store_up", "0 while the store cannot tell its numbers", up)
+        modes = {mode: int(self.mode == mode) for mode in ("ok", "degraded", "down")}
+        yield _by("mahavishnu_dlq_store_state", "1 for the state that the store is in", "state", modes)
+        yield GaugeMetricFamily("mahavishnu_dlq_max_entries", "Room for open letters", self.dlq.max_size)
+        circuits = self.dlq.breakers.report(self.dlq.clock.monotonic())
+        states = GaugeMetricFamily(
+            "mahavishnu_dlq_circuit_breaker_state",
+            "1 for the state that an adapter's circuit breaker in this process is in",
+            labels=["adapter", "state"],
+        )
+        for adapter, circuit in circuits.items():
+            for position in Position:
+                states.add_metric([_writable(adapter), str(position)], int(circuit["state"] == position))
+        yield states
+        yield from _counters(_HERE, self.dlq.counts)
+        if self.stored is not None:
+            yield from self.stored.collect()
+
+
+def _counters(meanings: Mapping[str, str], values: Mapping[str, int]) -> Iterator[Metric]:
+    for name, meaning in meanings.items():
+        yield CounterMetricFamily(f"mahavishnu_dlq_{name.removesuffix('_total')}", meaning, values.get(name, 0))
+
+
+def _by(name: str, meaning: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(name, meaning, labels=[label])
+    for value, count in values.items():
+        family.add_metric([_writable(value)], count)
+    return family
+
+
+def _writable(name: str) -> str:
+    return str(name).encode(errors="replace").decode()  # a letter may say half a character

@@ -1,0 +1,106 @@
+"""`mahavishnu audit`: who did what."""
+
+from __future__ import annotations
+
+import json as codec
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mahavishnu.cli.filters import moment_of
+from mahavishnu.cli.naming import check_action, subject_called
+from mahavishnu.cli.output import AsJson, JsonList, as_json, brief, for_people, moment, table
+from mahavishnu.cli.session import reaching, session
+
+if TYPE_CHECKING:
+    from mahavishnu.cli.client import Connection
+
+app = typer.Typer(help="Look at who did what.", no_args_is_help=True, rich_markup_mode=None, callback=reaching)
+_TOLD = 4
+
+
+@app.command("list")
+def list_audit(
+    context: typer.Context,
+    actor: Annotated[str | None, typer.Option("--actor", help="Who did it.")] = None,
+    action: Annotated[str | None, typer.Option("--action", help="What, such as redrive, edit, run.start.")] = None,
+    subject: Annotated[
+        str | None, typer.Option("--subject", help="To what: letter:KEY or KEY, group:FINGERPRINT, run:ID or queue.")
+    ] = None,
+    outcome: Annotated[str | None, typer.Option("--outcome", help="asked, done or refused.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="WHEN", help="Within the last 2h, or since a date.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Before that.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
+    everything: Annotated[bool, typer.Option("--all", help="All of them, however many there are.")] = False,
+    json: AsJson = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one entry in a line.")] = False,
+) -> None:
+    """List acts of people and rules, newest first."""
+    from mahavishnu.cli.client import talk
+
+    asked = {
+        "actor": actor,
+        "action": action,
+        "subject": subject_called(subject),
+        "outcome": outcome,
+        "since": moment_of(since, "--since"),
+        "until": moment_of(until, "--until"),
+    }
+
+    async def ask(api: Connection) -> None:
+        await check_action(api, action)
+        written, found, count = JsonList(), list[Any](), 0
+        async for page in api.pages("/audit", asked, None if everything else limit):
+            count += len(page)
+            for entry in page:
+                if jsonl:
+                    as_json(entry, indent=None)
+                elif json:
+                    written.add(entry)
+                else:
+                    found.append(entry)
+        if json and not jsonl:
+            written.end()
+        elif not jsonl:
+            rows = [
+                (
+                    moment(each["at"]),
+                    each["actor"],
+                    each["via"],
+                    each["action"],
+                    each["subject"],
+                    each["outcome"],
+                    each["why"] or each["reason"],
+                    _changes(each["changes"]),
+                )
+                for each in found
+            ]
+            table(
+                ("when", "who", "via", "action", "to", "outcome", "why", "changes"),
+                rows,
+                empty="nothing yet",
+                texts=("why", "changes"),
+            )
+        api.told(count, limit)
+
+    talk(session(context), ask)
+
+
+def _changes(changes: Mapping[str, Any]) -> str:
+    """All of them in a pipe, for people some of them, in few words."""
+    most = _TOLD if for_people() else len(changes)
+    told = [
+        f"{name}: {_side(change, 'before')}{_side(change, 'after')}" for name, change in list(changes.items())[:most]
+    ]
+    more = len(changes) - most
+    return "; ".join([*told, *([f"… {more} more"] if more > 0 else [])])
+
+
+def _side(change: Mapping[str, Any], side: str) -> str:
+    if side not in change:
+        return "" if side == "before" else "gone"
+    text = brief(codec.dumps(change[side], ensure_ascii=False), 40)
+    return f"{text} → " if side == "before" else text

@@ -1,0 +1,295 @@
+"""`mahavishnu group`: letters with the same cause, and what people say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from mahavishnu.cli.commands import bulk
+from mahavishnu.cli.commands.reclassify import Apply, ask_again
+from mahavishnu.cli.commands.bulk import Way, count
+from mahavishnu.cli.commands.letter_actions import Patch, Reason, Sets, patch_of
+from mahavishnu.cli.exits import NotFound
+from mahavishnu.cli.filters import moment_of
+from mahavishnu.cli.letter_view import error_text, place_of
+from mahavishnu.cli.naming import group_called
+from mahavishnu.cli.options import expanded
+from mahavishnu.cli.output import AsJson, as_json, block, brief, line, moment, table
+from mahavishnu.cli.session import reaching, session
+from mahavishnu.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mahavishnu.cli.client import Connection
+
+app = typer.Typer(
+    help="Look after groups of letters with the same cause.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    callback=reaching,
+)
+Fingerprint: TypeAlias = Annotated[
+    str, typer.Argument(metavar="FINGERPRINT", help="As group list shows it, or how it begins.")
+]
+_BARS = "▁▂▃▄▅▆▇█"
+_NOTHING = "none"
+
+
+@app.command("list")
+def list_groups(
+    context: typer.Context,
+    state: Annotated[
+        str | None,
+        typer.Option("--state", help="new, investigating, waiting_for_fix, ready_to_redrive, resolved or wont_fix."),
+    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Of this owner.")] = None,
+    on_hold: Annotated[bool | None, typer.Option("--on-hold/--not-on-hold", help="Only those on hold, or not.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Also those that nobody has to look at now.")] = False,
+    sort: Annotated[str, typer.Option("--sort", help="count, last_seen or growth.")] = "count",
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 50,
+    everything: Annotated[bool, typer.Option("--all", help="All of them, however many there are.")] = False,
+    json: AsJson = False,
+) -> None:
+    """List groups, the largest first."""
+    from mahavishnu.cli.client import talk
+
+    async def ask(api: Connection) -> None:
+        held = None if on_hold is None else str(on_hold).lower()
+        named = str(quiet or state is not None).lower()  # groups of a state are meant, quiet or not
+        asked = {"state": state, "owner": owner, "on_hold": held, "quiet": named, "sort": sort}
+        found = await api.list("/groups", asked, None if everything else limit)
+        as_json(found) if json else _rows(found)
+        api.told(len(found), limit)
+
+    talk(session(context), ask)
+
+
+@app.command()
+def show(context: typer.Context, fingerprint: Fingerprint, json: AsJson = False) -> None:
+    """Show a group: its cause, a sample, how it grows, and what was said."""
+    from mahavishnu.cli.client import talk
+
+    async def ask(api: Connection) -> None:
+        found = await group_called(api, fingerprint)
+        if json:
+            as_json(found)
+            return
+        _shown(found, place_of(await _trace(api, found["sample"])))
+        _what_next(api, found)
+
+    talk(session(context), ask)
+
+
+@app.command()
+def update(
+    context: typer.Context,
+    fingerprint: Fingerprint,
+    state: Annotated[str | None, typer.Option("--state", help="What becomes of it.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Who looks after it; none: nobody.")] = None,
+    note: Annotated[str | None, typer.Option("--note", help="Add a note.")] = None,
+    link: Annotated[str | None, typer.Option("--link", metavar="URL", help="Add a link.")] = None,
+    hold_until: Annotated[
+        str | None,
+        typer.Option("--hold-until", metavar="WHEN", help="On hold for 2h, 3d, or until a date; none: no more."),
+    ] = None,
+    hold_release: Annotated[
+        str | None, typer.Option("--hold-release", metavar="NAME", help="On hold until this release; none: no more.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Say something of a group: state, owner, a note, a link, a hold."""
+    from mahavishnu.cli.client import part, talk
+
+    said = {"state": state, "owner": owner, "note": note, "link": link, "hold_release": hold_release}
+    said["hold_until"] = hold_until if hold_until == _NOTHING else moment_of(hold_until, "--hold-until", ahead=True)
+    changes: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    if not changes:
+        raise InvalidInput("say something: --state, --owner, --note, --link, --hold-until or --hold-release")
+    for name in ("owner", "hold_until", "hold_release"):
+        if changes.get(name) == _NOTHING:
+            changes[name] = None
+
+    async def ask(api: Connection) -> None:
+        body = {**changes, **api.signed()}
+        name = (await group_called(api, fingerprint))["fingerprint"]
+        after = (await api.ask("PATCH", f"/groups/{part(name)}", body=body)).json()
+        as_json(after) if json else _shown(after)
+
+    talk(session(context), ask)
+
+
+@app.command()
+@expanded
+def redrive(
+    context: typer.Context,
+    fingerprint: Fingerprint,
+    way: Way,
+    patch: Patch = None,
+    sets: Sets = None,
+    reason: Reason = None,
+    json: AsJson = False,
+) -> None:
+    """Redrive the letters of a group: the same as `dlq redrive --group FINGERPRINT`."""
+    from mahavishnu.cli.client import talk
+
+    change = patch_of(patch, sets)
+    if way.everything:
+        raise InvalidInput("--all is for a redrive without a filter; here the group is meant")
+
+    async def ask(api: Connection) -> int:
+        asked = {"fingerprint": [(await group_called(api, fingerprint))["fingerprint"]]}
+        return await bulk.start(api, "redrive", asked, way, reason=reason, patch=change, json=json)
+
+    if code := talk(session(context), ask):
+        raise typer.Exit(code)
+
+
+@app.command()
+def release(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The release that is out.")],
+    json: AsJson = False,
+) -> None:
+    """Groups that are on hold until this release are so no more."""
+    from mahavishnu.cli.client import part, talk
+
+    async def ask(api: Connection) -> None:
+        released = await api.post(f"/groups/releases/{part(name)}", api.signed())
+        if json:
+            as_json(released)
+        else:
+            line(f"{count(_number(released['released']), 'group')} waited for {name}")
+
+    talk(session(context), ask)
+
+
+@app.command()
+def regroup(
+    context: typer.Context,
+    fingerprints: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FINGERPRINT]...", help="Only letters of these groups.", show_default=False),
+    ] = None,
+    apply: Apply = False,
+    json: AsJson = False,
+) -> None:
+    """Group open letters anew, after plugins or rules have changed; what was said of a group goes with its letters."""
+    ask_again(
+        context,
+        "regroup",
+        lambda dlq, by: dlq.regroup(dry_run=not apply, by=by, fingerprint=fingerprints or None),
+        done="grouped otherwise",
+        json=json,
+    )
+
+
+async def _trace(api: Connection, sample: Mapping[str, Any] | None) -> str | None:
+    """The traceback of a group's sample; it may have been deleted meanwhile."""
+    from mahavishnu.cli.client import task_path
+
+    if sample is None:
+        return None
+    where = {"namespace": sample["namespace"], "queue": sample["queue"]}
+    with suppress(NotFound):
+        letter = await api.get(task_path(sample["task_id"], "letter"), where)
+        return str(letter["failures"][-1]["traceback"] or "") if letter["failures"] else None
+    return None
+
+
+def _what_next(api: Connection, group: Mapping[str, Any]) -> None:
+    """The commands to look at its sample, and to redrive it."""
+    sample, command = group["sample"], api.session.command
+    if not sample:
+        return
+    far = [
+        word
+        for name in ("namespace", "queue")
+        if sample[name] != "default"
+        for word in (f"--{name}", str(sample[name]))
+    ]
+    fields = {"look": command("dlq", "show", str(sample["task_id"]), *far)}
+    if group["count"]:
+        redrive = ("redrive", str(group["fingerprint"]), "--ramp", "1,5", "--stop-percent", "20")
+        fields["redrive"] = command("group", *redrive)
+    line("")
+    block(fields)
+
+
+def _number(released: Any) -> int:
+    return len(released) if isinstance(released, list) else int(released)
+
+
+def _rows(groups: Sequence[Mapping[str, Any]]) -> None:
+    adapters = ["adapter"] if any(each["adapters"] for each in groups) else []
+    columns = ("fingerprint", "state", "open", "last hour", "last day", "last seen", *adapters, "owner", "cause")
+    rows = [
+        (
+            each["fingerprint"],
+            _state(each),
+            each["count"],
+            f"{each['last_hour']}{' growing' if each.get('growing') else ''}",
+            each["last_day"],
+            moment(each["last_seen"]),
+            *([", ".join(each["adapters"])] if adapters else []),
+            each["owner"],
+            brief(each["title"]),
+        )
+        for each in groups
+    ]
+    table(columns, rows, empty="no groups", spare=adapters)
+
+
+def _state(group: Mapping[str, Any]) -> str:
+    marks = [*(["regression"] if group["regression"] else []), *(["on hold"] if group["on_hold"] else [])]
+    return f"{group['state']} ({', '.join(marks)})" if marks else str(group["state"])
+
+
+def _shown(group: Mapping[str, Any], place: str | None = None) -> None:
+    sample = group["sample"]
+    hold = moment(group["hold_until"]) if group["hold_until"] else group["hold_release"]
+    fields = {
+        "group": group["fingerprint"],
+        "cause": group["title"],
+        "state": _state(group),
+        "owner": group["owner"],
+        "on hold until": hold,
+        "open": f"{count(group['count'], 'letter')}, {count(group['occurrences'], 'failure')}",
+        "ever": count(group["total"], "letter"),
+        "first seen": moment(group["first_seen"]),
+        "last seen": moment(group["last_seen"]),
+        "came": f"{group['last_hour']} in the last hour{', growing' if group.get('growing') else ''}, "
+        f"{group['last_day']} in the last day, {group['day_before']} the day before",
+        "by hour": bars(group["hours"]),
+        **{name: _counts(group[name]) for name in ("statuses", "categories", "queues", "adapters")},
+        "sample": f"{sample['task_id']}: {brief(error_text(sample['type'], sample['error']), 300)}" if sample else None,
+        "place": place,
+        "resolved": f"{moment(group['resolved_at'])} by {group['resolved_by']}" if group["resolved_at"] else None,
+        "came back": moment(group["regressed_at"]) if group["regressed_at"] else None,
+        "links": " ".join(group["links"]),
+    }
+    block({name: value for name, value in fields.items() if value not in (None, "")})
+    if group["notes"]:
+        line("")
+        table(
+            ("noted", "by", "note"),
+            [(moment(each["at"]), each["by"], each["text"]) for each in group["notes"]],
+            empty="",
+        )
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in counts.items())
+
+
+def bars(numbers: Sequence[int]) -> str:
+    """Numbers as a row of bars, the highest one with its number.
+
+    >>> bars([0, 1, 4]), bars([])
+    ('▁▂█ (most: 4)', '')
+    """
+    most = max(numbers, default=0)
+    if not most:
+        return ""
+    return "".join(_BARS[min(7, number * 7 // most)] for number in numbers) + f" (most: {most})"

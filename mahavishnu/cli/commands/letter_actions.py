@@ -1,0 +1,374 @@
+"""What people do with letters: with those they name one by one, or, as a bulk run, with all that a filter means."""
+
+from __future__ import annotations
+
+import json as codec
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from mahavishnu.cli.commands import bulk
+from mahavishnu.cli.commands.bulk import Way
+from mahavishnu.cli.exits import Conflict, ExitCode, explained
+from mahavishnu.cli.filters import Filters
+from mahavishnu.cli.letter_view import difference, state_of
+from mahavishnu.cli.naming import meant
+from mahavishnu.cli.options import expanded
+from mahavishnu.cli.output import AsJson, as_json, complain, line, moment
+from mahavishnu.cli.session import Session, session
+from mahavishnu.model.errors import InvalidInput, MahavishnuError
+from mahavishnu.model.letter import DeadLetterStatus, ResolutionStatus
+
+if TYPE_CHECKING:
+    from mahavishnu.cli.client import Connection
+    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+
+Tasks: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="[TASK]...", help="Ids of tasks; or give a filter.", show_default=False)
+]
+Reason: TypeAlias = Annotated[
+    str | None, typer.Option("--reason", help="Why; it is kept with the letter and the audit.")
+]
+Patch: TypeAlias = Annotated[
+    str | None, typer.Option("--patch", metavar="JSON", help="Merge patch of the task's data; @FILE, or - for stdin.")
+]
+Sets: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value of the task's data.")
+]
+Do = Callable[["Connection", str, dict[str, str]], Awaitable[Any]]
+_ACTS = {
+    "resolve": "Close cases: a person settled it otherwise.",
+    "fail": "Close cases: it will never work; the letters are kept for analysis.",
+    "cancel": "Close cases: nobody wants the work any more.",
+    "archive": "Put letters away.",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Make the commands."""
+    app.command("retry")(retry)
+    app.command("redrive")(redrive)
+    app.command("resurrect")(resurrect)
+    app.command("requeue")(requeue)
+    app.command("edit")(edit)
+    for verb, summary in _ACTS.items():
+        app.command(verb)(_act(verb, summary))
+
+
+def _act(verb: str, summary: str) -> Callable[..., None]:
+    def act(
+        context: typer.Context,
+        chosen: Filters,
+        way: Way,
+        tasks: Tasks = None,
+        reason: Reason = None,
+        json: AsJson = False,
+    ) -> None:
+        _moved(context, verb, tasks, chosen, way, reason, json)
+
+    act.__doc__ = summary
+    return expanded(act)
+
+
+@expanded
+def redrive(
+    context: typer.Context,
+    chosen: Filters,
+    way: Way,
+    tasks: Tasks = None,
+    patch: Patch = None,
+    sets: Sets = None,
+    reason: Reason = None,
+    json: AsJson = False,
+) -> None:
+    """Give letters fresh attempts, the first one due now."""
+    change = patch_of(patch, sets)
+    if tasks and change is not None:
+        raise InvalidInput("edit has --redrive: it changes a letter and redrives it in one step")
+    _moved(context, "redrive", tasks, chosen, way, reason, json, patch=change)
+
+
+@expanded
+def resurrect(
+    context: typer.Context, chosen: Filters, way: Way, tasks: Tasks = None, reason: Reason = None, json: AsJson = False
+) -> None:
+    """The same as redrive."""
+    _moved(context, "redrive", tasks, chosen, way, reason, json)
+
+
+@expanded
+def retry(
+    context: typer.Context,
+    chosen: Filters,
+    way: Way,
+    tasks: Tasks = None,
+    app: Annotated[
+        str | None, typer.Option("--app", metavar="MODULE:NAME", help="Run it here, with this MahavishnuApp.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also while the circuit is open.")] = False,
+    reason: Reason = None,
+    json: AsJson = False,
+) -> None:
+    """Run letters now and wait for it; with a filter, redrive them."""
+    if not tasks:
+        if app or force:
+            raise InvalidInput(
+                "--app and --force go with TASKs; what a filter means is redriven, and run by the workers"
+            )
+        _moved(context, "redrive", tasks, chosen, way, reason, json)
+        return
+    _only_tasks(way, tasks)
+    params = {"force": "true"} if force else {}
+
+    async def run(api: Connection, task: str, place: dict[str, str]) -> Any:
+        from mahavishnu.cli.client import task_path
+
+        try:
+            return await api.post(task_path(task, "retry"), api.signed(notes=reason), {**place, **params})
+        except Conflict as refused:
+            hint = "; --force runs it all the same" if str(refused).startswith("circuit open") else ""
+            raise Conflict(f"{refused}{hint}") from None
+
+    def ran(answer: Any) -> str:
+        return f"{answer['task_id']}: {'succeeded' if answer['success'] else answer['error']} ({answer['status']})"
+
+    _one_by_one(context, tasks, chosen, run, ran, json, app=app, succeeded=lambda answer: bool(answer["success"]))
+
+
+@expanded
+def requeue(
+    context: typer.Context,
+    tasks: Annotated[list[str], typer.Argument(metavar="TASK...", help="Ids of tasks.")],
+    namespace: Annotated[str | None, typer.Option("--namespace", help="The tasks' namespace.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", help="The tasks' queue.")] = None,
+    max_retries: Annotated[
+        int | None, typer.Option("--max-retries", min=0, help="Give up what was sent back more often than this.")
+    ] = None,
+    boost: Annotated[int | None, typer.Option("--boost", min=0, help="Added to the priority.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Send work back with a higher priority, once until a run has ended."""
+    from mahavishnu.cli.client import task_path
+
+    async def send(api: Connection, task: str, place: dict[str, str]) -> Any:
+        body = api.signed(max_retries=max_retries, priority_boost=boost)
+        if "by" in body:
+            body["resolved_by"] = body.pop("by")
+        return {"task_id": task, **await api.post(task_path(task, "requeue"), body, place)}
+
+    chosen = Filters(namespace=[namespace] if namespace else None, queue=[queue] if queue else None)
+    _one_by_one(context, tasks, chosen, send, lambda answer: f"{answer['task_id']}: {answer['message']}", json)
+
+
+@expanded
+def edit(
+    context: typer.Context,
+    chosen: Filters,
+    way: Way,
+    tasks: Tasks = None,
+    patch: Patch = None,
+    sets: Sets = None,
+    priority: Annotated[int | None, typer.Option("--priority", help="Higher ones are run first.")] = None,
+    max_retries: Annotated[int | None, typer.Option("--max-retries", min=0, help="Automatic retries.")] = None,
+    retry_policy: Annotated[str | None, typer.Option("--retry-policy", help="When it is retried.")] = None,
+    redrive: Annotated[bool, typer.Option("--redrive", help="And redrive it, in the same step.")] = False,
+    reason: Reason = None,
+    json: AsJson = False,
+) -> None:
+    """Change letters; what they were is kept as a revision."""
+    change = patch_of(patch, sets)
+    fields = {"patch": change, "priority": priority, "max_retries": max_retries, "retry_policy": retry_policy}
+    changes = {name: value for name, value in fields.items() if value is not None}
+    if not changes:
+        raise InvalidInput("say what is to be changed: --patch, --set, --priority, --max-retries or --retry-policy")
+    if not tasks:
+        if list(changes) != ["patch"]:
+            raise InvalidInput("what a filter means can be changed by --patch and --set only")
+        _moved(context, "edit", tasks, chosen, way, reason, json, patch=change, redrive=redrive)
+        return
+    _only_tasks(way, tasks, dry_run=True)
+    from mahavishnu.cli.client import task_path
+
+    async def change_one(api: Connection, task: str, place: dict[str, str]) -> Any:
+        before = await api.ask("GET", task_path(task, "letter"), params=place)
+        seen = await api.post(task_path(task, "preview"), {**changes, "redrive": redrive}, place)
+        if way.dry_run:
+            if seen["refused"]:
+                letter = before.json()
+                closed = letter["resolution_status"] != ResolutionStatus.PENDING
+                refusal = Conflict if closed or letter["status"] == DeadLetterStatus.RETRYING else InvalidInput
+                raise refusal(f"{task}: {seen['refused']}")
+            if not json:
+                difference(seen["diff"])
+            return {"task_id": task, **seen}
+        body = api.signed(**changes, notes=reason, **({"redrive": True} if redrive else {}))
+        etag = before.headers.get("ETag")
+        answer = (await api.ask("PATCH", task_path(task), params=place, body=body, etag=etag)).json()
+        if not json:
+            difference(seen["diff"])
+        return answer
+
+    def told(answer: Any) -> str:
+        if way.dry_run:
+            return f"{answer['task_id']}: nothing was changed, this is a dry run"
+        return f"{_changed(answer)}, revision {answer['revision']}"
+
+    _one_by_one(context, tasks, chosen, change_one, told, json)
+
+
+def patch_of(patch: str | None, sets: Sequence[str] | None) -> Any:
+    """The merge patch that the options mean, or None. Raises InvalidInput.
+
+    >>> patch_of('{"url": null}', ["size.width=3", "name=ann"])
+    {'url': None, 'size': {'width': 3}, 'name': 'ann'}
+    """
+    if patch is None and not sets:
+        return None
+    found = _json(patch) if patch is not None else {}
+    for each in sets or ():
+        path, equals, text = each.partition("=")
+        names = path.split(".")
+        if not equals or not all(names):
+            raise InvalidInput(f"--set takes path=value, such as user.age=3, not {each!r:.80}")
+        place = found
+        for name in names[:-1]:
+            place = place.setdefault(name, {}) if isinstance(place, dict) else place
+        if not isinstance(place, dict):
+            raise InvalidInput(f"--set {each!r:.80} goes into something that --patch makes no object of")
+        place[names[-1]] = _value(text)
+    return found
+
+
+def _json(given: str) -> Any:
+    try:
+        if given == "-":
+            text = sys.stdin.read()
+        elif given.startswith("@"):
+            text = Path(given[1:]).read_text(encoding="utf-8")
+        else:
+            text = given
+        return codec.loads(text)
+    except UnicodeDecodeError:
+        raise InvalidInput(f"--patch: {given[1:]} is not UTF-8") from None
+    except OSError as problem:
+        raise InvalidInput(f"--patch: {given[1:]} cannot be read: {problem.strerror}") from None
+    except (ValueError, RecursionError) as problem:
+        raise InvalidInput(f"--patch is not JSON: {problem}") from None
+
+
+def _value(text: str) -> Any:
+    """JSON, or else the text itself."""
+    try:
+        return codec.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _moved(
+    context: typer.Context,
+    verb: str,
+    tasks: list[str] | None,
+    chosen: Filters,
+    way: Way,
+    reason: str | None,
+    json: bool,
+    *,
+    patch: Any = None,
+    redrive: bool = False,
+) -> None:
+    """Move what was named, or what the filter means."""
+    from mahavishnu.cli.client import talk, task_path
+
+    if tasks:
+        _only_tasks(way, tasks)
+
+        async def move(api: Connection, task: str, place: dict[str, str]) -> Any:
+            return await api.post(task_path(task, verb), api.signed(notes=reason), place)
+
+        _one_by_one(context, tasks, chosen, move, _changed, json)
+        return
+    if not chosen.given and not way.everything:
+        raise InvalidInput("name TASKs, or say which ones are meant by a filter; --all means every letter")
+
+    async def run(api: Connection) -> int:
+        asked = await meant(api, chosen)
+        return await bulk.start(api, verb, asked, way, reason=reason, patch=patch, redrive=redrive, json=json)
+
+    _ended(talk(session(context), run))
+
+
+def _only_tasks(way: Way, tasks: Sequence[str], *, dry_run: bool = False) -> None:
+    given = [*way.of_runs, *(["--dry-run"] if way.dry_run and not dry_run else [])]
+    if way.ramp is not None and all(each.isdecimal() or each == bulk.ALL for each in tasks):
+        raise InvalidInput(f"the sizes of a ramp are written with commas: --ramp {','.join([way.ramp, *tasks])}")
+    if given:
+        raise InvalidInput(f"{', '.join(given)}: for what a filter means, not for TASKs")
+
+
+def _one_by_one(
+    context: typer.Context,
+    tasks: Sequence[str],
+    chosen: Filters,
+    do: Do,
+    told: Callable[[Any], str],
+    json: bool,
+    *,
+    app: str | None = None,
+    succeeded: Callable[[Any], bool] = lambda answer: True,
+) -> None:
+    """Do it to each; one that is refused does not keep the others from it. Then say how it went."""
+    import asyncio
+
+    from mahavishnu.cli.client import connected
+
+    place = chosen.place
+    answers: list[Any] = []
+    codes: set[int] = set()
+
+    async def each(to: Session, dlq: DeadLetterQueue | None) -> None:
+        async with connected(to, dlq) as api:
+            for task in tasks:
+                try:
+                    answer = await do(api, task, place)
+                except MahavishnuError as problem:
+                    lines, code = explained(problem)
+                    codes.add(code)
+                    if code in (ExitCode.NOT_FOUND, ExitCode.CONFLICT):  # of this one: it says which
+                        lines = tuple(text if task in text else f"{task}: {text}" for text in lines)
+                    answers.append({"task_id": task, "error": "; ".join(lines)})
+                    for text in lines:
+                        complain(text)
+                    continue
+                answers.append(answer)
+                if not succeeded(answer):
+                    codes.add(ExitCode.FAILED)
+                if not json:
+                    line(told(answer))
+
+    async def with_app(name: str) -> None:
+        from mahavishnu.cli.commands.worker import app_named
+
+        found = app_named(name)
+        async with found:
+            if found.dlq is None:
+                raise InvalidInput("there is nothing to run: dlq_enabled is false")
+            await each(session(context), found.dlq)
+
+    asyncio.run(with_app(app) if app else each(session(context), None))
+    if json:
+        as_json(answers)
+    if codes:
+        raise typer.Exit(codes.pop() if len(codes) == 1 else ExitCode.FAILED)
+
+
+def _changed(letter: Any) -> str:
+    due = f", due {moment(letter['due_at'])}" if letter["status"] == "pending" and letter.get("due_at") else ""
+    return f"{letter['task_id']}: {state_of(letter)}{due}"
+
+
+def _ended(code: int) -> None:
+    if code:
+        raise typer.Exit(code)

@@ -1,0 +1,165 @@
+"""`mahavishnu dlq watch`: what changes, as it changes. A table on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json as codec
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mahavishnu.cli.letter_view import error_of
+from mahavishnu.cli.output import AsJson, as_json, line, moment, short, shown
+from mahavishnu.cli.session import session
+from mahavishnu.model.clock import SystemClock
+
+if TYPE_CHECKING:
+    from mahavishnu.cli.client import Connection
+
+ROWS = 20
+DRAWN_SECONDS = 0.5  # at least between two tables
+_STYLES = {"pending": "yellow", "retrying": "cyan", "completed": "green", "exhausted": "red"}
+Event = tuple[str, dict[str, Any]]
+
+
+def watch(
+    context: typer.Context,
+    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="End after so many seconds.")] = None,
+    lines: Annotated[int | None, typer.Option("--lines", min=1, help="End after so many lines.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Watch letters, runs and groups change. Ctrl-C ends it."""
+    from mahavishnu.cli.client import talk
+
+    async def ask(api: Connection) -> None:
+        table = sys.stdout.isatty() and not json and lines is None
+        looking = asyncio.ensure_future(_table(api) if table else _lines(api, lines, json))
+        ending = asyncio.ensure_future(SystemClock().sleep(seconds if seconds is not None else 10.0**9))
+        try:
+            await asyncio.wait({looking, ending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ending.cancel()
+            if not looking.done():
+                looking.cancel()
+                with suppress(asyncio.CancelledError):
+                    await looking
+        if looking.done() and not looking.cancelled():
+            looking.result()
+
+    talk(session(context), ask)
+
+
+async def _lines(api: Connection, most: int | None, json: bool) -> None:
+    count = 0
+    async with api.stream("/events") as told:
+        async for name, data in events(told):
+            if json:
+                as_json({"event": name, **data}, indent=None)
+            else:
+                line(sentence(name, data))
+            sys.stdout.flush()
+            count += 1
+            if count == most:
+                return
+
+
+async def _table(api: Connection) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    clock = SystemClock()
+    changed = asyncio.Event()
+
+    async def listen() -> None:
+        async with api.stream("/events") as told:
+            async for _ in events(told):
+                changed.set()
+
+    listening = asyncio.ensure_future(listen())
+    try:
+        with Live(console=Console(), auto_refresh=False, screen=False) as live:
+            while True:
+                changed.clear()
+                numbers = await api.get("/dlq/statistics")
+                letters = await api.list("/dlq", {"sort": "updated", "whole": "true"}, ROWS)
+                live.update(_view(letters, numbers), refresh=True)
+                await clock.sleep(DRAWN_SECONDS)
+                waiting = asyncio.ensure_future(changed.wait())
+                await asyncio.wait({waiting, listening}, return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                if listening.done():
+                    listening.result()
+                    return
+    finally:
+        listening.cancel()
+        with suppress(asyncio.CancelledError):
+            await listening
+
+
+def _view(letters: list[Any], numbers: Mapping[str, Any]) -> Any:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), expand=True)
+    table.add_column("task", no_wrap=True, max_width=40)
+    for name in ("status", "category", "retries", "next retry"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("error", no_wrap=True, overflow="ellipsis", ratio=1)  # it gets what is left
+    for each in letters:
+        table.add_row(
+            Text(shown(each["task_id"])),
+            Text(each["status"], style=_STYLES.get(each["status"], "")),
+            str(each["error_category"] or "-"),
+            f"{each['retry_count']}/{each['max_retries']}",
+            moment(each["next_retry_at"])[11:] or "-",
+            Text(shown(short(error_of(each)))),
+        )
+    states = ", ".join(f"{count} {status}" for status, count in numbers["status_breakdown"].items())
+    warnings = "".join(f"\n{warning}" for warning in numbers["warnings"])
+    head = f"{numbers['queue_size']} open letters: {states}; store {numbers['storage_mode']}{warnings}\n"
+    return Group(Text(shown(head)), table)
+
+
+async def events(told: AsyncIterator[str]) -> AsyncIterator[Event]:
+    """Server-sent events: their names and data."""
+    name, data = "message", ""
+    async for text in told:
+        field, _, value = text.rstrip("\r").partition(":")
+        value = value.removeprefix(" ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            data += value
+        elif not text.strip() and data:
+            yield name, codec.loads(data)
+            name, data = "message", ""
+
+
+def sentence(name: str, data: Mapping[str, Any]) -> str:
+    """An event in a line.
+
+    >>> sentence("group", {"updated_at": "2030-01-01T12:00:00.000Z", "fingerprint": "v1-1", "state": "new"})
+    '2030-01-01 12:00:00Z  group   v1-1  new'
+    """
+    when = moment(data.get("updated_at"))
+    match name:
+        case "letter":
+            what = (
+                f"{data['task_id']}  {data['status']}  {data['error_category'] or '-'}  retries {data['retry_count']}"
+            )
+        case "run":
+            counts = data["counts"]
+            ran = f"{counts['moved']} of {counts['members']} moved, {counts.get('failed_again', 0)} failed again"
+            because = f"  {data['halted_because']}" if data.get("halted_because") else ""
+            what = f"{data['run_id']}  {data['verb']}  {data['state']}  {ran}{because}"
+        case "group":
+            what = f"{data['fingerprint']}  {data['state']}"
+        case "many":
+            what = f"more has changed than is told: look at {data.get('of')} again"
+        case _:
+            what = str(data.get("detail") or codec.dumps(data))
+    return f"{when}  {name:6}  {what}"

@@ -1,0 +1,240 @@
+"""How letters are shown to people."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mahavishnu.cli.output import block, brief, line, moment, shown, table
+from mahavishnu.model.letter import DeadLetterStatus, ResolutionStatus
+
+Letter = Mapping[str, Any]
+_SHOWN_FAILURES = 3
+RERAN, RERUN = ResolutionStatus.REQUEUED, "succeeded on a rerun"
+_TRACE_LINES = 12
+_FRAME = re.compile(
+    r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$(?:\n {4,}(?P<code>(?!File ")\S.*)$)?',
+    re.MULTILINE,
+)
+_FOREIGN = re.compile(
+    r"(site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|^<|[/\\]mahavishnu[/\\](adapters|engine|core)[/\\]"
+)
+_OPEN = "redrive, edit, resolve, fail, cancel or archive it"
+_NEXT = {
+    DeadLetterStatus.PENDING: f"it is retried by itself when it is due; or {_OPEN}",
+    DeadLetterStatus.EXHAUSTED: f"it waits for a person: {_OPEN}",
+    DeadLetterStatus.RETRYING: "it is being run; wait for what comes of it",
+    DeadLetterStatus.COMPLETED: "nothing; archive puts it away",
+    DeadLetterStatus.ARCHIVED: "nothing; redrive takes it out again",
+}
+
+
+def letters_table(letters: Sequence[Letter]) -> None:
+    """One row for each."""
+    far = any((each["namespace"], each["queue"]) != ("default", "default") for each in letters)
+    again = any(_last_failed(each) for each in letters)
+    ended = any(_ended(each) for each in letters)
+    columns = [
+        *("task", *(["queue"] if far else []), "status", "category", "retries", "first failed"),
+        *(["last failed"] if again else []),
+        "next retry",
+        *(["ended"] if ended else []),
+        "error",
+    ]
+    rows = [
+        [
+            each["task_id"],
+            *([f"{each['namespace']}/{each['queue']}"] if far else []),
+            state_of(each),
+            each["error_category"],
+            f"{each['retry_count']}/{each['max_retries']}",
+            moment(each["failed_at"]),
+            *([moment(_last_failed(each))] if again else []),
+            moment(each["next_retry_at"]),
+            *([moment(_ended(each))] if ended else []),
+            brief(error_of(each)),
+        ]
+        for each in letters
+    ]
+    table(columns, rows, empty="no letters", spare=[name for name in ("ended", "last failed") if name in columns])
+
+
+def error_of(letter: Letter) -> str:
+    """The last error, led by its type.
+
+    >>> error_of({"last_error": "'EURO'", "failures": [{"type": "KeyError"}]})
+    "KeyError: 'EURO'"
+    """
+    failures = letter.get("failures") or [{}]
+    return error_text(failures[-1].get("type"), letter["last_error"])
+
+
+def error_text(kind: str | None, message: str) -> str:
+    """A failure, led by its type unless it says that itself."""
+    return message if not kind or message.startswith(kind) else f"{kind}: {message}"
+
+
+def state_of(letter: Letter) -> str:
+    """Status, and how the case ended."""
+    status, ended = letter["status"], letter["resolution_status"]
+    if ended == ResolutionStatus.PENDING:
+        return str(status)
+    return RERUN if status == DeadLetterStatus.COMPLETED and ended == RERAN else f"{status} ({_resolution(letter)})"
+
+
+def _resolution(letter: Letter) -> str:
+    """How the case ended, in words that say what happened."""
+    return RERUN if letter["resolution_status"] == RERAN else str(letter["resolution_status"])
+
+
+def _ended(letter: Letter) -> str | None:
+    """When the case ended, as far as that is on record."""
+    if letter["resolution_status"] == ResolutionStatus.PENDING:
+        return None
+    found = letter["completed_at"] or letter["archived_at"]
+    return str(found) if found else None
+
+
+def _last_failed(letter: Letter) -> str | None:
+    """When it failed last, if that was not the first time."""
+    failures = letter.get("failures") or ()
+    return str(failures[-1]["at"]) if failures and failures[-1]["at"] != letter["failed_at"] else None
+
+
+def open_circuits(numbers: Mapping[str, Any]) -> dict[str, str]:
+    """The adapters whose circuit is not closed, and how it stands, from the queue's numbers."""
+    return {
+        name: f"{str(circuit['state']).replace('_', ' ')} after {_times(circuit['failures'], 'failure')} in a row"
+        for name, circuit in numbers["circuit_breakers"].items()
+        if circuit["state"] != "closed"
+    }
+
+
+def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapping[str, str] | None = None) -> None:
+    """All that a person wants to know of one."""
+    failures = letter.get("failures") or []
+    last = failures[-1] if failures else {}
+    fields = {
+        "task": letter["task_id"],
+        "where": None
+        if (letter["namespace"], letter["queue"]) == ("default", "default")
+        else f"{letter['namespace']}/{letter['queue']}",
+        "status": state_of(letter),
+        "cause": brief(error_of(letter), 300),
+        "category": letter["error_category"],
+        "because": f"{letter['verdict_reason']} ({letter['verdict_author']})" if letter.get("verdict_reason") else None,
+        "first failed": f"{moment(letter['failed_at'])}, {_times(letter['total_attempts'] + 1, 'run')}"
+        + (f", {letter['occurrences']} failures in one" if letter["occurrences"] > 1 else ""),
+        "last failed": moment(again) if (again := _last_failed(letter)) else None,
+        "retries": f"{letter['retry_count']} of {letter['max_retries']} ({letter['retry_policy']})",
+        "next retry": moment(letter["next_retry_at"]) if letter["next_retry_at"] else None,
+        "circuit": _circuit(letter, circuits or {}),
+        "run by": letter.get("claim_owner"),
+        "priority": letter["priority"] or None,
+        "waits for": ", ".join(letter["depends_on"]),
+        "group": _group(letter, group),
+        "bulk runs": ", ".join(letter["runs"]),
+        "requeued": f"{letter['dlq_retry_count']} times, {letter['requeue_outcome']}"
+        if letter["requeue_outcome"]
+        else None,
+        "edited": _times(letter["revision"], "time") if letter["revision"] else None,
+        "ended": _how_it_ended(letter),
+        "notes": letter["resolution_notes"],
+        "repos": ", ".join(letter["repos"]),
+        "metadata": letter["metadata"] or None,
+        "task data": letter["task"],
+        "entry": letter["entry_id"],
+        "next": _next(letter),
+    }
+    block({name: value for name, value in fields.items() if value not in (None, "")})
+    if failures:
+        line("")
+        table(
+            ("failed", "category", "ran", "by", "failure"),
+            [
+                (
+                    moment(each["at"]),
+                    each["category"],
+                    f"{each['duration_seconds']:.1f} s" if each.get("duration_seconds") is not None else None,
+                    each.get("processor"),
+                    brief(error_text(each.get("type"), each["message"])),
+                )
+                for each in failures[-_SHOWN_FAILURES:]
+            ],
+            empty="",
+        )
+    if last.get("traceback"):
+        line("")
+        lines = str(last["traceback"]).rstrip().splitlines()
+        if len(lines) > _TRACE_LINES:
+            line(f"… {len(lines) - _TRACE_LINES} lines above; --json has all of them")
+        for each in lines[-_TRACE_LINES:]:
+            line(shown(each))
+
+
+def _circuit(letter: Letter, circuits: Mapping[str, str]) -> str | None:
+    """That its adapter is not called now, and until when."""
+    source = letter["source_queue"] if letter["source_kind"] == "workflow" else None
+    task = letter["task"].get("adapter") if isinstance(letter["task"], Mapping) else None
+    adapter = source or task or "default"
+    if letter["status"] not in (DeadLetterStatus.PENDING, DeadLetterStatus.EXHAUSTED) or adapter not in circuits:
+        return None
+    due = f", not before {moment(letter['due_at'])}" if letter.get("due_at") else ""
+    return f"of adapter {adapter}: {circuits[adapter]}; its letters are run when it is closed{due}"
+
+
+def _how_it_ended(letter: Letter) -> str | None:
+    if letter["resolution_status"] == ResolutionStatus.PENDING:
+        return None
+    when, by = _ended(letter), letter["resolved_by"]
+    return _resolution(letter) + (f", {moment(when)}" if when else "") + (f", by {by}" if by else "")
+
+
+def place_of(trace: str | None) -> str | None:
+    """The last frame of a traceback that is the user's own code, and what is written there.
+
+    >>> place_of('Traceback …\\n  File "/srv/app/rates.py", line 7, in euro\\n    return RATES["EURO"]\\nKeyError')
+    '/srv/app/rates.py:7 in euro: return RATES["EURO"]'
+    """
+    own = [frame for frame in _FRAME.finditer(trace or "") if not _FOREIGN.search(frame["file"])]
+    if not own:
+        return None
+    frame = own[-1]
+    code = f": {frame['code'].strip()}" if frame["code"] else ""
+    return f"{frame['file']}:{frame['line']} in {frame['function']}{code}"
+
+
+def _next(letter: Letter) -> str:
+    if letter["status"] == DeadLetterStatus.EXHAUSTED and letter["resolution_status"] != ResolutionStatus.PENDING:
+        return "nothing; redrive opens the case again"
+    if letter["status"] == DeadLetterStatus.PENDING and letter["next_retry_at"] is None:
+        return f"no retry can help, so none is planned: {_OPEN}"
+    return _NEXT[DeadLetterStatus(letter["status"])]
+
+
+def _group(letter: Letter, group: Mapping[str, Any] | None) -> str:
+    if group is None:
+        return str(letter["fingerprint"] or "")
+    owner = f", owner {group['owner']}" if group["owner"] else ""
+    return f"{letter['fingerprint']} ({group['state']}, {_times(group['count'], 'open letter')}{owner})"
+
+
+def _times(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def difference(changes: Sequence[Mapping[str, Any]]) -> None:
+    """What an edit changes."""
+    table(
+        ("path", "before", "after"),
+        [(each["path"], _side(each, "before"), _side(each, "after")) for each in changes],
+        empty="nothing would change",
+        texts=("before", "after"),
+    )
+
+
+def _side(change: Mapping[str, Any], side: str) -> Any:
+    """As JSON, so that a text and a number are told apart; a dash where there is nothing."""
+    return json.dumps(change[side], ensure_ascii=False) if side in change else None

@@ -1,8 +1,0 @@
-"""The HTTP API: `create_app(dlq)` is an ASGI app, alone or mounted in another one."""
-
-from __future__ import annotations
-
-from mahavishnu.console.api.access import Access, Actor, Role
-from mahavishnu.console.api.app import create_app
-
-__all__ = ["Access", "Actor", "Role", "create_app"]

@@ -1,0 +1,7 @@
+"""The settings: every key, its default and range, where its value comes from, and what is wrong with it."""
+
+from __future__ import annotations
+
+from mahavishnu.core.config.settings import MahavishnuSettings, SettingsError
+
+__all__ = ["MahavishnuSettings", "SettingsError"]

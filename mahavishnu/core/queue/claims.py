@@ -1,0 +1,328 @@
+"""Letters for workers that are not this process, in whatever language: claim some, renew, say how each run went."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from mahavishnu.classify.verdict import category as named_category
+from mahavishnu.classify.assess import judge_reported
+from mahavishnu.core.queue.processing import Running
+from mahavishnu.engine.attempt import Outcome, adapter_of, settled
+from mahavishnu.engine.breaker import Position
+from mahavishnu.engine.dependencies import blocked_by
+from mahavishnu.engine.moves import move
+from mahavishnu.model import lifecycle
+from mahavishnu.model.attempt import Attempt
+from mahavishnu.model.backoff import LONGEST
+from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchLetter
+from mahavishnu.model.events import EventName
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ErrorCategory, SourceKind, evolve
+from mahavishnu.model.lifecycle import MAX_RECOVERIES
+from mahavishnu.model.query import SOONEST_FIRST, AnyOf, Is, Not, Query, letters
+from mahavishnu.stores.base import Cursor, get_one
+
+MOST_CLAIMS = 500
+LONGEST_LEASE = 86_400.0
+OUTCOMES = ("succeeded", "failed", "released")
+_FEWEST_FOUND = 50  # due letters looked up at once, so that many claimers need not all want the same one
+_MOST_OWNER = 200
+_LONGEST_WAIT = LONGEST.total_seconds()
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to run `letter` until `lease_until`; `token` proves it. Hand on `idempotency_key`, see `Attempt`."""
+
+    letter: DeadLetter
+    token: str
+    attempt_id: str
+    idempotency_key: str
+    lease_until: datetime
+
+
+class Claiming(Running):
+    """The part of `DeadLetterQueue` for workers that run letters elsewhere and settle them by token.
+
+    What they do goes through the same moves, guards and classifier as what this process's own processor does.
+    """
+
+    _turns: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+
+    async def claim_letters(
+        self,
+        owner: str,
+        *,
+        limit: int = 1,
+        lease_seconds: float | None = None,
+        queue: str | None = None,
+        namespace: str | None = None,
+    ) -> list[Claim]:
+        """Take due letters for `owner`, the most urgent first: at most `limit` (1 to 500), or none if nothing is due.
+
+        Each is nobody else's for `lease_seconds` (1 to 86400; `dlq_claim_lease_seconds` unless given). What waits for
+        other letters, or whose adapter's circuit is open, is passed over. Raises InvalidInput and StoreError.
+        """
+        if not isinstance(owner, str) or not 0 < len(owner) <= _MOST_OWNER:
+            raise InvalidInput(f"a worker is named by a text of 1 to {_MOST_OWNER} characters, not {owner!r:.80}")
+        if type(limit) is not int or not 1 <= limit <= MOST_CLAIMS:
+            raise InvalidInput(f"limit must be a whole number from 1 to {MOST_CLAIMS}, not {limit!r:.80}")
+        lease = self._lease(lease_seconds)
+        await self.open()
+        found = letters(
+            due=self.clock.now(), queue=queue, namespace=namespace, sort=SOONEST_FIRST, limit=max(limit, _FEWEST_FOUND)
+        )
+        query = Query((*found.where, *self._not_broken()), found.sort, found.limit)
+        async with self._turn():
+            return await self._taken(query, owner, limit, lease)
+
+    async def _taken(self, query: Query, owner: str, limit: int, lease: timedelta) -> list[Claim]:
+        claims: list[Claim] = []
+        rush = _Rush()
+        after: Cursor | None = None
+        while True:
+            page = await self.letters.find(query, after)
+            for problem in page.corrupt:
+                log.error("a due letter cannot be read and is left alone: %s", problem)
+            waiting = list(page.items)
+            while waiting and len(claims) < limit:
+                some, waiting = waiting[: limit - len(claims)], waiting[limit - len(claims) :]
+                claims += await self._claimed(some, owner, lease, rush)
+                if claims and rush.lost:  # others are after the same ones; the leases of these run already
+                    return claims
+                rush.spread(waiting)
+            if page.next is None or len(claims) == limit:
+                return claims
+            after = page.next
+
+    async def renew_claim(
+        self,
+        task_id: str,
+        token: str,
+        *,
+        lease_seconds: float | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
+    ) -> datetime:
+        """The run goes on: have its lease end `lease_seconds` from now. Returns when that is.
+
+        Raises LostLease if the letter is not this claim's any more (then stop the run), NoSuchLetter, InvalidInput and
+        StoreError.
+        """
+        lease, key = self._lease(lease_seconds), document_key(task_id, namespace, queue)
+        await self.open()
+
+        def change(current: DeadLetter) -> DeadLetter:
+            now = self.clock.now()
+            return lifecycle.renew(current, token=token, until=now + lease, now=now)
+
+        renewed = await move(self.letters, key, change)
+        if renewed is None:
+            raise NoSuchLetter(key)
+        assert renewed.due_at is not None  # a lease ends
+        return renewed.due_at
+
+    async def settle_claim(
+        self,
+        task_id: str,
+        token: str,
+        outcome: str,
+        *,
+        error: BaseException | str | None = None,
+        error_type: str | None = None,
+        category: ErrorCategory | str | None = None,
+        retry_in: timedelta | float | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
+    ) -> DeadLetter:
+        """Say how the run went: `succeeded`, `failed` with its `error`, or `released`, unrun and with nothing used up.
+
+        A failure is classified as any other, unless its `category` is said. `retry_in` (seconds, or a timedelta) is the
+        least wait before the next run. Saying it again with the same token changes nothing and answers the letter.
+        Raises LostLease if the letter is not this claim's any more: the outcome does not count, and nothing is changed.
+        Raises NoSuchLetter, InvalidInput and StoreError.
+        """
+        wait = _checked(outcome, error, error_type, category, retry_in)
+        key = document_key(task_id, namespace, queue)
+        await self.open()
+        letter = await get_one(self.letters, key)
+        if letter is None:
+            raise NoSuchLetter(key)
+        mark = f"{outcome} {token}"
+        if letter.settled == mark:
+            return letter
+        ended = Outcome()
+        if outcome == "failed":
+            assert error is not None
+            now = self.clock.now()
+            ended = Outcome(None, *await judge_reported(self.chain, error, now, letter, error_type, category, wait))
+
+        def change(current: DeadLetter) -> DeadLetter:
+            if current.settled == mark:
+                raise _SaidBefore(current)
+            now = self.clock.now()
+            if outcome == "released":
+                due = now + wait if wait is not None else None
+                moved = lifecycle.release(current, token=token, now=now, due_at=due)
+            else:
+                moved = settled(current, token, ended, now, self.backoffs)
+            return evolve(moved, settled=mark)
+
+        try:
+            after = await move(self.letters, key, change)
+        except _SaidBefore as before:  # by a call at the same time
+            return before.letter
+        except LostLease:
+            self._tell(EventName.STALE_CLAIM, letter)
+            raise
+        if after is None:
+            raise NoSuchLetter(key)
+        self._noted(after, outcome, ended)
+        return after
+
+    def _turn(self) -> asyncio.Lock:
+        """Those who claim here take turns: at the same time they would see, and fight for, the same letters."""
+        loop = asyncio.get_running_loop()
+        if self._turns is None or self._turns[0] is not loop:
+            self._turns = loop, asyncio.Lock()
+        return self._turns[1]
+
+    def _lease(self, seconds: float | None) -> timedelta:
+        given = self.limits.lease_seconds if seconds is None else seconds
+        if not _is_number(given) or not 1 <= given <= LONGEST_LEASE:
+            raise InvalidInput(f"lease_seconds must be a number from 1 to {LONGEST_LEASE:g}, not {seconds!r:.80}")
+        return timedelta(seconds=given)
+
+    def _not_broken(self) -> Sequence[AnyOf]:
+        """Letters of adapters whose circuit is open are not even looked up; there may be many."""
+        now = self.clock.monotonic()
+        broken = tuple(name for name in self.breakers.report(now) if self.breakers.position(name, now) is Position.OPEN)
+        if not broken:
+            return ()
+        return (AnyOf((Not(Is("source_queue", broken)), Not(Is("source_kind", (SourceKind.WORKFLOW,))))),)
+
+    async def _claimed(self, wanted: Sequence[DeadLetter], owner: str, lease: timedelta, rush: _Rush) -> list[Claim]:
+        """Take those of the letters that can be taken, in one write."""
+        chosen: list[tuple[DeadLetter, str]] = []
+        for letter in wanted:
+            now, token = self.clock.now(), new_token()
+            if self.limits.guard(letter, now) or not rush.may_go(adapter_of(letter), self._position(letter)):
+                continue
+            if await blocked_by(self.letters, letter):
+                continue
+            try:
+                claim = lifecycle.claim(
+                    letter, owner=owner, token=token, until=now + lease, now=now, backoffs=self.backoffs
+                )
+            except IllegalMove:
+                continue
+            if claim.lease is None or rush.is_safe(claim):
+                chosen.append((claim, token))
+        won: list[Claim] = []
+        results = await self.letters.write([claim for claim, _ in chosen]) if chosen else ()
+        for (_, token), written in zip(chosen, results, strict=True):
+            if written is None:
+                rush.lost = True
+                continue
+            if not isinstance(written, DeadLetter):
+                log.warning("a due letter could not be claimed: %s", written)
+                continue
+            if written.lease is None:  # its lease had run out too often: it was not taken, but settled as failed
+                self._tell(EventName.RECOVERED, written)
+                if written.status is DeadLetterStatus.EXHAUSTED:
+                    self._tell(EventName.EXHAUSTED, written)
+                continue
+            self._tell(EventName.RETRY_STARTED, written, owner=owner)
+            assert written.due_at is not None
+            won.append(Claim(written, token, token, Attempt(written, token).idempotency_key, written.due_at))
+        return won
+
+    def _position(self, letter: DeadLetter) -> Position:
+        return self.breakers.position(adapter_of(letter), self.clock.monotonic())
+
+    def _noted(self, letter: DeadLetter, outcome: str, ended: Outcome) -> None:
+        """Tell everybody, the breaker first."""
+        adapter = adapter_of(letter)
+        if outcome == "released":
+            self._tell(EventName.RELEASED, letter)
+        elif ended.failure is None:
+            self.breakers.succeeded(adapter)
+            self._tell(EventName.RETRY_SUCCEEDED, letter)
+        else:
+            self.breakers.failed(adapter, ended.failure.category, self.clock.monotonic())
+            self._tell(EventName.RETRY_FAILED, letter)
+            if letter.status is DeadLetterStatus.EXHAUSTED:
+                self._tell(EventName.EXHAUSTED, letter)
+        if self._processor is not None and letter.next_retry_at is not None:
+            self._processor.wake(letter.next_retry_at)
+
+
+class _SaidBefore(Exception):
+    def __init__(self, letter: DeadLetter) -> None:
+        self.letter = letter
+
+
+class _Rush:
+    """What one call that claims letters has to remember between its writes."""
+
+    def __init__(self) -> None:
+        self._probes: set[str] = set()
+        self._suspect = False
+        self.lost = False  # whether somebody else got a letter first
+        self._random = random.Random()
+
+    def may_go(self, adapter: str, position: Position) -> bool:
+        """Whether the adapter's circuit lets it through: of a half-open one a single letter probes."""
+        if position is Position.HALF_OPEN and adapter not in self._probes:
+            self._probes.add(adapter)
+            return True
+        return position is Position.CLOSED
+
+    def is_safe(self, claim: DeadLetter) -> bool:
+        """Letters that may kill their worker are handed out one at a time, at their last chance (ADR 0010)."""
+        last_chance = claim.recoveries >= MAX_RECOVERIES - 1
+        safe = not (last_chance and self._suspect)
+        self._suspect |= last_chance
+        return safe
+
+    def spread(self, waiting: list[DeadLetter]) -> None:
+        """Where others want the same letters, go on with any of those that are as urgent."""
+        if not self.lost:
+            return
+        self.lost = False
+        self._random.shuffle(waiting)
+        waiting.sort(key=lambda letter: -letter.priority)
+
+
+def _checked(outcome: object, error: object, error_type: object, category: object, retry_in: Any) -> timedelta | None:
+    """The wait that was asked for. Raises InvalidInput for what nobody can mean."""
+    if outcome not in OUTCOMES:
+        raise InvalidInput(f"an outcome is one of {', '.join(OUTCOMES)}, not {outcome!r:.80}")
+    if outcome == "failed" and (not isinstance(error, BaseException | str) or not error):
+        raise InvalidInput("a run that failed has an error: say what went wrong, in words or as the exception")
+    if outcome != "failed" and any(each is not None for each in (error, error_type, category)):
+        raise InvalidInput(f"a run that is {outcome} has no error, error_type or category")
+    if outcome == "succeeded" and retry_in is not None:
+        raise InvalidInput("a run that succeeded is not retried")
+    if not isinstance(error_type, str | None):
+        raise InvalidInput(f"error_type is the name of a type, not {error_type!r:.80}")
+    if category is not None:
+        named_category(category)
+    if retry_in is None:
+        return None
+    seconds = retry_in.total_seconds() if isinstance(retry_in, timedelta) else retry_in
+    if not _is_number(seconds) or not 0 <= seconds < math.inf:
+        raise InvalidInput(f"retry_in must be a number of seconds from 0, or a timedelta, not {retry_in!r:.80}")
+    return timedelta(seconds=min(seconds, _LONGEST_WAIT))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

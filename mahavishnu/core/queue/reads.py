@@ -1,0 +1,198 @@
+"""Looking through letters on behalf of the queue: which are meant, and all of them or some."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from mahavishnu.core.queue import deletion
+from mahavishnu.core.queue.statistics import ACTIVE
+from mahavishnu.engine.waiting import WaitingRoom
+from mahavishnu.model.errors import InvalidInput, StoreError
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.query import Query, letters
+from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, Store, scan
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.kind import Kind
+
+log = logging.getLogger(__name__)
+OPEN_ONES = letters(resolution=ResolutionStatus.PENDING)
+_PAGE = 500
+_STEP = 5000  # letters that an offset steps over at once
+_AT_ONCE, _MOST_AT_ONCE = 50, 250  # letters that are read before it is known how large they are, and after
+DEFAULT_SECONDS = 2.0  # that a call to OpenSearch may take
+
+
+class LetterList(list[DeadLetter]):
+    """Letters; `degraded` says, in words, why some may be missing, and is None for the whole truth."""
+
+    degraded: str | None = None
+
+
+def store_for(opensearch_client: Any, kinds: Iterable[Kind[Any]]) -> Store:
+    """Memory, or OpenSearch through a given client with memory for when it is away."""
+    if opensearch_client is None:
+        return MemoryStore()
+    from mahavishnu.stores.fallback import FallbackStore
+    from mahavishnu.stores.opensearch import OpenSearchStore
+
+    kinds = list(kinds)
+    primary = OpenSearchStore(client=opensearch_client, kinds=kinds, timeout=_timeout_of(opensearch_client))
+    return FallbackStore(primary, MemoryStore(), kinds=kinds)
+
+
+def _timeout_of(opensearch_client: Any) -> float:
+    """The time-out that the client was made with; the store's own where it was made without one."""
+    options = getattr(getattr(opensearch_client, "transport", None), "kwargs", None)
+    seconds = options.get("timeout") if isinstance(options, Mapping) else None
+    return float(seconds) if isinstance(seconds, int | float) and 0 < seconds < math.inf else DEFAULT_SECONDS
+
+
+async def last_chance(store: Store, waiting: WaitingRoom) -> None:
+    """Before the process ends: what only its memory holds is brought to a safe place, or is named in the log."""
+    from mahavishnu.stores.fallback import FallbackStore
+
+    try:
+        await waiting.write_down()
+    except StoreError as problem:
+        log.error("%d failures that wait in memory are lost if this process ends: %s", len(waiting.in_memory), problem)
+    if isinstance(store, FallbackStore) and isinstance(store.local, MemoryStore) and (await store.health()).waiting:
+        await store.drain()
+        if lost := (await store.health()).waiting:
+            log.error("%d records are lost if this process ends: only its memory holds them", lost)
+
+
+def checked(query: Any) -> Query:
+    """The query, if it is one. Raises InvalidInput."""
+    if not isinstance(query, Query):
+        raise InvalidInput(f"a query is a mahavishnu.model.query.Query, not {query!r:.80}")
+    return query
+
+
+def listing(status: DeadLetterStatus | str | None, query: Query | None, filters: Mapping[str, Any]) -> Query:
+    """Which letters a list is about: open ones unless something else is said. Raises InvalidInput."""
+    if query is not None:
+        if status is not None or filters:
+            raise InvalidInput("give a query or filters, not both")
+        return checked(query)
+    chosen = dict(filters)
+    if status is not None:
+        chosen["status"] = _status(status)
+    if "resolution" not in chosen and chosen.get("status") in (None, *ACTIVE):
+        chosen["resolution"] = ResolutionStatus.PENDING
+    return filtered(chosen)
+
+
+def filtered(filters: Mapping[str, Any]) -> Query:
+    """The query of these filters. Raises InvalidInput for those that there are not, or that cannot be."""
+    try:
+        return letters(**filters)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, AttributeError) as problem:
+        raise InvalidInput(f"letters cannot be filtered like this: {problem}") from None
+
+
+async def listed(collection: Collection[DeadLetter], query: Query, limit: int | None) -> LetterList:
+    """What the query means, at most `limit`; what cannot be read is named in the log and left out."""
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise InvalidInput(f"limit must be a whole number from 0, not {limit!r:.80}")
+    found, after = LetterList(), None
+    while limit is None or len(found) < limit:
+        room = _PAGE if limit is None else min(limit - len(found), _PAGE)
+        page = await collection.find(replace(query, limit=room), after)
+        found.extend(page.items)
+        found.degraded = found.degraded or page.degraded
+        for problem in page.corrupt:
+            log.error("%s", problem)
+        if page.next is None:
+            break
+        after = page.next
+    return found
+
+
+async def page(
+    collection: Collection[DeadLetter],
+    query: Query,
+    after: Cursor | None,
+    offset: int,
+    most_bytes: int | None = None,
+) -> Page[DeadLetter]:
+    """A page that begins `offset` letters after the cursor, or after the start, and ends early at `most_bytes`."""
+    if type(offset) is not int or offset < 0:
+        raise InvalidInput(f"offset must be a whole number from 0, not {offset!r:.80}")
+    while offset:
+        step = await collection.find(replace(query, limit=min(offset, _STEP)), after)
+        if step.next is None:
+            return Page((), None, (), step.corrupt, step.degraded)
+        offset, after = offset - min(offset, _STEP), step.next
+    if most_bytes is None:
+        return await collection.find(query, after)
+    return await _within(collection, query, after, most_bytes)
+
+
+async def _within(
+    collection: Collection[DeadLetter], query: Query, after: Cursor | None, most_bytes: int
+) -> Page[DeadLetter]:
+    """A page of at least one letter whose letters have no more than so many bytes, about. It is read in steps, so that
+    not all that it could have been are in memory.
+    """
+    items: list[DeadLetter] = []
+    positions: list[tuple[Any, ...]] = []
+    corrupt: list[StoreError] = []
+    degraded: str | None = None
+    size, step = 0, _AT_ONCE
+    while True:
+        left = query.limit - len(items) - len(corrupt)
+        found = await collection.find(replace(query, limit=min(step, left)), after)
+        corrupt += found.corrupt
+        degraded = degraded or found.degraded
+        for letter, position in zip(found.items, found.positions, strict=True):
+            size += _weight(letter)
+            if items and size > most_bytes:
+                return Page(items, Cursor(positions[-1]), positions, tuple(corrupt), degraded)
+            items.append(letter)
+            positions.append(position)
+        if found.next is None or len(items) + len(corrupt) >= query.limit:
+            return Page(items, found.next, positions, tuple(corrupt), degraded)
+        # Within one page nothing has to be held fast: the next page is asked for later, this one goes on at once.
+        after = found.next if found.next.snapshot else replace(found.next, snapshot=CURRENT)
+        fitting = (most_bytes - size) * len(items) // size if size else _AT_ONCE
+        step = max(1, min(fitting, _MOST_AT_ONCE))
+
+
+def _weight(letter: DeadLetter) -> int:
+    """What a letter takes, about, when it is shown, where its task stands under two names."""
+    told = sum(len(failure.message) + len(failure.traceback or "") for failure in letter.failures)
+    return 2 * len(letter.payload.text) + len(letter.labels.text) + len(letter.error) + told
+
+
+async def cleared(shelves: deletion.Shelves, waiting: WaitingRoom, now: datetime, by: str) -> int:
+    """Delete every open letter with its revisions, and empty the waiting room. Returns how many letters are gone."""
+    count = 0
+    await deletion.finish(shelves)
+    after: Cursor | None = None
+    while True:
+        page = await shelves.letters.find(replace(OPEN_ONES, limit=_PAGE), after)
+        if page.degraded:
+            raise StoreError(f"not everything can be cleared now, {count} letters were: {page.degraded}")
+        removed = await deletion.delete(shelves, page.items, lambda letter: letter.is_open, now, by)
+        count += len(removed)
+        if page.next is None:
+            break
+        after = page.next
+    rooms = [former async for former in scan(waiting.rooms, Query())]
+    await waiting.rooms.remove(rooms)
+    waiting.in_memory.clear()
+    return count
+
+
+def _status(name: DeadLetterStatus | str) -> DeadLetterStatus:
+    try:
+        return DeadLetterStatus(name)
+    except ValueError:
+        raise InvalidInput(f"there is no status {name!r}; there are {', '.join(DeadLetterStatus)}") from None

@@ -1,0 +1,139 @@
+"""Sending work back with a higher priority: on somebody's behalf, or by the rule of `auto_requeue`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mahavishnu.core.queue.processing import Running
+from mahavishnu.engine.attempt import adapter_of
+from mahavishnu.engine.breaker import Position
+from mahavishnu.engine.moves import move, move_many
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
+from mahavishnu.model.events import EventName
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.query import Query
+from mahavishnu.model.requeueing import BY_RULE, RequeueRules
+from mahavishnu.stores.base import scan
+
+DONE = "Task requeued successfully"
+NOT_OPEN = "Task not found in DLQ or already resolved"
+BEYOND = "Max DLQ retries exceeded"
+BEING_RUN = "Task is being retried right now"
+_TOLD = 50  # letters that one audit entry of the rule names
+
+
+class Requeueing(Running):
+    """The part of `DeadLetterQueue` that sends work back. `requeues` are the limits, and the rule."""
+
+    requeues: RequeueRules
+
+    async def requeue_from_dlq(
+        self,
+        task_id: str,
+        max_dlq_retries: int | None = None,
+        priority_boost: int | None = None,
+        resolved_by: str = BY_RULE,
+        *,
+        notes: str | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
+    ) -> dict[str, Any]:
+        """Send a task back: pending, due now, with fresh attempts and a higher priority. Once, until a run has ended.
+
+        Beyond `max_dlq_retries` requeues of this task it is given up instead. Both numbers are those of the settings
+        (3 and 10) unless they are given. Answers `success`, `message`, `new_task_state` (`pending`; `error` when given
+        up; `retrying` while somebody runs it; None where there is nothing to send back) and `dlq_retry_count`.
+        Raises InvalidInput for numbers below 0, and StoreError.
+
+        >>> await dlq.requeue_from_dlq("wf_1", resolved_by="ann")  # doctest: +SKIP
+        {'success': True, 'message': 'Task requeued successfully', 'new_task_state': 'pending', 'dlq_retry_count': 1}
+        """
+        limit = _count("max_dlq_retries", max_dlq_retries, self.requeues.max_dlq_retries)
+        boost = _count("priority_boost", priority_boost, self.requeues.priority_boost)
+        key = document_key(task_id, namespace, queue)
+        before: DeadLetter | None = None
+
+        def change(current: DeadLetter) -> DeadLetter:
+            nonlocal before
+            before, now = current, self.clock.now()
+            return lifecycle.requeue(current, now=now, by=resolved_by, boost=boost, limit=limit, notes=notes)
+
+        async with self._audited("requeue", f"letter:{key}", by=resolved_by, reason=notes) as record:
+            try:
+                after = await move(self.letters, key, change)
+            except AlreadyResolved:
+                after = None
+            except IllegalMove as problem:
+                assert before is not None
+                record.refused(str(problem))
+                return _answer(BEING_RUN, str(before.status), before.dlq_retry_count)
+            if after is None or before is None:
+                record.refused(NOT_OPEN)
+                return _answer(NOT_OPEN, None, 0)
+            record.changed(before, after)
+            self._sent_back(after)
+            if not after.is_open:
+                record.refused(BEYOND)
+                return _answer(BEYOND, "error", after.dlq_retry_count)
+        return _answer(DONE, str(after.status), after.dlq_retry_count, success=True)
+
+    async def requeue_exhausted(self) -> int:
+        """Send back what the rule of `auto_requeue` means now, as the processor does by itself. Returns how many."""
+        await self.open()
+        rules, sent = self.requeues, 0
+        for query in rules.queries(self.clock.now()):
+            if await self._any_due(query):  # what is only left alone is no act
+                async with self._audited("requeue", "queue", by=BY_RULE, via="rule") as record:
+                    done = (await move_many(self.letters, query, self._by_rule, moved=self._sent_back)).done
+                    record.noted(requeued=len(done), letters=done[:_TOLD])
+                    sent += len(done)
+        return sent
+
+    async def _any_due(self, query: Query) -> bool:
+        async for letter in scan(self.letters, query):
+            if self._objection(letter) is None:
+                return True
+        return False
+
+    def _objection(self, letter: DeadLetter) -> str | None:
+        why = self.requeues.objection(letter, self.clock.now())
+        adapter = adapter_of(letter)
+        if why is None and self.breakers.position(adapter, self.clock.monotonic()) is Position.OPEN:
+            why = f"the circuit of adapter {adapter!r} is open"
+        return why
+
+    def _by_rule(self, current: DeadLetter) -> DeadLetter:
+        """Decided on the letter as it is when it is written: whoever else sweeps, it is sent back once."""
+        if why := self._objection(current):
+            raise IllegalMove(current.key, "requeue", current.status, why)
+        rules, now = self.requeues, self.clock.now()
+        boost, limit = rules.priority_boost, rules.max_dlq_retries
+        return lifecycle.requeue(current, now=now, by=BY_RULE, boost=boost, limit=limit, automatic=True)
+
+    def _sent_back(self, letter: DeadLetter) -> None:
+        if not letter.is_open:
+            self._tell(EventName.RESOLVED, letter, by=letter.resolution.by, notes=letter.resolution.notes)
+            return
+        assert letter.requeue is not None
+        self._tell(
+            EventName.REQUEUED,
+            letter,
+            reason="dlq_requeue",
+            dlq_entry_uuid=letter.entry_id,
+            retry_count=letter.dlq_retry_count,
+            priority_boost=letter.requeue.boost,
+            resolved_by=letter.requeue.by,
+        )
+
+
+def _count(name: str, given: object, otherwise: int) -> int:
+    value = otherwise if given is None else given
+    if type(value) is not int or value < 0:
+        raise InvalidInput(f"{name} must be a whole number from 0, not {value!r:.80}")
+    return value
+
+
+def _answer(message: str, state: str | None, count: int, *, success: bool = False) -> dict[str, Any]:
+    return {"success": success, "message": message, "new_task_state": state, "dlq_retry_count": count}

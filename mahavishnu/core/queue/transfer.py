@@ -1,0 +1,182 @@
+"""Letters out of one queue and into another: each is one JSON document, and taking one in twice changes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mahavishnu.core.queue import reads
+from mahavishnu.engine.audit import Auditing
+from mahavishnu.engine.letter_factory import Intake
+from mahavishnu.model import lifecycle
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.errors import (
+    CorruptRecord,
+    IllegalMove,
+    InvalidInput,
+    MahavishnuError,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
+from mahavishnu.model.events import EventName
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.json_value import Json
+from mahavishnu.model.query import Query
+from mahavishnu.model.reconcile import reunite
+from mahavishnu.stores.base import Collection, get_one, scan, write_one
+from mahavishnu.stores.codec import HISTORY, LETTERS
+
+_TRIES = 50
+_TOLD = 50  # letters that the audit names
+_LARGEST = 2**31 - 1
+_ENTRY_ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
+BY = "api_user"
+
+
+@dataclass(slots=True)
+class TakenIn:
+    """What became of each letter, by its entry id: how it was taken in, or why it was refused."""
+
+    taken: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, MahavishnuError] = field(default_factory=dict)
+
+
+class Transfer(Auditing):
+    """The part of `DeadLetterQueue` that hands letters out and takes them in."""
+
+    intake: Intake
+
+    async def export(self, query: Query | None = None, **filters: Any) -> AsyncIterator[str]:
+        """Every letter that is meant as a line of JSON, open ones unless said otherwise; `take_in` reads it back.
+
+        Raises InvalidInput, and StoreError rather than leave some out.
+
+        >>> import asyncio, json
+        >>> from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+        >>> async def main():
+        ...     async with DeadLetterQueue() as here, DeadLetterQueue() as there:
+        ...         await here.enqueue("wf_1", {}, [], "connection reset")
+        ...         return [await there.take_in(json.loads(line)) async for line in here.export()]
+        >>> asyncio.run(main())
+        ['new']
+        """
+        await self.open()
+        async for letter in scan(self.letters, reads.listing(None, query, filters)):
+            yield exported(letter)
+
+    async def take_in(self, document: Mapping[str, Any], *, by: str = BY) -> str:
+        """Take in what `export` gave: `new`, `joined` with the open letter of that task, `succeeded` a closed one,
+        or `same` if it is here already.
+
+        A letter that was being run comes back as it was before. Raises InvalidInput for what is no sound letter,
+        IllegalMove while the letter that it would change is being run, DLQFullError if there is no room, StoreError.
+        """
+        taken = await self.take_in_many([document], by=by)
+        for problem in taken.refused.values():
+            raise problem
+        return next(iter(taken.taken.values()))
+
+    async def take_in_many(
+        self, documents: Sequence[Mapping[str, Any]], *, by: str = BY, notes: str | None = None
+    ) -> TakenIn:
+        """Take in many at once, as `take_in` does each: what is refused is told, and stops none of the others.
+
+        Raises StoreError where the store cannot answer; those before it are taken in, and again is harmless.
+        """
+        result = TakenIn()
+        async with self._audited("import", "queue", by=by, reason=notes) as record:
+            try:
+                for place, document in enumerate(documents):
+                    name = _name(document, place)
+                    try:
+                        became = await self._take_in(document, by)
+                        result.taken.setdefault(name, became)  # one that is sent twice was new the first time
+                    except (StoreUnavailable, StoreMisconfigured):
+                        raise
+                    except MahavishnuError as problem:
+                        result.refused[name] = problem
+            finally:
+                record.noted(taken=len(result.taken), refused=len(result.refused), letters=list(result.taken)[:_TOLD])
+        return result
+
+    async def _take_in(self, document: Mapping[str, Any], by: str) -> str:
+        ours = imported(document)
+        self.intake.check_size(ours)
+        ours = _sound(_unclaimed(ours))
+        stored: str | None = None
+        if ours.is_open:
+            await self.room.reserve(ours.task_id)
+        try:
+            stored = await _taken_in(self.letters, self.store.collection(HISTORY), ours, self.clock)
+        finally:
+            if ours.is_open:
+                (self.room.used if stored == "new" else self.room.unused)()
+        if stored != "same":
+            self._tell(EventName.CAPTURED, ours, by=by, imported=True)
+        return stored
+
+
+def _name(document: Any, place: int) -> str:
+    found = document.get("entry_id") or document.get("task_id") if isinstance(document, Mapping) else None
+    return str(found or place)
+
+
+def exported(letter: DeadLetter) -> str:
+    """A letter as one line of JSON; one that is being run as it was before: who reads it gets no right to settle it."""
+    return LETTERS.document(_unclaimed(letter))
+
+
+def _unclaimed(letter: DeadLetter) -> DeadLetter:
+    if letter.lease is None or lifecycle.violations(letter):  # of one that is not sound nothing can be said
+        return letter
+    return lifecycle.release(letter, token=letter.lease.token, now=letter.updated_at)
+
+
+def imported(document: Mapping[str, Any]) -> DeadLetter:
+    """The letter of a document. Raises InvalidInput for what is none, or is not sound."""
+    if not isinstance(document, Mapping):
+        raise InvalidInput(f"a letter is a JSON object, not {document!r:.80}")
+    for name, value in document.items():
+        Json.of(value, name)  # not too deep, and no number that JSON does not have
+    try:
+        letter = evolve(LETTERS.decode(document, ()), version=None)
+        key = letter.key  # refuses names that no store could keep
+        if not _ENTRY_ID.fullmatch(letter.entry_id):
+            raise InvalidInput(f"letter {key!r:.80} has no entry_id that it can be found by: {letter.entry_id!r:.80}")
+    except CorruptRecord as problem:
+        raise InvalidInput(f"this is no exported letter: {problem.reason}") from None
+    _sound(letter)
+    for name, value in document.items():
+        lowest = -_LARGEST if name == "priority" else 0
+        if type(value) is int and name != "task" and not lowest <= value <= _LARGEST:  # statistics add them up
+            raise InvalidInput(f"{name} of letter {key!r:.80} cannot be {value!s:.80}")
+    return letter
+
+
+def _sound(letter: DeadLetter) -> DeadLetter:
+    if broken := lifecycle.violations(letter):
+        raise InvalidInput(f"letter {letter.key!r} is not sound: {'; '.join(broken)}")
+    return letter
+
+
+async def _taken_in(
+    letters: Collection[DeadLetter], history: Collection[FormerLetter], ours: DeadLetter, clock: Clock
+) -> str:
+    for _ in range(_TRIES):
+        if await write_one(letters, ours) is not None:
+            return "new"
+        theirs = await get_one(letters, ours.key)
+        if theirs is None:
+            continue
+        if ours.entry_id in (theirs.entry_id, *theirs.absorbed):
+            return "same"
+        became = reunite(theirs, ours, clock.now())
+        if became.wait:
+            raise IllegalMove(ours.key, "take in another one for", theirs.status, "try again when its run is over")
+        if became.former is not None:
+            await write_one(history, became.former)
+        if became.live is None or await write_one(letters, became.live) is not None:
+            return "joined" if theirs.is_open else "succeeded"
+    raise StoreUnavailable(f"letter {ours.key!r} was changed by others {_TRIES} times in a row while it was taken in")

@@ -1,0 +1,189 @@
+"""From what a caller says about a failure to the letter it makes: defaults, coercions and limits, in one place."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from mahavishnu.classify.verdict import POLICY_OF, policy
+from mahavishnu.classify.assess import Judged
+from mahavishnu.model import lifecycle
+from mahavishnu.model.backoff import BackoffRegistry
+from mahavishnu.model.drafts import maker
+from mahavishnu.model.errors import InvalidInput, InvalidPayload
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, new_entry_id
+from mahavishnu.model.letter import DeadLetter, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
+from mahavishnu.model.json_value import EMPTY, Json, held, named, texts, told
+
+PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
+MASK = "***"
+NOT_JSON = "dlq_not_json"  # in the metadata of a letter whose task or metadata JSON cannot hold
+_new_letter = maker(DeadLetter)
+_WORKFLOW = Source()
+_spoken = lru_cache(1024)(Verdict)  # a few reasons make up nearly all letters, and one value of each will do
+
+
+class Wanted(NamedTuple):
+    """What the caller says about a failure besides the failure itself. None means: as usual."""
+
+    task_id: str
+    task: Any
+    repos: Sequence[str] = ()
+    retry_policy: str | None = None
+    max_retries: int | None = None
+    metadata: Mapping[str, Any] | None = None
+    priority: int | None = None
+    depends_on: Sequence[str] = ()
+    namespace: str = DEFAULT_NAMESPACE
+    queue: str = DEFAULT_QUEUE
+    reason: str = DlqReason.WORKFLOW_FAILED
+    source: Source = _WORKFLOW
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """The defaults and limits under which letters are made.
+
+    Precedence of the retry policy and budget: the caller's, then the verdict's own advice, then `policy_by_category`
+    where `by_category` asks for it, then the default.
+    """
+
+    retry_policy: str = RetryPolicy.EXPONENTIAL
+    max_retries: int = 3
+    category_max_retries: Mapping[ErrorCategory, int] = field(default_factory=dict)
+    max_task_bytes: int = 1024 * 1024
+    redact_keys: tuple[str, ...] = ()
+
+    def letter(
+        self,
+        wanted: Wanted,
+        judged: Judged,
+        now: datetime,
+        *,
+        by_category: bool = False,
+        backoffs: BackoffRegistry,
+    ) -> DeadLetter:
+        """A sound new letter, not stored yet. Raises InvalidInput, naming what cannot be taken and why.
+
+        Its payload may be too large yet: `check_size` says so.
+        """
+        failure, verdict = judged.failure, judged.verdict
+        if not isinstance(wanted.task_id, str):
+            raise InvalidInput(f"task_id must be text, not {wanted.task_id!r:.80}")
+        if wanted.metadata is not None and not isinstance(wanted.metadata, Mapping):
+            raise InvalidInput(f"metadata of {_name(wanted)} must be a dict, not {wanted.metadata!r:.80}")
+        labels = EMPTY
+        if wanted.metadata:
+            labels = Json.of(redacted(dict(wanted.metadata), self.redact_keys), "metadata")
+        return lifecycle.capture(
+            _new_letter(
+                task_id=wanted.task_id,
+                entry_id=new_entry_id(now),
+                payload=Json.of(redacted(wanted.task, self.redact_keys)),
+                repos=texts(wanted.repos, "repos of task {!r:.80}", wanted.task_id),
+                labels=labels,
+                error=failure.message,
+                last_error=failure.message,
+                failures=(failure,),
+                error_category=failure.category,
+                failed_at=failure.at,
+                created_at=now,
+                updated_at=now,
+                retry_policy=self._policy(wanted, judged, by_category),
+                max_retries=self._budget(wanted, judged),
+                priority=_priority(wanted),
+                depends_on=texts(wanted.depends_on, "depends_on of task {!r:.80}", wanted.task_id),
+                namespace=wanted.namespace,
+                queue=wanted.queue,
+                reason=_reason(wanted),
+                source=wanted.source,
+                verdict=_spoken(verdict.reason or None, verdict.author or None),
+                fingerprint=judged.fingerprint,
+            ),
+            retry_in=verdict.retry_in,
+            backoffs=backoffs,
+        )
+
+    def described(self, wanted: Wanted, why: str) -> Wanted:
+        """`wanted` with texts in the place of what JSON cannot hold.
+
+        Nothing retries that by itself: it waits for a person, who reads in its metadata why.
+        """
+        tell = named if self.redact_keys else told  # what is masked elsewhere must not stand in a description
+        labels = held(wanted.metadata, tell)
+        labels = {**(labels if isinstance(labels, dict) else {}), NOT_JSON: why}
+        return wanted._replace(task=held(wanted.task, tell), metadata=labels, retry_policy=RetryPolicy.NEVER)
+
+    def check_size(self, letter: DeadLetter) -> None:
+        """Raise InvalidPayload if the payload is too large."""
+        if not self.fits(letter):
+            size = len(letter.payload.text)
+            raise InvalidPayload(
+                "task", f"has {size} bytes as JSON, more than the {self.max_task_bytes} of dlq_max_task_bytes"
+            )
+
+    def fits(self, letter: DeadLetter) -> bool:
+        """Whether the payload is not too large."""
+        return len(letter.payload.text) <= self.max_task_bytes
+
+    def _policy(self, wanted: Wanted, judged: Judged, by_category: bool) -> str:
+        if wanted.retry_policy is not None:
+            return policy(wanted.retry_policy)
+        if judged.verdict.policy is not None:
+            return judged.verdict.policy
+        return POLICY_OF[judged.verdict.category] if by_category else policy(self.retry_policy)
+
+    def _budget(self, wanted: Wanted, judged: Judged) -> int:
+        if wanted.max_retries is not None:
+            if isinstance(wanted.max_retries, bool) or not isinstance(wanted.max_retries, int):
+                raise InvalidInput(f"max_retries of {_name(wanted)} must be a whole number, not {wanted.max_retries!r}")
+            return wanted.max_retries
+        if judged.verdict.max_retries is not None:
+            return judged.verdict.max_retries
+        return self.category_max_retries.get(judged.verdict.category, self.max_retries)
+
+
+def is_secret(key: str, patterns: Sequence[str]) -> bool:
+    """Whether what is under this key is masked."""
+    return any(fnmatch.fnmatch(key.lower(), each.lower()) for each in patterns)
+
+
+def redacted(value: Any, patterns: Sequence[str]) -> Any:
+    """`value` with the values under matching keys masked, at any depth. A masked payload may not run again as it is.
+
+    >>> redacted({"user": "ann", "api_token": "s3cret"}, ["*token*"])
+    {'user': 'ann', 'api_token': '***'}
+    """
+    if not patterns:
+        return value
+    if isinstance(value, Mapping):
+        return {key: MASK if is_secret(str(key), patterns) else redacted(item, patterns) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted(item, patterns) for item in value]
+    return value
+
+
+def _name(wanted: Wanted) -> str:
+    return f"task {wanted.task_id!r:.80}"
+
+
+def _reason(wanted: Wanted) -> DlqReason:
+    if type(wanted.reason) is DlqReason:
+        return wanted.reason
+    try:
+        return DlqReason(wanted.reason)
+    except ValueError:
+        raise InvalidInput(f"there is no reason {wanted.reason!r:.80}; there are {', '.join(DlqReason)}") from None
+
+
+def _priority(wanted: Wanted) -> int:
+    if wanted.priority is not None:
+        if isinstance(wanted.priority, bool) or not isinstance(wanted.priority, int):
+            raise InvalidInput(f"priority of {_name(wanted)} must be a whole number, not {wanted.priority!r}")
+        return wanted.priority
+    named = wanted.metadata.get("priority") if wanted.metadata else None
+    return PRIORITIES.get(named.lower(), 0) if isinstance(named, str) else 0

@@ -1,0 +1,119 @@
+"""The waiting room: failures that could not become letters yet, kept durably until they can.
+
+The automatic path must not lose a failure because the queue is full or its payload too large. Such a letter waits
+under its entry id, in the same store, and is let in when there is room.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+
+from mahavishnu.engine.recorder import Office
+from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.query import Query, Sort
+from mahavishnu.model.reconcile import Reunion, reunite
+from mahavishnu.stores.base import Collection, Cursor, get_one, write_one
+from mahavishnu.stores.codec import HISTORY
+from mahavishnu.stores.kind import Kind
+
+log = logging.getLogger(__name__)
+WAITING: Kind[FormerLetter] = replace(HISTORY, name="waiting", index="dlq_waiting", lazy=True)
+MOST_IN_MEMORY = 1000
+_OLDEST_FIRST = (Sort("created_at"),)
+
+
+class Where(StrEnum):
+    """Where a letter waits."""
+
+    STORE = "store"
+    MEMORY = "memory"  #: the store could not take it: it lasts as long as this process
+
+
+@dataclass(slots=True)
+class WaitingRoom:
+    """Letters that wait to be let in. `admit` is done now and then, by as many processes as there are."""
+
+    rooms: Collection[FormerLetter]
+    office: Office
+    in_memory: list[DeadLetter] = field(default_factory=list)
+
+    async def keep(self, letter: DeadLetter) -> Where:
+        """Have the letter wait. Raises the StoreError if not even this process's memory has room for it."""
+        try:
+            await write_one(self.rooms, FormerLetter.of(letter))
+        except StoreError:
+            if len(self.in_memory) >= MOST_IN_MEMORY:
+                raise
+            self.in_memory.append(letter)
+            return Where.MEMORY
+        return Where.STORE
+
+    async def write_down(self) -> None:
+        """Have the store keep what waits in memory only. Raises StoreError while it cannot."""
+        for letter in list(self.in_memory):
+            try:
+                await write_one(self.rooms, FormerLetter.of(letter))
+            except ItemFailed as problem:
+                log.error("a failure that waits in memory is refused by the store: %s", problem)
+            else:
+                if letter in self.in_memory:  # else somebody else does the same at this moment
+                    self.in_memory.remove(letter)
+
+    async def count(self) -> int:
+        """How many wait."""
+        return (await self.rooms.tally(Query())).total.count + len(self.in_memory)
+
+    async def admit(self, most_bytes: int) -> list[DeadLetter]:
+        """Let in whom there is room for, the longest waiting first; a payload over `most_bytes` goes on waiting."""
+        await self.write_down()
+        admitted: list[DeadLetter] = []
+        after: Cursor | None = None
+        while True:
+            page = await self.rooms.find(Query(sort=_OLDEST_FIRST), after)
+            for waiting in page.items:
+                if len(waiting.payload.text) > most_bytes:
+                    continue
+                try:
+                    admitted += await self._admitted(waiting)
+                except QueueFull:
+                    return admitted
+                except StoreError as problem:  # one that cannot be looked at, or written, does not hold up the others
+                    log.debug("letter %r has to wait on: %s", waiting.task_id, problem)
+                else:
+                    await self.rooms.remove([waiting])
+            if page.next is None:
+                return admitted
+            after = page.next
+
+    async def _admitted(self, waiting: FormerLetter) -> list[DeadLetter]:
+        """The letter in its place, as if two stores had been reunited: doing it twice changes nothing."""
+        ours = _as_letter(waiting)
+        letters = self.office.letters
+        while True:
+            theirs = await get_one(letters, ours.key)
+            reunion = Reunion(ours) if theirs is None else reunite(theirs, ours, self.office.clock.now())
+            if reunion.wait:
+                raise StoreUnavailable(f"letter {ours.key!r} is being run; this one waits until that is over")
+            if reunion.live is None:
+                return []
+            takes_room = theirs is None or not theirs.is_open
+            if takes_room:
+                await self.office.room.reserve(ours.task_id)
+            stored = None
+            try:
+                if reunion.former is not None:
+                    await write_one(self.office.history, reunion.former)
+                stored = await write_one(letters, reunion.live)
+            finally:
+                if takes_room:
+                    self.office.room.used() if stored else self.office.room.unused()
+            if stored is not None:
+                return [stored]
+
+
+def _as_letter(waiting: FormerLetter) -> DeadLetter:
+    values = {each.name: getattr(waiting, each.name) for each in fields(DeadLetter)}
+    return DeadLetter(**{**values, "version": None})

@@ -1,0 +1,214 @@
+"""Moving what was kept locally home into the primary store, so that no crash at any point loses or doubles it.
+
+The order is the proof. First the local copy is marked uncertain, by CAS: from then on nobody changes it. Then it is
+created in the primary store, and made to be seen by searches there. Only then it is removed locally: whichever process
+looks for it, locally first, finds it. Whoever finds a marked copy, in whatever process, may start again from there: the
+create says that it exists already, and the two are compared.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.query import AnyOf, Is, Query
+from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
+from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.fallback.held import Held, held_kind
+from mahavishnu.stores.ledger import LEDGER
+from mahavishnu.stores.revisions import REVISIONS
+from mahavishnu.stores.kind import Kind, Outcome, T
+
+log = logging.getLogger(__name__)
+BATCH = 500
+_TRIES = 5  # at a record of the primary that others keep changing; the next round tries again
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What one round did: how many went home, how many still wait, and what could not go, with the reason."""
+
+    moved: int = 0
+    waiting: int = 0
+    refused: tuple[StoreError, ...] = ()
+    stopped: StoreError | None = None
+
+    def __add__(self, other: Drained) -> Drained:
+        return Drained(
+            self.moved + other.moved,
+            self.waiting + other.waiting,
+            self.refused + other.refused,
+            self.stopped or other.stopped,
+        )
+
+
+async def drain(kind: Kind[T], primary: Store, local: Store, clock: Clock) -> Drained:
+    """Move every record of the kind, until the primary takes no more. Raises nothing but what `local` raises."""
+    home, here = primary.collection(kind), local.collection(held_kind(kind))
+    total = Drained()
+    after: Cursor | None = None
+    while True:
+        page = await here.find(Query(limit=BATCH), after)
+        total += Drained(waiting=len(page.corrupt), refused=page.corrupt)
+        if page.items:
+            total += await _move(kind, primary, home, here, page.items, clock)
+        if page.next is None or total.stopped:
+            return total
+        after = page.next
+
+
+async def _move(
+    kind: Kind[T],
+    primary: Store,
+    home: Collection[T],
+    here: Collection[Held[T]],
+    items: Sequence[Held[T]],
+    clock: Clock,
+) -> Drained:
+    try:
+        running = await _running(kind, home, items, clock.now())
+    except (StoreUnavailable, StoreMisconfigured) as problem:
+        return Drained(waiting=len(items), stopped=problem)
+    marked = await _mark(here, [held for held in items if held.key not in running])
+    moving = list(marked.values())
+    stopped: StoreError | None = None
+    was_certain = {held.key for held in items if not held.uncertain}
+    arrived: list[Held[T]] = []
+    try:
+        if kind is LETTERS or kind is REVISIONS:
+            # A letter that has never been home cannot have been deleted there; what it was has its own way home.
+            suspects = [held for held in moving if kind is REVISIONS or held.key not in was_certain]
+            deleted = await _deleted(kind, primary, suspects)
+            arrived = [held for held in moving if held.key in deleted]
+            moving = [held for held in moving if held.key not in deleted]
+        results = await home.write([kind.versioned(held.record, None) for held in moving])
+    except (StoreUnavailable, StoreMisconfigured) as problem:
+        results, stopped = [problem] * len(moving), problem
+    back: list[Held[T]] = []  # of these it is known that they have no twin
+    total = Drained(waiting=len(items) - len(marked), stopped=stopped)
+    for held, result in zip(moving, results, strict=True):
+        try:
+            if result is None:
+                waits = await _meet(kind, primary, home, held.record, clock)
+            elif isinstance(result, StoreError):
+                raise result
+            else:
+                waits = False
+            (back if waits else arrived).append(held)
+            total += Drained(waiting=int(waits))
+        except (StoreUnavailable, StoreMisconfigured) as problem:
+            total += Drained(waiting=1)
+            if held.key in was_certain and not getattr(problem, "maybe_written", False):
+                back.append(held)
+        except StoreError as problem:
+            log.error("the primary store refuses a record that is kept locally: %s", problem)
+            total += Drained(waiting=1, refused=(problem,))
+            if held.key in was_certain or await _is_free(home, held.key):
+                back.append(held)
+    try:
+        if arrived:
+            await _make_seen(home)
+    except StoreUnavailable as problem:
+        total += Drained(waiting=len(arrived), stopped=problem)
+    else:
+        total += Drained(moved=sum(gone is True for gone in await here.remove(arrived)))
+    await here.write([replace(held, uncertain=False) for held in back])
+    return total
+
+
+async def _running(kind: Kind[T], home: Collection[T], items: Sequence[Held[T]], now: datetime) -> set[str]:
+    """The keys of letters that are being run here, and have to wait for that: a mark would keep the outcome out."""
+    letters = [held.record for held in items if isinstance(held.record, DeadLetter) and not held.uncertain]
+    run = {letter.key: letter for letter in letters if letter.lease is not None}
+    if kind.reunite is None or not run:
+        return set()
+    twins = await home.get(list(run))
+    return {
+        twin.key
+        for twin in twins
+        if twin is not None and not isinstance(twin, StoreError) and kind.reunite(twin, run[twin.key], now).wait
+    }
+
+
+async def _make_seen(home: Collection[Any]) -> None:
+    """Let searches see what has been written, also those of other processes, which a store may not promise."""
+    try:
+        await home.find(Query(limit=1))  # a store shows us what we have written, and then it shows it to everybody
+    except StoreMisconfigured as problem:
+        log.warning("what went home cannot be searched for: %s", problem)
+
+
+async def _deleted(kind: Kind[Any], primary: Store, uncertain: Sequence[Held[Any]]) -> set[str]:
+    """The keys of those that have been home, came to their end there and were deleted: the ledger knows.
+
+    Revisions go with their letter, unless it was succeeded by the deleted one and is in the history.
+
+    Of a letter that was removed without a word in the ledger nothing can be known. It is created once more: to run
+    it again is better than to lose it.
+    """
+    if not uncertain:
+        return set()
+    ids = tuple({held.record.entry_id for held in uncertain})
+    named = AnyOf((Is("entry_id", ids), Is("absorbed", ids)))
+    try:
+        page = await primary.collection(LEDGER).find(Query((named, Is("gone", (1,))), limit=len(ids)))
+    except StoreMisconfigured as problem:
+        log.warning("it cannot be seen whether letters of unknown fate were deleted: %s", problem)
+        return set()
+    gone = {entry_id for entry in page.items for entry_id in (entry.entry_id, *entry.absorbed)} & set(ids)
+    if kind is REVISIONS and gone:
+        there = await primary.collection(HISTORY).get(sorted(gone))
+        gone = {entry_id for entry_id, former in zip(sorted(gone), there, strict=True) if former is None}
+    return {held.key for held in uncertain if held.record.entry_id in gone}
+
+
+async def _is_free(home: Collection[T], key: str) -> bool:
+    """Whether an earlier try that might have landed has not."""
+    try:
+        return await get_one(home, key) is None
+    except StoreError:
+        return False
+
+
+async def _mark(here: Collection[Held[T]], items: Sequence[Held[T]]) -> dict[str, Held[T]]:
+    """The items that nobody but this round can change any more. One that changed just now is left for the next round.
+
+    Marked ones are written again too: of two processes that drain one local store, only one may take the mark off.
+    """
+    marked = await here.write([replace(held, uncertain=True) for held in items])
+    return {held.key: held for held in marked if held is not None and not isinstance(held, StoreError)}
+
+
+async def _meet(kind: Kind[T], primary: Store, home: Collection[T], ours: T, clock: Clock) -> bool:
+    """The primary has a record under this key: make one of the two. True if it is another one and has to wait."""
+    for _ in range(_TRIES):
+        theirs = await get_one(home, ours.key)
+        if theirs is None:
+            if await write_one(home, kind.versioned(ours, None)) is not None:
+                return False
+            continue
+        if kind.same(theirs, ours):
+            return False
+        outcome: Outcome[Any] = kind.reunite(theirs, ours, clock.now()) if kind.reunite else Outcome()
+        if outcome.wait:
+            return True
+        if outcome.former is not None:
+            await _keep_former(primary, *outcome.former)
+        if outcome.live is None or await write_one(home, outcome.live) is not None:
+            return False
+    raise StoreUnavailable(f"record {ours.key!r} is changed by others all the time", maybe_written=True)
+
+
+async def _keep_former(primary: Store, history: Kind[Any], former: Any) -> None:
+    """Write it into history. An earlier try may have done so, from a state that has changed since."""
+    past = primary.collection(history)
+    if await write_one(past, former) is None:
+        there = await get_one(past, former.key)
+        if there is not None and not history.same(there, former):
+            await write_one(past, history.versioned(former, there.version))

@@ -1,0 +1,199 @@
+"""Two stores as one: what the primary cannot take now is kept locally, and goes home when it is back.
+
+A record lives in exactly one of the two. New records go to the primary store, or to the local one while the primary is
+away or full; they are worked on where they are. Records of the primary wait meanwhile. Nobody is lied to: a read that
+could not reach the primary says so, and a record whose twin may exist there is not touched until that is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from mahavishnu.model.clock import Clock, SystemClock
+from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import Health, OpenClose, Store
+from mahavishnu.stores.fallback.drain import Drained
+from mahavishnu.stores.fallback.held import held_kind
+from mahavishnu.stores.kinds import KINDS
+from mahavishnu.stores.fallback.collection import PairCollection
+from mahavishnu.stores.kind import FieldType, Kind, T
+
+log = logging.getLogger(__name__)
+
+
+class FallbackStore(OpenClose):
+    """`primary` where possible, `local` where not. It opens and closes both.
+
+    An absent primary costs one time-out, not one per call: from then on it is only tried in the background, after
+    `pause_seconds` and then less and less often, up to every `longest_pause_seconds`. A primary that is *misconfigured*
+    is no outage: `open` raises StoreMisconfigured. If that happens later, to one kind of record, reads of this kind
+    raise it, and new ones are kept locally rather than lost; the other kinds go on.
+    """
+
+    def __init__(
+        self,
+        primary: Store,
+        local: Store,
+        *,
+        kinds: Sequence[Kind[Any]] = KINDS,
+        clock: Clock | None = None,
+        pause_seconds: float = 1.0,
+        longest_pause_seconds: float = 10.0,
+    ) -> None:
+        self.primary, self.local = primary, local
+        self.clock = clock or SystemClock()
+        self._pause, self._longest_pause = pause_seconds, longest_pause_seconds
+        self._pairs: dict[str, PairCollection[Any]] = {}
+        self._away: StoreError | None = None
+        self._opened = False
+        self._watch: asyncio.Task[None] | None = None
+        self._draining = asyncio.Lock()
+        self._last = Drained()
+        self._changes = 0
+        self._at_rest: asyncio.Event | None = None
+        for kind in kinds:
+            self.collection(kind)
+
+    @property
+    def away(self) -> StoreError | None:
+        """Why the primary store is not used at the moment; None while it is."""
+        return self._away
+
+    async def open(self) -> None:
+        if self._watch is not None:
+            return
+        await self.local.open()
+        try:
+            await self._open_primary()
+        except StoreUnavailable as problem:
+            self.lost_primary(problem)
+        except BaseException:
+            await self.local.close()
+            raise
+        self._watch = asyncio.create_task(self._keep_watch(), name="mahavishnu fallback watch")
+
+    async def close(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watch
+            self._watch = None
+        if self._changes:  # what was asked for is finished first, whichever store it needs
+            self._at_rest = self._at_rest or asyncio.Event()
+            await self._at_rest.wait()
+        self._at_rest = None
+        self._opened = False
+        await self.primary.close()
+        await self.local.close()
+
+    def collection(self, kind: Kind[T]) -> PairCollection[T]:
+        if kind.name not in self._pairs:
+            self._pairs[kind.name] = PairCollection(self, kind)
+        return self._pairs[kind.name]
+
+    def lost_primary(self, problem: StoreError) -> None:
+        """The primary store did not answer: do not ask it again before the watch has seen it."""
+        if self._away is None or type(self._away) is not type(problem):
+            level = logging.ERROR if isinstance(problem, StoreMisconfigured) else logging.WARNING
+            log.log(level, "primary store lost, new records are kept locally: %s", problem)
+        self._away = problem
+
+    @contextlib.asynccontextmanager
+    async def change(self) -> AsyncIterator[None]:
+        """Around every write and removal, so that closing waits for them."""
+        self._changes += 1
+        try:
+            yield
+        finally:
+            self._changes -= 1
+            if not self._changes and self._at_rest is not None:
+                self._at_rest.set()
+
+    async def drain(self) -> Drained:
+        """Try the primary store now and move home what is kept locally. Never raises a StoreError.
+
+        The watch does this by itself; call it to have it done before going on.
+        """
+        async with self._draining:
+            try:
+                await self._open_primary()
+                health = await self.primary.health()
+                if health.status == "down" and not await self._any_barred():
+                    raise StoreUnavailable(health.detail)
+            except StoreError as problem:
+                self.lost_primary(problem)
+                return Drained(stopped=problem)
+            total, lost = Drained(), False
+            try:
+                for pair in list(self._pairs.values()):
+                    drained = await pair.drain()
+                    total += drained
+                    if isinstance(drained.stopped, StoreUnavailable):
+                        self.lost_primary(drained.stopped)
+                        lost = True
+                        break
+            except StoreError as problem:
+                log.error("the local store does not answer, what is in it waits: %s", problem)
+                self._away = None  # the primary does, and new records must not suffer
+                return Drained(stopped=problem)
+            if self._away is not None and not lost:
+                log.warning("primary store is back, %d records went home", total.moved)
+                self._away = None
+            self._last = total
+            return total
+
+    async def health(self) -> Health:
+        try:
+            waiting, oldest = await self._waiting()
+        except StoreError as problem:
+            return Health("degraded", f"the local store cannot answer: {problem}")
+        if self._away is not None:
+            return Health("degraded", f"primary store away: {self._away}", waiting, oldest)
+        health = await self.primary.health()
+        problems = [*(pair.barred for pair in self._pairs.values() if pair.barred), *self._last.refused]
+        status = "degraded" if waiting or problems else health.status
+        return Health(status, "; ".join(filter(None, [health.detail, *map(str, problems)])), waiting, oldest)
+
+    async def _any_barred(self) -> bool:
+        return any([await pair.is_barred() for pair in list(self._pairs.values())])
+
+    async def _waiting(self) -> tuple[int, datetime | None]:
+        count, oldest = 0, list[datetime]()
+        for pair in self._pairs.values():
+            dated = "created_at" in pair.kind.by_name and pair.kind.by_name["created_at"].type is FieldType.DATE
+            spans = ["created_at"] if dated else []
+            cell = (await self.local.collection(held_kind(pair.kind)).tally(Query(), spans=spans)).total
+            count += cell.count
+            oldest += cell.earliest.values()
+        return count, min(oldest, default=None)
+
+    async def _open_primary(self) -> None:
+        if not self._opened:
+            await self.primary.open()
+            self._opened = True
+
+    async def _keep_watch(self) -> None:
+        """Look after the primary while it is away, and after local records that other processes may have left."""
+        pause = self._pause
+        while True:
+            try:
+                if self._away is not None or not all(p.drained and not p.barred for p in self._pairs.values()):
+                    await self.drain()
+                for pair in self._pairs.values():
+                    await pair.look_for_strangers()
+            except StoreError as problem:
+                log.warning("local store does not answer: %s", problem)
+            except Exception:
+                log.exception("the watch over the primary store stumbled and goes on")
+            lost = self._away or any(pair.barred for pair in self._pairs.values())
+            pause = min(pause * 1.5, self._longest_pause) if lost else self._pause
+            await self.clock.sleep(pause)
+
+    def __repr__(self) -> str:
+        return f"FallbackStore({self.primary!r}, {self.local!r})"

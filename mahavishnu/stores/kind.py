@@ -1,0 +1,223 @@
+"""Kinds: what a store has to know of a record, declared once. Letters, their history, and whatever comes later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar
+
+from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.errors import InvalidInput, InvalidQuery
+from mahavishnu.model.letter import Version
+from mahavishnu.model.query import AnyOf, At, Between, Condition, Not, Query
+
+LONGEST_TERM = 8000  # characters; a longer keyword is kept but not findable (OpenSearch takes 32766 bytes)
+
+
+class Record(Protocol):
+    """Any frozen dataclass with a key and a version."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def version(self) -> Version | None: ...
+
+
+T = TypeVar("T", bound=Record)
+
+
+class FieldType(Enum):
+    """What can be asked of a field."""
+
+    KEYWORD = "keyword"  #: equality, grouping, sorting
+    KEYWORDS = "keywords"  #: several texts: equality with one of them
+    DATE = "date"  #: ranges, sorting
+    INTEGER = "integer"  #: equality, ranges, sums, grouping, sorting
+    TEXT = "text"  #: nothing here; OpenSearch indexes it for its own users
+    FLAT = "flat"  #: a user's JSON object, a `Json`: equality at a dotted path
+    JSON = "json"  #: a user's JSON of any shape, a `Json`: nothing, kept as it is
+    BLOB = "blob"  #: nothing: a part of the document that `encode` writes
+
+
+_encode = json.JSONEncoder().encode
+_UNSEARCHABLE = (FieldType.TEXT, FieldType.JSON, FieldType.BLOB)
+_GROUPABLE = (FieldType.KEYWORD, FieldType.DATE, FieldType.INTEGER)
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Generic[T]):
+    """One searchable field: its name in documents, its type, and how to read it off a record.
+
+    `derived` marks what is only there to be searched: stores that keep documents add it to them. `path` may say which
+    attribute `value` gives as it is; who wants many of those can get them all at once.
+    """
+
+    name: str
+    type: FieldType
+    value: Callable[[T], Any]
+    derived: bool = False
+    path: str | None = None
+
+    def term(self, record: T) -> Any:
+        """What a search sees of the value: None where it is empty or too long to be found.
+
+        A tuple for KEYWORDS; for FLAT the set of (dotted path, scalar text) pairs inside.
+        """
+        value = self.value(record)
+        if self.type is FieldType.FLAT:
+            return frozenset(pair for pair in flattened(value.value) if len(pair[0]) + len(pair[1]) <= LONGEST_TERM)
+        if self.type is FieldType.KEYWORDS:
+            return tuple(filter(findable, value))
+        return value if findable(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """What a kind does about two records under one key, see `mahavishnu.model.reconcile`."""
+
+    live: T | None = None
+    former: tuple[Kind[Any], Any] | None = None
+    wait: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Kind(Generic[T]):
+    """A name, a codec and the searchable fields; stores need nothing else to keep a kind of record.
+
+    `index` ends the name of its OpenSearch index. `encode` gives the JSON text of the document without its FLAT and
+    JSON fields, which stores add in a shape that suits them; `decode` reads a whole parsed document, and raises
+    CorruptRecord for a broken one. `versioned` puts a version on a record. `indexes` are the field lists worth an index
+    where indexes cost something. `reunite` settles what two stores wrote under one key, at an instant (without it the
+    primary store's record stays), and `standing` says which of the two it is meanwhile. `due` names the field that says
+    when anyone may pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is
+    up sooner.
+    """
+
+    name: str
+    index: str
+    encode: Callable[[T], str]
+    decode: Callable[[Mapping[str, Any], Version], T]
+    versioned: Callable[[T, Version | None], T]
+    fields: tuple[Field[T], ...]
+    indexes: tuple[tuple[str, ...], ...] = ()
+    reunite: Callable[[T, T, datetime], Outcome[T]] | None = field(default=None)
+    standing: Callable[[T, T], T] | None = field(default=None)
+    due: str | None = None
+    lazy: bool = False
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Field[T]]:
+        return {field.name: field for field in self.fields}
+
+    @cached_property
+    def users_json(self) -> tuple[Field[T], ...]:
+        """The fields that hold what a user gave."""
+        return tuple(f for f in self.fields if f.type in (FieldType.FLAT, FieldType.JSON))
+
+    def document(self, record: T) -> str:
+        """The whole document as JSON text."""
+        parts = [f'"{f.name}":{f.value(record).text}' for f in self.users_json]
+        return ",".join([self.encode(record)[:-1], *parts]) + "}"
+
+    def check(self, query: Query, *more: str) -> None:
+        """Raise InvalidQuery where the query asks for what this kind does not have."""
+        for name in (*query.fields(), *more):
+            if name not in self.by_name or self.by_name[name].type in _UNSEARCHABLE:
+                raise InvalidQuery(f"{self.name} cannot be searched by {name!r}; {sorted(self.searchable)} can be used")
+        for sort in query.sort:
+            if self.by_name[sort.field].type in (FieldType.KEYWORDS, FieldType.FLAT):
+                raise InvalidQuery(f"{self.name} cannot be sorted by {sort.field!r}: it has many values")
+        for condition in _leaves(query.where):
+            kind = self.by_name[condition.field].type
+            fits = {At: kind is FieldType.FLAT, Between: kind in (FieldType.DATE, FieldType.INTEGER)}
+            if not fits.get(type(condition), kind is not FieldType.FLAT or type(condition).__name__ == "Missing"):
+                raise InvalidQuery(
+                    f"{type(condition).__name__} does not work on {condition.field!r}, a {kind.value} field"
+                )
+            if isinstance(condition, Between):
+                for bound in (condition.at_least, condition.below, condition.at_most):
+                    _check_bound(condition.field, kind, bound)
+
+    def check_tally(self, query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> None:
+        """Raise InvalidQuery where a tally asks for what this kind does not have."""
+        self.check(query, *by, *sums, *spans)
+        for names, types in ((by, _GROUPABLE), (sums, (FieldType.INTEGER,)), (spans, (FieldType.DATE,))):
+            for name in names:
+                if (type_ := self.by_name[name].type) not in types:
+                    raise InvalidQuery(f"{self.name} cannot be tallied by {name!r}, a {type_.value} field")
+
+    @cached_property
+    def searchable(self) -> frozenset[str]:
+        return frozenset(f.name for f in self.fields if f.type not in _UNSEARCHABLE)
+
+    def derived(self, record: T) -> dict[str, Any]:
+        """The searchable values that the document does not have by itself."""
+        return {f.name: plain(f.value(record)) for f in self.fields if f.derived}
+
+    def same(self, one: T, other: T) -> bool:
+        """Whether two records say the same, whatever their versions."""
+        return one == other or json.loads(self.document(one)) == json.loads(self.document(other))
+
+
+def _leaves(conditions: Sequence[Condition]) -> list[Any]:
+    found: list[Any] = []
+    for condition in conditions:
+        match condition:
+            case Not(inner):
+                found += _leaves([inner])
+            case AnyOf(inner_ones):
+                found += _leaves(inner_ones)
+            case leaf:
+                found.append(leaf)
+    return found
+
+
+def _check_bound(name: str, kind: FieldType, bound: Any) -> None:
+    if bound is None:
+        return
+    if kind is FieldType.DATE and isinstance(bound, datetime):
+        try:
+            instant(bound)
+        except InvalidInput as problem:
+            raise InvalidQuery(str(problem)) from None
+    elif kind is not FieldType.INTEGER or not isinstance(bound, int | float) or bound != bound:
+        raise InvalidQuery(f"{name!r} is a {kind.value} field: it cannot be compared with {bound!r:.80}")
+
+
+def plain(value: Any) -> Any:
+    """`value` as a document holds it."""
+    if isinstance(value, datetime):
+        return instant_text(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def scalar_text(value: Any) -> str:
+    """How a JSON scalar is spelled when values at a path are compared: `1`, `true`, or the text itself."""
+    return value if isinstance(value, str) else _encode(value)
+
+
+def flattened(value: Any) -> list[tuple[str, str]]:
+    """Every (dotted path, scalar text) inside a JSON object; lists add nothing to the path, nulls are not there."""
+    found: list[tuple[str, str]] = []
+    _flatten(value, "", found)
+    return found
+
+
+def _flatten(value: Any, path: str, found: list[tuple[str, str]]) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _flatten(item, f"{path}.{key}" if path else key, found)
+    elif isinstance(value, list):
+        for item in value:
+            _flatten(item, path, found)
+    elif value is not None:
+        found.append((path, scalar_text(value)))
+
+
+def findable(value: Any) -> bool:
+    """Whether a keyword is short enough to be searched for."""
+    return value is not None and (not isinstance(value, str) or len(value) <= LONGEST_TERM)

@@ -1,0 +1,291 @@
+"""The connection to OpenSearch: one request, or one that is repeated until it is answered or the time is over."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import ssl
+import time
+import warnings
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from inspect import iscoroutinefunction
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from opensearchpy import AIOHttpConnection, AsyncOpenSearch, JSONSerializer, SerializationError
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
+
+from mahavishnu.model.errors import InvalidInput, StoreMisconfigured, StoreUnavailable
+from mahavishnu.stores.opensearch.errors import understood
+
+log = logging.getLogger(__name__)
+CONNECTIONS = 64  # to each node: with fewer than there are requests at once, some of them starve
+SHORTEST_TRY = 0.1
+LARGE_BODY = 500_000
+V = TypeVar("V")
+
+
+class Client:
+    """Own or given client, several nodes or one: asks, and says in our words what went wrong.
+
+    Every request raises StoreUnavailable, StoreMisconfigured (at once, never as an outage) or Refused.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        given: Any,
+        *,
+        user: str | None,
+        password: str | None,
+        headers: Mapping[str, str] | None,
+        ca: str | Path | None,
+        verify: bool,
+        timeout: float,
+    ) -> None:
+        self.timeout = timeout
+        self._given = given
+        self._open = False
+        self._hosts: list[dict[str, Any]] = []
+        for url in urls:
+            host, url_user, url_password = _parsed(url)
+            self._hosts.append(host)
+            user, password = user or url_user, password or url_password
+        self._headers = {**(headers or {})}
+        if user is not None:
+            self._headers["authorization"] = _basic(user, password or "")
+        self._ca, self._verify = ca, verify
+        self._own: AsyncOpenSearch | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: AsyncGenerator[None, None] | None = None
+        self._synchronous = given is not None and not iscoroutinefunction(given.transport.perform_request)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Without any secret."""
+        if self._given is not None:
+            return ["the given client"]
+        return [f"{host['scheme']}://{host['host']}:{host['port']}{host['url_prefix']}" for host in self._hosts]
+
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether another try may reach another node."""
+        return self._given is not None or len(self._hosts) > 1
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the given client sends requests again by itself, so that our own write may look like another's."""
+        return self._given is not None and bool(getattr(self._given.transport, "max_retries", 1))
+
+    async def once(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        params: Mapping[str, str] | None = None,
+        *,
+        within: float,
+    ) -> Any:
+        """The answer to one try that takes at most `within` seconds."""
+        self.check_open()
+        transport: Any = (await self._connection() if self._given is None else self._given).transport
+        request: dict[str, Any] = {"body": body, "params": {**(params or {})}, "timeout": within}
+        try:
+            if self._given is None:
+                return await transport.perform_request(method, path, **request)
+            async with asyncio.timeout(within):  # a client with retries of its own multiplies the time-out
+                if self._synchronous:
+                    return await asyncio.to_thread(transport.perform_request, method, path, **request)
+                return await transport.perform_request(method, path, **request)
+        except Exception as problem:
+            trouble = understood(problem, self._where)
+        if self.repeats and isinstance(trouble, StoreUnavailable):
+            trouble.maybe_written = True  # this was the answer to its last try; an earlier one may have landed
+        raise trouble  # out here, it does not drag the request along as its context
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+        *,
+        within: float | None = None,
+    ) -> Any:
+        """The answer to something that may be asked again and again, for at most `within` seconds."""
+        self.check_open()  # out here: to wait for what was closed makes no sense
+        text = None if body is None else json.dumps(body).encode()
+        budget = self.timeout if within is None else within
+        deadline = time.monotonic() + budget
+        async for attempt in insisting(budget):
+            with attempt:
+                # With one node there is no other to turn to, so a slow answer may take all the time there is.
+                rest = deadline - time.monotonic()
+                share = rest / 2 if self.has_alternatives else rest
+                return await self.once(method, path, text, params, within=max(share, SHORTEST_TRY))
+        raise AssertionError("insisting ends by an answer or an error")
+
+    async def open(self) -> None:
+        """Allow requests. Raises StoreMisconfigured for what can be seen without a connection."""
+        number = 10**30
+        if self._given is None:
+            await self._connection()
+        elif self._given.transport.deserializer.loads(str(number), "application/json") != number:
+            raise StoreMisconfigured("the given client's serializer changes large numbers; use one that keeps them")
+        self._open = True
+
+    def check_open(self) -> None:
+        """Raise StoreUnavailable before `open` and after `close`."""
+        if not self._open:
+            raise StoreUnavailable(f"the store for {self._where} is not open")
+
+    async def close(self) -> None:
+        """Let go of our own connections; a given client stays open."""
+        self._open = False
+        if self._ending is not None and self._loop is asyncio.get_running_loop():
+            await self._ending.aclose()
+        self._own = self._loop = self._ending = None
+
+    async def _connection(self) -> AsyncOpenSearch:
+        """Our own client for this event loop: connections do not work in another one."""
+        loop = asyncio.get_running_loop()
+        if self._own is None or self._loop is not loop:
+            self._own, self._loop = self.connected(), loop
+            self._ending = _until_the_loop_ends(self._own)
+            await anext(self._ending)
+        return self._own
+
+    @property
+    def _where(self) -> str:
+        return f"OpenSearch at {', '.join(self.addresses)}"
+
+    def connected(self) -> AsyncOpenSearch:
+        """A new client of opensearch-py, which whoever asks for it has to close."""
+        context = self._tls() if any(host["use_ssl"] for host in self._hosts) else None
+        return AsyncOpenSearch(
+            hosts=[{**host} for host in self._hosts],
+            connection_class=_Connection,
+            serializer=_Serializer(),
+            headers=self._headers,
+            ssl_context=context,
+            timeout=self.timeout,
+            maxsize=CONNECTIONS,
+            max_retries=0,
+            retry_on_timeout=True,  # without retries, this only rests a node that hangs
+            http_compress=False,
+        )
+
+    def _tls(self) -> ssl.SSLContext:
+        try:
+            if self._ca is None:
+                context = ssl.create_default_context()
+            elif Path(self._ca).is_dir():
+                context = ssl.create_default_context(capath=self._ca)
+            else:
+                context = ssl.create_default_context(cafile=self._ca)
+        except OSError as problem:
+            raise StoreMisconfigured(f"no certificates can be read from ca={str(self._ca)!r}: {problem}") from None
+        if not self._verify:
+            log.warning("%s: its certificate is not verified", self._where)
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+    def __repr__(self) -> str:
+        return f"Client({', '.join(self.addresses)})"
+
+
+class LoopBound(Generic[V]):
+    """Something that works in one event loop only, made anew when there is another one."""
+
+    def __init__(self, make: Callable[[], V]) -> None:
+        self._make = make
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._value: V | None = None
+
+    def get(self) -> V:
+        loop = asyncio.get_running_loop()
+        if self._value is None or self._loop is not loop:
+            self._loop, self._value = loop, self._make()
+        return self._value
+
+
+def insisting(seconds: float, on: type[Exception] = StoreUnavailable) -> AsyncRetrying:
+    """Tries that go on while `on` is raised, with random pauses, while the time lasts. The last error comes out."""
+    return AsyncRetrying(
+        retry=retry_if_exception_type(on),
+        wait=wait_random_exponential(multiplier=0.05, max=0.5),
+        stop=stop_before_delay(seconds),
+        reraise=True,
+    )
+
+
+class _Connection(AIOHttpConnection):
+    """Failed tries are told by us, in the end: not each with a traceback, and no warning of the server ends a write."""
+
+    async def perform_request(
+        self, method: str, url: str, params: Any = None, body: Any = None, *args: Any, **more: Any
+    ) -> Any:
+        if body is not None and len(body) > LARGE_BODY:  # sent in pieces then, so that others get their turn
+            body = BytesIO(body)
+        if self.session is None:
+            with warnings.catch_warnings():  # opensearch-py uses an option that newer versions of aiohttp ignore
+                warnings.simplefilter("ignore", DeprecationWarning)
+                await self._create_aiohttp_session()
+        return await super().perform_request(method, url, params, body, *args, **more)
+
+    def log_request_fail(self, method: str, full_url: str, *args: Any, **more: Any) -> None:
+        log.debug("%s %s failed", method, full_url)
+
+    def _raise_warnings(self, warning_headers: Any) -> None:
+        for warning in warning_headers:
+            log.debug("OpenSearch warns: %s", warning)
+
+
+class _Serializer(JSONSerializer):
+    """The standard library's JSON: others change large numbers."""
+
+    def loads(self, s: str) -> Any:
+        try:
+            return json.loads(s)
+        except ValueError as problem:
+            raise SerializationError(s[:100], problem) from None
+
+
+def _parsed(url: str) -> tuple[dict[str, Any], str | None, str | None]:
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.query or parts.fragment:
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else url.rpartition("@")[2]
+        raise InvalidInput(f"{shown!r} is not an address of OpenSearch; write http://host:9200 or https://host:9200")
+    secure = parts.scheme == "https"
+    host = {
+        "scheme": parts.scheme,
+        "host": parts.hostname,
+        "port": port or (443 if secure else 9200),
+        "url_prefix": parts.path.rstrip("/"),
+        "use_ssl": secure,
+    }
+    return host, parts.username and unquote(parts.username), parts.password and unquote(parts.password)
+
+
+def _basic(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+async def _until_the_loop_ends(client: AsyncOpenSearch) -> AsyncGenerator[None, None]:
+    """Closes the client when it is closed itself, which an event loop does to all such generators when it ends."""
+    try:
+        yield
+    finally:
+        transport = client.transport
+        # The client's own close forgets the nodes that it holds to be dead at that moment.
+        for connection in {*getattr(transport, "seed_connections", ()), *transport.connection_pool.connections}:
+            await connection.close()

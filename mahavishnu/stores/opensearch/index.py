@@ -1,0 +1,197 @@
+"""One index: making sure that it is there and fits, and that searches see what this process has written."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, Generic
+
+from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.stores.opensearch.client import Client, LoopBound
+from mahavishnu.stores.opensearch.documents import Documents
+from mahavishnu.stores.opensearch.errors import Refused
+from mahavishnu.stores.opensearch.mapping import KEY, Layout, Plan, mapping, plan
+from mahavishnu.stores.kind import Kind, T
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a new index is made with."""
+
+    shards: int
+    replicas: int | None
+    refresh_interval: str
+
+    def body(self) -> dict[str, Any]:
+        # As many copies as there are nodes for, up to two: one node alone is not degraded for want of a second.
+        copies = {"auto_expand_replicas": "0-1"} if self.replicas is None else {"number_of_replicas": self.replicas}
+        return {"number_of_shards": self.shards, "refresh_interval": self.refresh_interval, **copies}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which index it is. One that was dropped and made again, under whatever name, is another one.
+
+    It counts its documents anew, so a version is only worth something in the index that it is from: `mark` is a part of
+    every version, and `exact`, an alias that no other index ever has, is where writes that depend on a version go.
+    """
+
+    concrete: str = ""  # empty where this user may not look
+    exact: str = ""  # empty where this user may not see or give it; then nothing tells two indices apart
+
+    @property
+    def mark(self) -> int:
+        return int(self.exact.rpartition(".")[2] or "0", 16)
+
+
+class Index(Generic[T]):
+    """The index of a kind, under `name`: an alias of `name-1`, or an older index that has this very name."""
+
+    def __init__(self, client: Client, kind: Kind[T], name: str, settings: Settings) -> None:
+        self.client, self.kind, self.name = client, kind, name
+        self.layout = Layout()
+        self.documents = Documents(kind, self.layout)
+        self.place = Place()
+        self._settings = settings
+        self.ready = False
+        self._elsewhere = False
+        self._one_at_a_time = LoopBound(asyncio.Lock)
+        self._one_refresh = LoopBound(asyncio.Lock)
+        self._stamp, self._numbers = secrets.token_hex(6), count()
+        self._written, self._refreshed = 1, 0  # who starts anew finds what its predecessor wrote just before
+
+    def new_stamp(self) -> str:
+        """Marks one write of this process, as no other write ever."""
+        return f"{self._stamp}-{next(self._numbers)}"
+
+    async def ensure(self) -> bool:
+        """Make sure that the index is there and fits; True if it was not known before. Raises StoreMisconfigured."""
+        if self.ready and not self._elsewhere:
+            return False
+        async with self._one_at_a_time.get():
+            if not self.ready or self._elsewhere:
+                await self.settle(await self.look())
+        return True
+
+    def distrust(self) -> None:
+        """Somebody dropped or replaced the index: the next `ensure` looks again."""
+        self.ready = False
+
+    def answered_by(self, concrete: str) -> None:
+        """An answer came from that index: where the name has begun to stand for another one, `ensure` looks again."""
+        if self.place.concrete not in ("", concrete):
+            self._elsewhere = True
+
+    async def look(self) -> tuple[Plan, Place] | None:
+        """What the existing index needs, and which it is; None if there is none."""
+        try:
+            found = await self.client.ask("GET", f"/{self.name}")
+        except Refused as problem:
+            if problem.status == 404:
+                return None
+            raise StoreMisconfigured(f"index {self.name} cannot be looked at: {problem}") from None
+        except StoreMisconfigured:
+            if await self._is_readable():  # a user who may only read has no right to look at the mapping
+                return Plan(Layout(), None), Place()
+            raise
+        if not isinstance(found, dict) or not all(
+            isinstance(each, dict) and "mappings" in each for each in found.values()
+        ):
+            raise StoreMisconfigured(f"{self.client!r} does not answer like OpenSearch: check the address")
+        if len(found) != 1:
+            raise StoreMisconfigured(f"{self.name} stands for several indices ({', '.join(found)}); it must be one")
+        ((concrete, description),) = found.items()
+        exact = re.compile(re.escape(self.name) + r"\.[0-9a-f]{12}")
+        place = Place(concrete, min(filter(exact.fullmatch, description.get("aliases", ())), default=""))
+        return plan(self.kind, concrete, description["mappings"]), place
+
+    async def settle(
+        self, found: tuple[Plan, Place] | None, *, within: float | None = None, again: bool = True
+    ) -> None:
+        """Do what `look` found to be missing."""
+        if found is None:
+            place = Place(f"{self.name}-1", self._new_exact())
+            aliases: dict[str, Any] = {self.name: {}, place.exact: {}}
+            body = {"settings": self._settings.body(), "mappings": mapping(self.kind), "aliases": aliases}
+            try:
+                await self.client.ask("PUT", f"/{self.name}-1", body, within=within)
+            except Refused as problem:
+                if again and problem.type == "resource_already_exists_exception":  # another process was faster
+                    return await self.settle(await self.look(), within=within, again=False)
+                raise StoreMisconfigured(f"index {self.name}-1 cannot be made: {problem}") from None
+            needed = Plan(Layout(), None)
+        else:
+            needed, place = found
+            await self._extend(needed, within)
+            if place.concrete and not place.exact:
+                place = await self._with_exact(place, within)
+        self.layout, self.place = needed.layout, place
+        self.documents = Documents(self.kind, needed.layout, place.mark)
+        self.ready, self._elsewhere = True, False
+
+    def _new_exact(self) -> str:
+        return f"{self.name}.{secrets.token_hex(6)}"
+
+    async def _with_exact(self, place: Place, within: float | None) -> Place:
+        exact = self._new_exact()
+        try:
+            await self.client.ask("PUT", f"/{place.concrete}/_alias/{exact}", within=within)
+        except (Refused, StoreError) as problem:
+            log.info("index %s works, but would not be told from another one of its name: %s", place.concrete, problem)
+            return place
+        return replace(place, exact=exact)
+
+    async def _extend(self, needed: Plan, within: float | None) -> None:
+        if needed.extension:
+            try:
+                await self.client.ask("PUT", f"/{self.name}/_mapping", needed.extension, within=within)
+            except Refused as problem:
+                raise StoreMisconfigured(f"the mapping of {self.name} cannot be extended: {problem}") from None
+            if KEY in needed.extension.get("properties", {}):
+                await self._index_older_documents()
+
+    async def _index_older_documents(self) -> None:
+        """Have those that are there indexed by the new fields too, in the background; lists need the key of each."""
+        body = {
+            "query": {"bool": {"must_not": {"exists": {"field": KEY}}}},
+            "script": {"source": f"ctx._source.{KEY} = ctx._id"},
+        }
+        parameters = {"conflicts": "proceed", "wait_for_completion": "false"}
+        try:
+            await self.client.ask("POST", f"/{self.name}/_update_by_query", body, parameters)
+        except (Refused, StoreError) as problem:
+            log.warning("documents that were in %s before cannot all be listed: %s", self.name, problem)
+
+    async def _is_readable(self) -> bool:
+        try:
+            await self.client.ask("POST", f"/{self.name}/_search", {"size": 0})
+        except (StoreMisconfigured, Refused):
+            return False
+        return True
+
+    def note_written(self) -> None:
+        """Something may have changed that searches do not see yet."""
+        self._written += 1
+
+    async def refresh(self) -> None:
+        """Let searches see what this process has written. Waiters share a request that began after their writes."""
+        wanted = self._written
+        if self._refreshed >= wanted:
+            return
+        async with self._one_refresh.get():
+            if self._refreshed < wanted:
+                started = self._written
+                try:
+                    answer = await self.client.ask("POST", f"/{self.name}/_refresh")
+                    if failed := answer["_shards"]["failed"]:
+                        raise StoreUnavailable(f"{self.name}: {failed} shards could not be refreshed")
+                except StoreMisconfigured:
+                    if started > 1:  # else a user who may only read has written nothing
+                        raise
+                self._refreshed = started

@@ -1,0 +1,146 @@
+"""The mapping of a kind: what a new index gets, what an older one lacks, and where one contradicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mahavishnu.model.errors import StoreMisconfigured
+from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind
+
+LAYOUT = 1  # written into each index; raised when older code could misread or spoil a newer index
+KEY, STAMP, ORIGINALS = "store_key", "store_stamp", "store_originals"
+_META = "mahavishnu"
+_DOCUMENTED_INTEGERS = {"retry_count", "max_retries", "total_attempts"}  # users were told `integer`; others get `long`
+_UNSEARCHED = {"type": "keyword", "index": False, "doc_values": False}
+_STORE_FIELDS: dict[str, dict[str, Any]] = {
+    KEY: {"type": "keyword", "index": False},  # breaks ties in sorting, which `_id` cannot
+    STAMP: _UNSEARCHED,  # tells our own write from another's when the answer was lost
+    ORIGINALS: _UNSEARCHED,  # JSON text of the values that could not be kept under their own name
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How documents of a kind are put into one particular index."""
+
+    moved: frozenset[str] = frozenset()  # fields that are always kept among the originals
+    flat: Mapping[str, str] = field(default_factory=dict)  # FLAT fields that are searched under another name
+
+    def searched(self, name: str) -> str:
+        return self.flat.get(name, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an existing index needs before it can be used, and how it is used then."""
+
+    layout: Layout
+    extension: dict[str, Any] | None
+
+
+def mapping(kind: Kind[Any]) -> dict[str, Any]:
+    """For a new index. Strict, so that no payload can ever make it grow."""
+    properties = {f.name: _property(f) for f in kind.fields} | _STORE_FIELDS
+    return {"dynamic": "strict", "_meta": {_META: {"layout": LAYOUT}}, "properties": properties}
+
+
+def plan(kind: Kind[Any], index: str, found: Mapping[str, Any]) -> Plan:
+    """For the mapping of an existing index. Raises StoreMisconfigured naming the fields that contradict."""
+    layout = found.get("_meta", {}).get(_META, {}).get("layout", 0)
+    if layout > LAYOUT:
+        raise StoreMisconfigured(
+            f"index {index} was made by a newer version (layout {layout}, known is {LAYOUT}); upgrade this program"
+        )
+    existing: Mapping[str, Any] = found.get("properties", {})
+    missing: dict[str, Any] = {}
+    problems: list[str] = []
+    moved: set[str] = set()
+    flat: dict[str, str] = {}
+    for f in kind.fields:
+        wanted = _property(f)
+        if f.name not in existing:
+            missing[f.name] = wanted
+            continue
+        here = existing[f.name]
+        if _is_open_object(here) and f.type in (FieldType.JSON, FieldType.BLOB, FieldType.FLAT):
+            # Made by hand from the documentation: payloads would make it grow, so they are kept beside it.
+            moved.add(f.name)
+            if f.type is FieldType.FLAT:
+                flat[f.name] = f"{f.name}_flat"
+                if flat[f.name] not in existing:
+                    missing[flat[f.name]] = wanted
+        elif problem := _contradiction(wanted, here):
+            problems.append(f"{f.name} {problem}")
+        elif wanted["type"] == "keyword" and (better := _extended(wanted, here)) != here:
+            missing[f.name] = better
+    for name, wanted in _STORE_FIELDS.items():
+        if name not in existing:
+            missing[name] = wanted
+        elif problem := _contradiction(wanted, existing[name]):
+            problems.append(f"{name} {problem}")
+    if problems:
+        raise StoreMisconfigured(
+            f"the mapping of index {index} contradicts, nothing was changed: {'; '.join(problems)}. "
+            "Reindex it into one with the right types, or choose another prefix"
+        )
+    extension: dict[str, Any] = {"properties": missing} if missing else {}
+    if found.get("dynamic") != "strict":
+        extension["dynamic"] = "strict"
+    if extension or layout != LAYOUT:
+        extension["_meta"] = {**found.get("_meta", {}), _META: {"layout": LAYOUT}}
+    return Plan(Layout(frozenset(moved), flat), extension or None)
+
+
+def integer_bits(kind: Kind[Any], name: str) -> int:
+    """Numbers of more bits than that, without their sign, are in no index."""
+    return 31 if name in _DOCUMENTED_INTEGERS else 63
+
+
+def _property(f: Field[Any]) -> dict[str, Any]:
+    match f.type:
+        case FieldType.KEYWORD | FieldType.KEYWORDS:
+            # Counted in UTF-16 units here. What is too long by our own count is never sent as a term.
+            keyword = {"type": "keyword", "ignore_above": 2 * LONGEST_TERM}
+            return keyword if f.derived else {**keyword, "fields": {"keyword": keyword}}
+        case FieldType.DATE:
+            return {"type": "date"}
+        case FieldType.INTEGER:
+            # Kept, but not found: better than losing the record for a number that is out of range.
+            return {"type": "integer" if f.name in _DOCUMENTED_INTEGERS else "long", "ignore_malformed": True}
+        case FieldType.TEXT:
+            return {"type": "text"}
+        case FieldType.FLAT:
+            return {"type": "flat_object"}
+        case FieldType.JSON | FieldType.BLOB:
+            return {"type": "object", "enabled": False}
+
+
+def _is_open_object(here: Mapping[str, Any]) -> bool:
+    return here.get("type", "object") == "object" and here.get("enabled", True) not in (False, "false")
+
+
+def _contradiction(wanted: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """Why documents and queries for the one do not work on the other; empty if they do."""
+    type_, theirs = wanted["type"], here.get("type", "object")
+    if theirs != type_ and not {theirs, type_} <= {"integer", "long"}:
+        return f"is {theirs}, not {type_}"
+    for option in ("index", "doc_values"):
+        if wanted.get(option, True) and here.get(option, True) in (False, "false"):
+            return f"has {option}: false"
+    if here.get("normalizer"):
+        return f"has the normalizer {here['normalizer']}"
+    if type_ == "date" and "date_optional_time" not in here.get("format", "date_optional_time"):
+        return f"has the format {here['format']}, which does not take ISO 8601"
+    return ""
+
+
+def _extended(wanted: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
+    """`here` with the sub-field and the room that are wanted; the rest has to stay as it is."""
+    better = dict(here)
+    if "ignore_above" in wanted and here.get("ignore_above", wanted["ignore_above"]) < wanted["ignore_above"]:
+        better["ignore_above"] = wanted["ignore_above"]
+    if fields := {**wanted.get("fields", {}), **here.get("fields", {})}:
+        better["fields"] = fields
+    return better

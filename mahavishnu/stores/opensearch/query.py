@@ -1,0 +1,195 @@
+"""A Query in OpenSearch's words, exactly as `mahavishnu.stores.memory` means it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.errors import InvalidQuery
+from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
+from mahavishnu.stores.base import Cell, Cursor
+from mahavishnu.stores.opensearch.documents import path_text
+from mahavishnu.stores.opensearch.mapping import KEY, Layout, integer_bits
+from mahavishnu.stores.order import foreign_cursor
+from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, findable, scalar_text
+
+MOST_HITS = 10_000  # of one answer, by the server's default
+MOST_TERMS = 65_536  # of one condition, likewise
+BUCKETS = 10_000
+NOTHING: dict[str, Any] = {"match_none": {}}
+_SORTABLE = (FieldType.KEYWORD, FieldType.DATE, FieldType.INTEGER)
+_Edge: TypeAlias = "tuple[Any, bool]"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def search(kind: Kind[Any], layout: Layout, query: Query, after: Cursor | None, size: int) -> dict[str, Any]:
+    """The body of a search for one page. Raises InvalidQuery for a cursor or an order that cannot be."""
+    for sort in query.sort:
+        if kind.by_name[sort.field].type not in _SORTABLE:
+            raise InvalidQuery(f"{kind.name} cannot be sorted by {sort.field!r}")
+    order = [{sort.field: {"order": "desc" if sort.descending else "asc", "missing": "_last"}} for sort in query.sort]
+    body: dict[str, Any] = {
+        "query": where(kind, layout, query.where),
+        "sort": [*order, {KEY: "asc"}],
+        "size": size,
+        "seq_no_primary_term": True,
+        "track_total_hits": False,
+    }
+    if after is not None:
+        types = [kind.by_name[sort.field].type for sort in query.sort]
+        if len(after.after) != len(order) + 1 or not isinstance(after.after[-1], str):
+            raise foreign_cursor()
+        if not all(_is_position(type_, value) for type_, value in zip(types, after.after, strict=False)):
+            raise foreign_cursor()
+        body["search_after"] = list(after.after)
+    return body
+
+
+def tally(
+    kind: Kind[Any],
+    layout: Layout,
+    query: Query,
+    by: Sequence[str],
+    sums: Sequence[str],
+    spans: Sequence[str],
+) -> dict[str, Any]:
+    """The body of a search for the cells of a tally."""
+    metrics = {f"sum {name}": {"sum": {"field": name}} for name in sums}
+    for name in spans:
+        metrics |= {f"min {name}": {"min": {"field": name}}, f"max {name}": {"max": {"field": name}}}
+    body: dict[str, Any] = {"query": where(kind, layout, query.where), "size": 0, "track_total_hits": not by}
+    if not by:
+        return {**body, "aggs": metrics} if metrics else body
+    sources = [{str(i): {"terms": {"field": name, "missing_bucket": True}}} for i, name in enumerate(by)]
+    groups = {"size": BUCKETS, "sources": sources}
+    return {**body, "aggs": {"groups": {"composite": groups, "aggs": metrics}}}
+
+
+def cell(count: int, metrics: Mapping[str, Any], sums: Sequence[str], spans: Sequence[str]) -> Cell:
+    """What one bucket, or the whole answer, says."""
+    if not sums and not spans:
+        return Cell(count)
+    edges = {
+        edge: {name: _moment(value) for name in spans if (value := metrics[f"{edge} {name}"]["value"]) is not None}
+        for edge in ("min", "max")
+    }
+    return Cell(count, {name: round(metrics[f"sum {name}"]["value"]) for name in sums}, edges["min"], edges["max"])
+
+
+def group(kind: Kind[Any], by: Sequence[str], key: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The values that a bucket stands for."""
+    values = [key[str(place)] for place in range(len(by))]
+    dates = [kind.by_name[name].type is FieldType.DATE for name in by]
+    return tuple(
+        _moment(value) if date and value is not None else value for date, value in zip(dates, values, strict=True)
+    )
+
+
+def where(kind: Kind[Any], layout: Layout, conditions: Iterable[Condition]) -> dict[str, Any]:
+    """A query that holds where all of the conditions do."""
+    return {"bool": {"filter": [_condition(kind, layout, condition) for condition in conditions]}}
+
+
+def shape(query: Query) -> str:
+    """What is asked for, without any value."""
+
+    def said(condition: Condition) -> str:
+        match condition:
+            case Not(inner):
+                return f"not {said(inner)}"
+            case AnyOf(conditions):
+                return f"any of ({', '.join(map(said, conditions))})"
+            case Is(field, values):
+                return f"{field} is one of {len(values)}"
+            case At(field):
+                return f"{field} at a path"
+            case leaf:
+                return f"{leaf.field} {type(leaf).__name__.lower()}"
+
+    order = ", ".join(f"{'-' * sort.descending}{sort.field}" for sort in query.sort)
+    return f"{' and '.join(map(said, query.where)) or 'everything'}, by {order or 'key'}, {query.limit} at most"
+
+
+def _condition(kind: Kind[Any], layout: Layout, condition: Condition) -> dict[str, Any]:
+    match condition:
+        case Not(inner):
+            return {"bool": {"must_not": [_condition(kind, layout, inner)]}}
+        case AnyOf(()):
+            return NOTHING
+        case AnyOf(conditions):
+            either = [_condition(kind, layout, each) for each in conditions]
+            return {"bool": {"should": either, "minimum_should_match": 1}}
+        case Missing(name):
+            return {"bool": {"must_not": [{"exists": {"field": layout.searched(name)}}]}}
+        case At(name, path, value):
+            text = scalar_text(value)
+            if len(path) + len(text) > LONGEST_TERM:
+                return NOTHING
+            return {"term": {f"{layout.searched(name)}.{path_text(path)}": {"value": text}}}
+        case Is(name, values):
+            return _is(name, _terms(kind, name, values))
+        case Between(name, at_least, below, at_most):
+            low, upper = _edge(at_least, at_least=True), [_edge(below, strict=True), _edge(at_most)]
+            highest = min(filter(None, upper), key=lambda edge: (edge[0], not edge[1]), default=None)
+            return _between(name, low, highest, 1 << integer_bits(kind, name))
+
+
+def _is(name: str, terms: Sequence[Any]) -> dict[str, Any]:
+    if not terms:
+        return NOTHING
+    if len(terms) <= MOST_TERMS:
+        return {"terms": {name: terms}}
+    parts = [{"terms": {name: terms[at : at + MOST_TERMS]}} for at in range(0, len(terms), MOST_TERMS)]
+    return {"bool": {"should": parts, "minimum_should_match": 1}}
+
+
+def _terms(kind: Kind[Any], name: str, values: Iterable[Any]) -> list[Any]:
+    """Those of the values that a record can have; the server would refuse the others, or make something of them."""
+    match kind.by_name[name].type:
+        case FieldType.DATE:
+            aware = (value for value in values if isinstance(value, datetime) and value.tzinfo is not None)
+            return [instant_text(moment) for moment in aware if moment.microsecond % 1000 == 0]
+        case FieldType.INTEGER:
+            limit = 1 << integer_bits(kind, name)
+            numbers = [value for value in values if isinstance(value, int | float) and value == value // 1]
+            return [int(value) for value in numbers if -limit <= value < limit]
+        case _:
+            return [str(value) for value in values if isinstance(value, str) and findable(value)]
+
+
+def _between(name: str, low: _Edge | None, high: _Edge | None, limit: int) -> dict[str, Any]:
+    """A range; the server refuses numbers that its type cannot hold, so they are brought back to what they mean."""
+    kept: dict[str, Any] = {}
+    for edge, (loose, strict), beyond in ((low, ("gte", "gt"), limit - 1), (high, ("lte", "lt"), -limit)):
+        if edge is not None:
+            value, is_strict = edge
+            if not isinstance(value, str) and not -limit <= value < limit:
+                if (value > 0) == (beyond > 0):
+                    return NOTHING
+                continue
+            kept[strict if is_strict else loose] = value
+    return {"range": {name: kept}} if kept else {"exists": {"field": name}}
+
+
+def _edge(bound: Any, *, at_least: bool = False, strict: bool = False) -> _Edge | None:
+    """A bound and whether it is excluded.
+
+    A moment between two milliseconds: nothing is stored there, so it means the same as right after the earlier one.
+    """
+    if not isinstance(bound, datetime):
+        return None if bound is None else (bound, strict)
+    moment = instant(bound)
+    return instant_text(moment), strict if moment == bound else at_least
+
+
+def _is_position(type_: FieldType, value: Any) -> bool:
+    """Whether the server may have sorted a field by this: dates are milliseconds, and an empty field is the largest."""
+    if type_ is FieldType.KEYWORD:
+        return value is None or isinstance(value, str)
+    return value is None or (isinstance(value, int) and -(1 << 63) <= value < 1 << 63)
+
+
+def _moment(milliseconds: float) -> datetime:
+    return _EPOCH + timedelta(milliseconds=round(milliseconds))

@@ -1,0 +1,383 @@
+"""Group commit: writes that wait at the same moment ride in one `_bulk`, and each is told its own outcome.
+
+A lone write leaves at once. While two bulks are under way others queue, and the next bulk takes what has gathered:
+in turn from each caller, so that a large batch does not hold up a single record. A caller who gives up changes nothing:
+what was handed over is written.
+
+An answer that was lost is not guessed. Every write carries a fresh stamp, so a look at the current document tells
+whether ours landed; then it is sent again, or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Generic
+
+from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.stores.opensearch.client import SHORTEST_TRY, insisting
+from mahavishnu.stores.opensearch.errors import Meaning, Refused, item_error, meaning
+from mahavishnu.stores.opensearch.index import Index, Place
+from mahavishnu.stores.opensearch.mapping import STAMP
+from mahavishnu.stores.opensearch.operation import LONGEST_KEY, Call, Operation, usable
+from mahavishnu.stores.kind import T
+
+log = logging.getLogger(__name__)
+UNDER_WAY = 2
+MOST_OPERATIONS = 500
+FEW_OPERATIONS = 50
+MOST_BYTES = 5_000_000
+_WHOLE_STORE = (StoreUnavailable, StoreMisconfigured)
+_ANSWER = ",".join(
+    f"items.*.{part}"
+    for part in ("status", "_index", "_seq_no", "_primary_term", "error.type", "error.reason", "error.caused_by.reason")
+)
+
+
+class _NotYet(Exception):
+    """Some operations have to be tried again."""
+
+
+class GroupCommit(Generic[T]):
+    """All writes of this process into one index."""
+
+    def __init__(self, index: Index[T]) -> None:
+        self._index = index
+        self._client = index.client
+        self._calls: deque[Call] = deque()
+        self._waiting = self._sent = 0
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._answered = 0.0
+        self._trouble: StoreUnavailable | None = None  # what kept the latest bulk from being answered
+
+    def write(self, records: Sequence[T]) -> Coroutine[Any, Any, list[Any]]:
+        return self._run(records, removes=False, lost=None)
+
+    def remove(self, records: Sequence[T]) -> Coroutine[Any, Any, list[Any]]:
+        return self._run(records, removes=True, lost=False)
+
+    async def finish(self) -> None:
+        """Return when nothing is under way any more."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    async def _run(self, records: Sequence[T], *, removes: bool, lost: Any) -> list[Any]:
+        self._client.check_open()  # here, as what is not open will not be so after some tries either
+        results: list[Any] = [lost] * len(records)
+        places: Sequence[int] = range(len(records))
+        while places:
+            call = Call(results)
+            # The first of a key has to be decided before the next one is sent: two bulks keep no order.
+            places = self._prepare(call, records, places, removes)
+            if call.left:
+                call.waiting.reverse()
+                self._calls.append(call)
+                self._waiting += call.left
+                self._start()
+                await call.done
+        return _answered(results)
+
+    def _prepare(self, call: Call, records: Sequence[T], places: Sequence[int], removes: bool) -> list[int]:
+        """Make the operations of a call. Returns the places whose keys came before."""
+        repeated: list[int] = []
+        seen: set[str] = set()
+        new_stamp = self._index.new_stamp
+        for place in places:
+            record = records[place]
+            key, version = record.key, record.version
+            if key in seen:
+                repeated.append(place)
+                continue
+            seen.add(key)
+            if version is None if removes else not usable(key):
+                if not removes:
+                    call.results[place] = ItemFailed(key[:80], f"its key must have 1 to {LONGEST_KEY} bytes")
+            elif version is None or len(version) == 3:  # else this store has not given it, so it has changed
+                Operation(call, place, record, key, new_stamp(), removes)
+        return repeated
+
+    def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # what was under way in another one has ended with it
+            self._loop = loop
+            self._under_way.clear()
+            self._sent = 0
+        if len(self._under_way) < UNDER_WAY:
+            self._under_way.add(loop.create_task(self._work()))
+
+    async def _work(self) -> None:
+        try:
+            while self._calls:
+                try:
+                    if await self._index.ensure():
+                        self._answered = time.monotonic()
+                except Exception as problem:  # whatever it is, nobody may be left waiting
+                    if not isinstance(problem, StoreError):
+                        log.exception("index %s cannot be looked at", self._index.name)
+                    for operation in self._all_waiting():
+                        operation.settle_trouble(problem)
+                    continue
+                operations = self._next_batch()
+                if self._calls:
+                    self._start()
+                if operations:
+                    self._sent += 1
+                    try:
+                        await self._deliver(operations)
+                    finally:
+                        self._sent -= 1
+        finally:
+            # Not by a callback, which would come late: whoever writes meanwhile would wait for a task that has ended.
+            self._under_way = {task for task in self._under_way if task is not asyncio.current_task()}
+
+    def _all_waiting(self) -> list[Operation]:
+        waiting = [operation for call in self._calls for operation in reversed(call.waiting)]
+        self._calls.clear()
+        self._waiting = 0
+        return waiting
+
+    def _next_batch(self) -> list[Operation]:
+        batch: list[Operation] = []
+        size = 0
+        # Much at once is shared among the bulks: while OpenSearch works on one of them, we work on the other.
+        share = -(-self._waiting // (UNDER_WAY - self._sent))
+        most = min(max(share, FEW_OPERATIONS), MOST_OPERATIONS)
+        while self._calls and len(batch) < most:
+            waiting = self._calls[0].waiting
+            if batch and waiting[-1].removes is not batch[0].removes:
+                break  # who may not remove would be refused all of a bulk in which something is removed
+            while waiting and len(batch) < most:
+                operation = waiting[-1]
+                if operation.body or operation.encode(self._index):
+                    size += len(operation.body)
+                    if batch and size > MOST_BYTES:
+                        return batch
+                    batch.append(operation)
+                waiting.pop()
+                self._waiting -= 1
+            if waiting:
+                self._calls.rotate(-1)
+            else:
+                self._calls.popleft()
+        return batch
+
+    async def _deliver(self, operations: list[Operation]) -> None:
+        """Bring a batch to an end, whatever end it is, while its time lasts."""
+        now = time.monotonic()
+        # Who has waited all along an outage has waited enough; who queued behind work that got on has not waited yet.
+        since = now
+        if self._trouble is not None:
+            since = max(self._answered, min(operation.call.since for operation in operations if operation.call))
+        size = sum(len(operation.body) for operation in operations)
+        budget = since + self._client.timeout + max(0, size - MOST_BYTES) / MOST_BYTES - now
+        left = operations
+        try:
+            if budget > self._client.timeout / 2:  # else it would leave only to be given up on its way
+                async for attempt in insisting(budget, _NotYet):
+                    with attempt:
+                        left = await self._round(left, now + budget)
+                        if left:
+                            raise _NotYet
+        except _NotYet:
+            pass
+        except BaseException as problem:
+            for operation in operations:
+                operation.settle(StoreUnavailable(f"the write broke off: {problem!r}", maybe_written=True))
+            if not isinstance(problem, Exception):
+                raise
+            log.exception("a bulk of %d operations broke off", len(operations))
+        for operation in left:
+            operation.settle_trouble(operation.trouble or self._trouble or StoreUnavailable("no answer in time"))
+
+    async def _round(self, operations: list[Operation], deadline: float) -> list[Operation]:
+        """Send operations once. Returns those that have to be tried again."""
+        doubtful = [operation for operation in operations if operation.doubtful]
+        if doubtful and await self._verify(doubtful, deadline):
+            return [operation for operation in operations if operation.call]
+        place = self._index.place
+        mark = place.mark
+        changing = [operation for operation in operations if operation.record.version is not None]
+        for operation in changing:
+            if operation.record.version[2] != mark:
+                operation.settle_lost()  # what it was read from is gone, with its whole index
+        operations = [operation for operation in operations if operation.call]
+        if not operations:
+            return []
+        seconds = self._share(deadline)
+        parameters = {"timeout": f"{seconds * 900:.0f}ms", "filter_path": _ANSWER}
+        # What is new goes to whatever index has the name by now, what depends on a version to the one it is from.
+        exact = place.exact if any(operation.call for operation in changing) else ""
+        name = exact or self._index.name
+        if name != place.concrete:
+            parameters["require_alias"] = "true"
+        body = b"".join([operation.body for operation in operations])
+        try:
+            answer = await self._client.once("POST", f"/{name}/_bulk", body, parameters, within=seconds)
+            items = _items(answer)
+            if len(items) != len(operations):
+                raise StoreUnavailable("the answer to a bulk is not complete", maybe_written=True)
+        except Refused as problem:
+            return await self._divide(operations, problem, deadline)
+        except StoreUnavailable as problem:
+            return self._not_answered(operations, problem)
+        except StoreMisconfigured as problem:
+            for operation in operations:
+                operation.settle_trouble(problem)
+            return []
+        finally:
+            self._index.note_written()
+        return await self._judge(operations, items, place, deadline)
+
+    async def _judge(
+        self, operations: list[Operation], items: list[Any], place: Place, deadline: float
+    ) -> list[Operation]:
+        """Settle each operation by its item of the answer. Returns those that have to be tried again."""
+        mark = place.mark
+        later: list[Operation] = []
+        at_once: list[Operation] = []
+        suspect: list[Operation] = []
+        self._trouble = None
+        for operation, item in zip(operations, items, strict=True):
+            status = item["status"]
+            if status < 300:
+                operation.settle_stored(self._index, mark, item)
+                self._index.answered_by(item["_index"])
+                continue
+            type_, reason = item_error(item.get("error"))
+            text = f"{type_}: {reason}" if reason else type_
+            match meaning(status, type_, reason):
+                case Meaning.CONFLICT if operation.doubtful or self._client.repeats:
+                    suspect.append(operation)
+                case Meaning.CONFLICT:
+                    operation.settle_lost()
+                case Meaning.BUSY:
+                    operation.trouble = self._trouble = StoreUnavailable(text)
+                    later.append(operation)
+                case Meaning.AWAY:
+                    operation.trouble = self._trouble = StoreUnavailable(text)
+                    operation.doubtful = True
+                    later.append(operation)
+                case Meaning.FULL:
+                    operation.settle(StoreUnavailable(text, maybe_written=operation.doubtful))
+                case Meaning.OUTDATED if not operation.told:
+                    operation.told = True
+                    at_once.append(operation)
+                case Meaning.OUTDATED if status == 404:
+                    operation.settle(StoreUnavailable(text, maybe_written=operation.doubtful))
+                case _ if status == 400 and operation.plainly and not operation.removes:
+                    operation.plainly = False
+                    at_once.append(operation)
+                case _:
+                    operation.settle(ItemFailed(operation.key, text))
+        if len(later) < len(operations):
+            self._answered = time.monotonic()
+        if suspect:
+            await self._verify(suspect, deadline)
+            later += [operation for operation in suspect if operation.call]
+        return later + (await self._improved(at_once, deadline) if at_once else [])
+
+    async def _improved(self, operations: list[Operation], deadline: float) -> list[Operation]:
+        """Send what was refused once more: to an index that has been looked at again, or in another shape."""
+        if any(operation.told for operation in operations):
+            self._index.distrust()
+            try:
+                await self._index.ensure()
+            except StoreError as problem:
+                for operation in operations:
+                    operation.settle_trouble(problem)
+        return await self._round([each for each in operations if each.call and each.encode(self._index)], deadline)
+
+    async def _divide(self, operations: list[Operation], problem: Refused, deadline: float) -> list[Operation]:
+        """The whole bulk was refused: find the one that it is about."""
+        if meaning(problem.status, problem.type, problem.reason) is Meaning.OUTDATED and not operations[0].told:
+            for operation in operations:
+                operation.told = True
+            return await self._improved(operations, deadline)
+        if len(operations) > 1:
+            half = len(operations) // 2
+            return [
+                *await self._round(operations[:half], deadline),
+                *await self._round(operations[half:], deadline),
+            ]
+        (operation,) = operations
+        if problem.status == 413:
+            operation.settle(ItemFailed(operation.key, f"{len(operation.body)} bytes are more than the server takes"))
+        else:
+            operation.settle(ItemFailed(operation.key, str(problem)))
+        return []
+
+    async def _verify(self, operations: list[Operation], deadline: float) -> bool:
+        """Look what became of operations whose answer was lost, and settle those that landed or cannot any more.
+
+        True if that could not be seen. A write that is still on its way may land later than the look at it; sent
+        again, it is then refused as a conflict and looked at once more.
+        """
+        place = self._index.place
+        ids = json.dumps({"ids": [operation.key for operation in operations]}).encode()
+        # A replica may not have heard of a write that nobody has acknowledged yet.
+        parameters = {"preference": "_primary", "_source_includes": STAMP}
+        try:
+            answer = await self._client.once(
+                "POST", f"/{self._index.name}/_mget", ids, parameters, within=self._share(deadline)
+            )
+            if any("error" in document for document in answer["docs"]):
+                raise StoreUnavailable("what became of a write cannot be seen")
+        except (StoreUnavailable, StoreMisconfigured, Refused) as problem:
+            for operation in operations:
+                operation.trouble = StoreUnavailable(str(problem))
+                operation.doubtful = True
+            return True
+        self._index.note_written()  # what is found here may have landed since the last refresh
+        for operation, document in zip(operations, answer["docs"], strict=True):
+            was_lost, operation.doubtful = operation.doubtful, True
+            version = operation.record.version
+            if not document["found"]:
+                if operation.removes:
+                    operation.settle(True)
+                elif version is not None:
+                    operation.settle_lost()
+            elif document["_source"].get(STAMP) == operation.stamp:
+                operation.settle_stored(self._index, place.mark, document)
+            elif (document["_seq_no"], document["_primary_term"], place.mark) == version:
+                continue  # it has not landed, and still can
+            elif was_lost and not operation.removes and not (version is None and document["_version"] == 1):
+                # Somebody was first, or ours landed and was changed since; what was written only once tells.
+                text = f"record {operation.key!r}: the answer was lost, and others have written it since"
+                operation.settle(StoreUnavailable(text, maybe_written=True))
+            else:
+                operation.settle_lost()
+        return False
+
+    def _share(self, deadline: float) -> float:
+        """Not all of the time that is left: some has to remain for seeing what happened, and for another try."""
+        return max((deadline - time.monotonic()) * (0.5 if self._client.has_alternatives else 0.7), SHORTEST_TRY)
+
+    def _not_answered(self, operations: list[Operation], problem: StoreUnavailable) -> list[Operation]:
+        self._trouble = problem
+        for operation in operations:
+            operation.trouble = problem
+            operation.doubtful = operation.doubtful or problem.maybe_written
+        return operations
+
+
+def _items(answer: Any) -> list[Any]:
+    """Of the answer to a bulk; none if it is something else, from whatever stands between us and OpenSearch."""
+    found = answer.get("items", ()) if isinstance(answer, Mapping) else ()
+    return [item for each in found for item in each.values()]
+
+
+def _answered(results: list[Any]) -> list[Any]:
+    """The results; raises where nothing at all could be answered, because then the store as a whole cannot."""
+    if not results or not isinstance(results[0], _WHOLE_STORE):
+        return results  # as nearly always
+    if not all(isinstance(result, _WHOLE_STORE) for result in results):
+        return results
+    for result in results:
+        if isinstance(result, StoreMisconfigured):
+            raise result
+    raise StoreUnavailable(str(results[0]), maybe_written=any(result.maybe_written for result in results))

@@ -1,0 +1,202 @@
+"""A `Query` as SQL: parameters for every value, and names only from the fields that the kind declares."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from math import isfinite
+from typing import Any, NamedTuple
+
+from mahavishnu.model.errors import InvalidQuery
+from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.stores.order import checked_position, foreign_cursor
+from mahavishnu.stores.kind import Field, FieldType, scalar_text
+from mahavishnu.stores.sqlite.table import (
+    BODY,
+    KEY,
+    VERSION,
+    Table,
+    bindable,
+    is_unicode,
+    milliseconds,
+    needle,
+    pair_needle,
+    quoted,
+)
+
+MOST_PLACEHOLDERS = 500  # more values than that travel as one JSON text; SQLite's own limit is 32766 in a statement
+
+
+class Sql(NamedTuple):
+    """A piece of SQL and what its question marks stand for."""
+
+    text: str
+    values: tuple[Any, ...] = ()
+
+
+_NEVER, _ALWAYS = Sql("0"), Sql("1")
+
+
+def select(table: Table[Any], query: Query, after: Sequence[Any] | None) -> Sql:
+    """Key, version, body and sort columns of one page and one more row, in order.
+
+    The page is found by row numbers first: a sort that no index spares would otherwise carry the bodies around.
+    """
+    numbers = _numbers(table, query, after)
+    names = [f"{table.name}.{quoted(sort.field)}" for sort in query.sort]
+    columns = ", ".join([KEY, VERSION, BODY, *names])
+    joined = f"CROSS JOIN {table.name} ON {table.name}.rowid = page.number"  # CROSS: keeps the order of the page
+    return Sql(f"SELECT {columns} FROM ({numbers.text}) AS page {joined}", numbers.values)
+
+
+def _numbers(table: Table[Any], query: Query, after: Sequence[Any] | None) -> Sql:
+    """The row numbers of the page.
+
+    A page that goes on after a record is put together from two: the rows whose first sort column has a value, where an
+    index leads straight to the place, and then those without one, because they come last.
+    """
+    where = conditions(table, query.where)
+    order = ", ".join([*map(_order, query.sort), KEY])
+    limit = query.limit + 1
+
+    def part(more: Sql) -> Sql:
+        both = _all([where, more])
+        text = f"SELECT rowid AS number FROM {table.name} WHERE {both.text} ORDER BY {order} LIMIT {limit}"
+        return Sql(text, both.values)
+
+    if after is None:
+        return part(_ALWAYS)
+    place = _place(table, query.sort, after)
+    if not query.sort or place[0] is None:
+        return part(_beyond(query.sort, place))
+    name, sign = quoted(query.sort[0].field), "<=" if query.sort[0].descending else ">="
+    present = part(_all([Sql(f"{name} {sign} ?", place[:1]), _beyond(query.sort, place)]))
+    absent = part(Sql(f"{name} IS NULL"))
+    return Sql(
+        f"SELECT * FROM ({present.text}) UNION ALL SELECT * FROM ({absent.text}) LIMIT {limit}",
+        present.values + absent.values,
+    )
+
+
+def tally(table: Table[Any], query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> Sql:
+    """The values of `by`, the count, the sums, and the least and greatest values of `spans`, one row for each group."""
+    where = conditions(table, query.where)
+    groups = [quoted(name) for name in by]
+    cells = [f"sum({quoted(name)})" for name in sums]
+    cells += [f"{end}({quoted(name)})" for name in spans for end in ("min", "max")]
+    text = f"SELECT {', '.join([*groups, 'count(*)', *cells])} FROM {table.name} WHERE {where.text}"
+    return Sql(f"{text} GROUP BY {', '.join(groups)}" if groups else text, where.values)
+
+
+def current(table: Table[Any], keys: Sequence[str]) -> Sql:
+    """Key, version and body of the rows under these keys."""
+    found = _one_of(KEY, keys)
+    return Sql(f"SELECT {KEY}, {VERSION}, {BODY} FROM {table.name} WHERE {found.text}", found.values)
+
+
+def conditions(table: Table[Any], where: Sequence[Condition]) -> Sql:
+    """All of the conditions."""
+    return _all([_condition(table, each) for each in where])
+
+
+def _condition(table: Table[Any], condition: Condition) -> Sql:
+    match condition:
+        case Not(inner):
+            text, values = _condition(table, inner)
+            return Sql(f"({text}) IS NOT TRUE", values)  # an empty column makes the inner one NULL: it does not hold
+        case AnyOf(several):
+            return _tree(" OR ", [_condition(table, each) for each in several], _NEVER)
+    field = table.kind.by_name[condition.field]
+    name = quoted(field.name)
+    match condition:
+        case Is(_, wanted):
+            return _is(field, name, wanted)
+        case Missing():
+            return Sql(f"{name} IS NULL")
+        case At(_, path, value):
+            return _contains(name, pair_needle(path, scalar_text(value)))
+        case Between(_, at_least, below, at_most):
+            bounds = [(">=", at_least, True), ("<", below, True), ("<=", at_most, False)]
+            limits = [Sql(f"{name} {sign} ?", (_bound(field, it, up),)) for sign, it, up in bounds if it is not None]
+            return _all(limits or [Sql(f"{name} IS NOT NULL")])
+    raise InvalidQuery(f"{condition!r} is no condition")
+
+
+def _is(field: Field[Any], name: str, wanted: Sequence[Any]) -> Sql:
+    match field.type:
+        case FieldType.KEYWORDS:
+            texts = [value for value in wanted if isinstance(value, str)]
+            found = _tree(" OR ", [_contains(name, needle(text)) for text in texts], _NEVER)
+            return _all([Sql(f"{name} IS NOT NULL"), found])  # so that SQLite knows that an index has them all
+        case FieldType.DATE:
+            # An instant between two milliseconds is nobody's.
+            moments = [value for value in wanted if isinstance(value, datetime) and value.tzinfo is not None]
+            return _one_of(name, [milliseconds(it) for it in moments if milliseconds(it) == milliseconds(it, up=True)])
+        case FieldType.INTEGER:
+            return _one_of(name, [value for value in wanted if isinstance(value, int | float) and isfinite(value)])
+    return _one_of(name, [value for value in wanted if isinstance(value, str)])
+
+
+def _one_of(name: str, wanted: Sequence[Any]) -> Sql:
+    values = [value for value in map(bindable, wanted) if value is not None]
+    if len(values) <= MOST_PLACEHOLDERS:
+        return Sql(f"{name} IN ({', '.join('?' * len(values))})", tuple(values)) if values else _NEVER
+    cut = [value for value in values if "\0" in str(value)]  # SQLite's JSON functions end a text there
+    whole = [value for value in values if "\0" not in str(value)]
+    many = Sql(f"{name} IN (SELECT value FROM json_each(?))", (json.dumps(whole),))
+    return _tree(" OR ", [many, *(Sql(f"{name} = ?", (value,)) for value in cut)], _NEVER)
+
+
+def _contains(name: str, text: str) -> Sql:
+    return Sql(f"instr({name}, ?) > 0", (text,)) if is_unicode(text) else _NEVER
+
+
+def _bound(field: Field[Any], value: Any, up: bool) -> Any:
+    if field.type is FieldType.DATE:
+        return milliseconds(value, up=up)
+    if isinstance(value, int) and bindable(value) is None:  # farther out than any column can be
+        return float("inf") if value > 0 else float("-inf")
+    return value
+
+
+def _order(sort: Sort) -> str:
+    return f"{quoted(sort.field)} DESC" if sort.descending else f"{quoted(sort.field)} ASC NULLS LAST"
+
+
+def _place(table: Table[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tuple[Any, ...]:
+    """The values of a cursor as columns hold them."""
+    *values, key = checked_position(table.kind, sorts, after)
+    if not all(is_unicode(text) for text in (*values, key) if isinstance(text, str)):
+        raise foreign_cursor()
+    fields = [table.kind.by_name[sort.field] for sort in sorts]
+    return (*(_position(field, value) for field, value in zip(fields, values, strict=True)), key)
+
+
+def _position(field: Field[Any], value: Any) -> Any:
+    return value if value is None or isinstance(value, str) else _bound(field, value, False)
+
+
+def _beyond(sorts: Sequence[Sort], place: tuple[Any, ...]) -> Sql:
+    """Whether a row comes after the place: by the first sort column, or where that is equal, by the next ones."""
+    if not sorts:
+        return Sql(f"{KEY} > ?", place)
+    name, value, rest = quoted(sorts[0].field), place[0], _beyond(sorts[1:], place[1:])
+    if value is None:
+        return Sql(f"({name} IS NULL AND {rest.text})", rest.values)
+    sign = "<" if sorts[0].descending else ">"
+    text = f"({name} {sign} ? OR {name} IS NULL OR ({name} = ? AND {rest.text}))"
+    return Sql(text, (value, value, *rest.values))
+
+
+def _all(parts: Sequence[Sql]) -> Sql:
+    return _tree(" AND ", [part for part in parts if part is not _ALWAYS], _ALWAYS)
+
+
+def _tree(operator: str, parts: Sequence[Sql], nothing: Sql) -> Sql:
+    """The parts joined in a balanced way: SQLite takes no expression deeper than 1000."""
+    if len(parts) <= 1:
+        return parts[0] if parts else nothing
+    middle = len(parts) // 2
+    one, other = _tree(operator, parts[:middle], nothing), _tree(operator, parts[middle:], nothing)
+    return Sql(f"({one.text}{operator}{other.text})", one.values + other.values)

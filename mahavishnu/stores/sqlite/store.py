@@ -1,0 +1,301 @@
+"""Records in one SQLite file: the embedded store, and the local one while a shared store is away.
+
+Several processes of one host may share the file. All writes of a process that wait at the same moment become one
+transaction (`sqlite_writer`); reads have connections and threads of their own, so nothing here holds up an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from mahavishnu.model.errors import CorruptRecord, InvalidInput, ItemFailed, StoreError, StoreUnavailable
+from mahavishnu.model.query import Query
+from mahavishnu.stores.sqlite import query as sqlite_sql
+from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
+from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.kind import Kind, T
+from mahavishnu.stores.sqlite.file import Connector, prepare, provide, translated
+from mahavishnu.stores.sqlite.query import Sql
+from mahavishnu.stores.sqlite.table import Table, expected, term
+from mahavishnu.stores.sqlite.writer import Call, Farewell, Missed, Writer
+
+__all__ = ["SQLiteCollection", "SQLiteStore"]
+
+log = logging.getLogger(__name__)
+READERS = 2
+SLOW_SECONDS = 1.0
+MANY = 100  # records are encoded where they are handed in, unless there are so many that the loop would feel it
+SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
+R = TypeVar("R")
+
+
+class SQLiteStore(OpenClose):
+    """A store in one file, which is made, with its folders, when it is not there.
+
+    What was acknowledged survives a killed process, and, with `synchronous` FULL, a power cut. `busy_timeout` is how
+    long to wait for other processes to finish writing. After a fork, make a new store.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        kinds: Iterable[Kind[Any]] = (LETTERS, HISTORY),
+        synchronous: str = "FULL",
+        busy_timeout: timedelta = timedelta(seconds=5),
+    ) -> None:
+        if synchronous.upper() not in SYNCHRONOUS:
+            raise InvalidInput(f"synchronous is one of {', '.join(SYNCHRONOUS)}, not {synchronous!r}")
+        self.path = Path(path).resolve()
+        self._connect = Connector(self.path, synchronous.upper(), busy_timeout)
+        self._collections: dict[Kind[Any], SQLiteCollection[Any]] = {}
+        self._opened: Opened | None = None
+        self._opening = threading.Lock()
+        for kind in kinds:
+            self.collection(kind)
+
+    async def open(self) -> None:
+        await asyncio.to_thread(self._open)
+
+    def _open(self) -> None:
+        with self._opening:
+            if self._opened is None:
+                tables = [collection.table for collection in self._collections.values()]
+                self._opened = Opened(self._connect, tables)
+
+    async def close(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None and opened.pid == os.getpid():  # a fork's parent still works with it
+            await opened.close()
+
+    async def health(self) -> Health:
+        try:
+            await self.opened().look()
+            return Health("ok", f"{self.path}, {self.path.stat().st_size} bytes")
+        except (StoreError, OSError) as problem:
+            return Health("down", str(problem))
+
+    def collection(self, kind: Kind[T]) -> SQLiteCollection[T]:
+        if kind not in self._collections:
+            self._collections[kind] = SQLiteCollection(self, kind)
+        return self._collections[kind]
+
+    def opened(self) -> Opened:
+        """What is open. Raises StoreUnavailable before `open`, after `close`, and in a forked process."""
+        if self._opened is None:
+            raise StoreUnavailable(f"{self.path} is not open")
+        if self._opened.pid != os.getpid():
+            raise StoreUnavailable(
+                f"{self.path} was opened by process {self._opened.pid}; open a new store after a fork"
+            )
+        return self._opened
+
+    def __repr__(self) -> str:
+        return f"SQLiteStore({str(self.path)!r})"
+
+
+class Opened:
+    """The connections and threads of an open store."""
+
+    def __init__(self, connect: Connector, tables: Iterable[Table[Any]]) -> None:
+        self.path = connect.path
+        self.pid = os.getpid()
+        # Nobody else counts from there: a version is never used again, whoever writes, and no row has to be bumped.
+        self.versions = count(secrets.randbits(62))
+        self._connect = connect
+        try:
+            provide(self.path)
+            connection = connect()
+            try:
+                for table in tables:
+                    prepare(connection, table)
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as problem:
+            raise translated(problem, self.path) from problem
+        self._prepared = {table.format for table in tables}
+        self._writer = Writer(connection, self.path, self._prepared)
+        self._readers = ThreadPoolExecutor(READERS, f"reader of {self.path.name}")
+        self._own = threading.local()
+        self._reading: list[sqlite3.Connection] = []
+
+    def submit(self, call: Call) -> asyncio.Future[Missed]:
+        """Hand the rows over. The answer, when they are durable: what became of those not stored, by their numbers."""
+        self._writer.submit(call)
+        return call.answer
+
+    async def read(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
+        """What `make` makes of the rows found, both in a reader's thread."""
+
+        def read(connection: sqlite3.Connection) -> R:
+            if table.format not in self._prepared:  # of a kind that was not named when the store was opened
+                prepare(connection, table)
+                self._prepared.add(table.format)
+            start = time.monotonic()
+            rows = connection.execute(*sql).fetchall()
+            if (seconds := time.monotonic() - start) > SLOW_SECONDS:
+                log.warning("%.1f s for %s: %s", seconds, table.kind.name, sql.text)  # the text has no values in it
+            return make(rows)
+
+        return await self._in_thread(read)
+
+    async def look(self) -> None:
+        """Raise StoreError unless the file can be read."""
+        await self._in_thread(lambda connection: connection.execute("SELECT 1 FROM _kinds").fetchall())
+
+    async def close(self) -> None:
+        """Wait for all that was asked for. The writing connection goes last: then SQLite empties the log."""
+        farewell = Farewell(self._let_go)
+        self._writer.submit(farewell)
+        await farewell.answer
+
+    async def _in_thread(self, function: Callable[[sqlite3.Connection], R]) -> R:
+        try:
+            answer = asyncio.get_running_loop().run_in_executor(self._readers, self._read, function)
+        except RuntimeError:  # closed since the caller looked
+            raise StoreUnavailable(f"{self.path} is closed") from None
+        return await answer
+
+    def _read(self, function: Callable[[sqlite3.Connection], R]) -> R:
+        try:
+            connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
+            if connection is None:
+                connection = self._own.connection = self._connect()
+                self._reading.append(connection)
+            return function(connection)
+        except sqlite3.Error as problem:
+            raise translated(problem, self.path) from problem
+
+    def _let_go(self, connection: sqlite3.Connection) -> None:
+        self._readers.shutdown()
+        for each in (*self._reading, connection):
+            each.close()
+
+
+class SQLiteCollection(Generic[T]):
+    """One kind of record, in a table of its own."""
+
+    def __init__(self, store: SQLiteStore, kind: Kind[T]) -> None:
+        self.kind = kind
+        self.table = Table(kind)
+        self._store = store
+
+    async def write(self, records: Sequence[T]) -> list[Result[T]]:
+        opened = self._store.opened()
+        numbers = list(islice(opened.versions, len(records)))
+        call = Call(self.table)
+        failed: Missed = {}
+        if len(records) <= MANY:
+            self._enter(call, records, numbers, failed)
+        else:
+            call.fill = partial(self._enter, call, records, numbers, failed)
+        answer = opened.submit(call)
+        # While the writer is at work:
+        stored = [self.kind.versioned(record, (number,)) for record, number in zip(records, numbers, strict=True)]
+        missed = await answer
+        if not (missed or failed):
+            return [*stored]
+        missed = missed | failed
+        return [missed.get(number, record) for number, record in zip(numbers, stored, strict=True)]
+
+    async def remove(self, records: Sequence[T]) -> list[bool | StoreError]:
+        opened = self._store.opened()
+        call = Call(self.table)
+        call.removes = [[next(opened.versions), record.key, expected(record.version)] for record in records]
+        missed = await opened.submit(call)
+        return [row[0] not in missed for row in call.removes]
+
+    async def get(self, keys: Sequence[str]) -> list[Result[T]]:
+        sql = sqlite_sql.current(self.table, keys)
+        return await self._store.opened().read(self.table, sql, lambda rows: self._in_order(keys, rows))
+
+    async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
+        self.kind.check(query)
+        sql = sqlite_sql.select(self.table, query, None if after is None else after.after)
+        return await self._store.opened().read(self.table, sql, lambda rows: self._page(query, rows))
+
+    async def tally(
+        self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
+    ) -> Tally:
+        self.kind.check_tally(query, by, sums, spans)
+        sql = sqlite_sql.tally(self.table, query, by, sums, spans)
+        return await self._store.opened().read(self.table, sql, lambda rows: self._tally(rows, by, sums, spans))
+
+    def _enter(self, call: Call, records: Iterable[T], numbers: Iterable[int], failed: Missed) -> None:
+        """Put the records into the call, under their numbers; `failed` takes those that cannot be encoded."""
+        for record, number in zip(records, numbers, strict=True):
+            try:
+                row = self.table.row(record, number)
+            except Exception as problem:  # its neighbours must not suffer
+                failed[number] = ItemFailed(_name(record), f"it cannot be encoded: {problem}")
+                continue
+            if record.version is None:
+                call.creates.append(row)
+            else:
+                row.append(expected(record.version))
+                call.replaces.append(row)
+
+    def _in_order(self, keys: Iterable[str], rows: Iterable[Sequence[Any]]) -> list[Result[T]]:
+        found = {key: self.table.record(key, version, body) for key, version, body in rows}
+        return [found.get(key) for key in keys]
+
+    def _page(self, query: Query, rows: Sequence[Sequence[Any]]) -> Page[T]:
+        fields = [self.kind.by_name[sort.field] for sort in query.sort]
+        items: list[T] = []
+        corrupt: list[StoreError] = []
+        positions: list[tuple[Any, ...]] = []
+        position: tuple[Any, ...] = ()
+        for key, version, body, *values in rows[: query.limit]:
+            record = self.table.record(key, version, body)
+            position = (*map(term, fields, values), key)
+            if isinstance(record, CorruptRecord):
+                corrupt.append(record)
+            else:
+                items.append(record)
+                positions.append(position)
+        return Page(items, Cursor(position) if len(rows) > query.limit else None, positions, tuple(corrupt))
+
+    def _tally(
+        self, rows: Iterable[Sequence[Any]], by: Sequence[str], sums: Sequence[str], spans: Sequence[str]
+    ) -> Tally:
+        """The values of `by`, the count, the sums, and two edges for each span are in each row, in this order."""
+        groups, ranges = ([self.kind.by_name[name] for name in names] for names in (by, spans))
+        place, edges = len(by), len(by) + 1 + len(sums)
+
+        def found(values: Sequence[Any]) -> dict[str, Any]:
+            return {each.name: term(each, it) for each, it in zip(ranges, values, strict=True) if it is not None}
+
+        return Tally(
+            {
+                tuple(map(term, groups, row)): Cell(
+                    row[place],
+                    {name: total or 0 for name, total in zip(sums, row[place + 1 : edges], strict=True)},
+                    found(row[edges::2]),
+                    found(row[edges + 1 :: 2]),
+                )
+                for row in rows
+                if row[place]
+            }
+        )
+
+
+def _name(record: Any) -> str:
+    """What to call a record of which even the key may be broken."""
+    try:
+        return str(record.key)
+    except Exception:
+        return repr(record)[:80]

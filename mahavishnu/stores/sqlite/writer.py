@@ -1,0 +1,274 @@
+"""The one thread that writes: everything that waits goes into one transaction, and all callers hear together."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass, field
+from os.path import samestat
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias
+
+from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreUnavailable
+from mahavishnu.stores.sqlite.file import prepare, roll_back, translated
+from mahavishnu.stores.sqlite.table import Row, Table
+
+MOST_ROWS = 4000  # in one transaction: others may want to write, and callers wait for their answer
+_ITEM_PROBLEMS = (  # one row cannot be bound or is too big: nothing is wrong with the store
+    ValueError,  # a lone surrogate
+    OverflowError,
+    TypeError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+)
+
+Missed: TypeAlias = "dict[int, ItemFailed | None]"
+
+
+@dataclass(slots=True)
+class Call:
+    """What one caller wants. Every row begins with a number by which its fate is told: the new version, or a ticket.
+
+    `creates` are rows for `insert`; `replaces` and `removes` have the expected version last. `fill` makes the rows in
+    the writer's thread, where they are many.
+    """
+
+    table: Table[Any]
+    creates: list[Row] = field(default_factory=list)
+    replaces: list[Row] = field(default_factory=list)
+    removes: list[Row] = field(default_factory=list)
+    fill: Callable[[], None] | None = None
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    answer: asyncio.Future[Missed] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.answer = self.loop.create_future()
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self.creates) + len(self.replaces) + len(self.removes)
+
+
+@dataclass(slots=True)
+class Farewell:
+    """The last thing to do, when everything else is done."""
+
+    work: Callable[[sqlite3.Connection], None]
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    answer: asyncio.Future[None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.answer = self.loop.create_future()
+
+
+class Writer:
+    """Owns the writing connection and its thread. Any event loop may ask it; each is answered in its own thread."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, prepared: set[str]) -> None:
+        self._connection = connection
+        self._path = path
+        self._file = path.stat()
+        self._prepared = prepared
+        self._gathered: dict[asyncio.AbstractEventLoop, list[Call | Farewell]] = {}
+        self._waiting: SimpleQueue[list[Call | Farewell]] = SimpleQueue()
+        self._taken: deque[Call | Farewell] = deque()
+        self._closing = self._committing = False
+        self._lock = threading.Lock()
+        # A daemon: a program that forgets to close the store can end, and what it was told is stored, is stored.
+        threading.Thread(target=self._run, name=f"writer of {path.name}", daemon=True).start()
+
+    def submit(self, work: Call | Farewell) -> None:
+        """Hand it over; its `answer` tells what came of it. Raises StoreUnavailable once closing has begun.
+
+        What comes in one round of the event loop is handed over together: waking the thread for each would cost more
+        than writing it.
+        """
+        with self._lock:
+            if self._closing:
+                raise StoreUnavailable(f"{self._path} is closed")
+            self._closing = isinstance(work, Farewell)
+            gathered = self._gathered.setdefault(work.loop, [])
+            gathered.append(work)
+        if isinstance(work, Farewell):  # after everything that others have asked for
+            for loop in [*(each for each in self._gathered if each is not work.loop), work.loop]:
+                self._hand_over(loop)
+        elif len(gathered) == 1:
+            work.loop.call_soon(self._hand_over, work.loop)
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            gathered = self._gathered.pop(loop, [])
+            if gathered:
+                self._waiting.put(gathered)
+
+    def _run(self) -> None:
+        while True:
+            if not self._taken:
+                self._taken.extend(self._waiting.get())
+            work = self._taken.popleft()
+            if isinstance(work, Farewell):
+                return self._take_leave(work)
+            try:
+                self._make_ready(work)
+            except Exception as problem:
+                self._refuse([work], problem)
+            else:
+                self._write([work, *self._more(MOST_ROWS - work.rows)])
+
+    def _make_ready(self, call: Call) -> None:
+        if call.table.format not in self._prepared:
+            prepare(self._connection, call.table)
+            self._prepared.add(call.table.format)
+        if call.fill is not None:
+            call.fill()
+
+    def _more(self, room: int) -> list[Call]:
+        """The calls that wait, as many as fit; one that is not ready, or the last thing, is held until later."""
+        calls: list[Call] = []
+        while room > 0:
+            if not self._taken:
+                try:
+                    self._taken.extend(self._waiting.get_nowait())
+                except Empty:
+                    break
+            work = self._taken[0]
+            if not (isinstance(work, Call) and work.fill is None and work.table.format in self._prepared):
+                break
+            calls.append(work)
+            room -= work.rows
+            self._taken.popleft()
+        return calls
+
+    def _take_leave(self, farewell: Farewell) -> None:
+        problem: Exception | None = None
+        try:
+            farewell.work(self._connection)
+        except sqlite3.Error as error:
+            problem = translated(error, self._path)
+        except Exception as error:
+            problem = error
+        _tell([(farewell, None, problem)])
+
+    def _write(self, calls: list[Call]) -> None:
+        try:
+            try:
+                missed = self._all_at_once(calls)
+            except _ITEM_PROBLEMS:
+                missed = self._one_by_one(calls)
+        except Exception as problem:
+            self._refuse(calls, problem)
+        else:
+            _tell([(call, missed, None) for call in calls])
+
+    def _all_at_once(self, calls: list[Call]) -> Missed:
+        """One transaction for all, and for those who come while it is being filled: they are added to `calls`."""
+        missed: Missed = {}
+        self._begin()
+        fresh = calls
+        while fresh:
+            for table, group in _by_table(fresh):
+                self._execute(table, table.insert, [row for call in group for row in call.creates], missed)
+                self._execute(table, table.update, [row for call in group for row in call.replaces], missed)
+                for ticket, *row in (row for call in group for row in call.removes):
+                    if not self._connection.execute(table.delete, row).rowcount:
+                        missed[ticket] = None
+            fresh = self._more(MOST_ROWS - sum(call.rows for call in calls))
+            calls += fresh
+        self._commit()
+        return missed
+
+    def _execute(self, table: Table[Any], statement: str, rows: list[Row], missed: Missed) -> None:
+        if rows and self._connection.executemany(statement, rows).rowcount != len(rows):
+            for row in rows:  # versions are unique: the one that is there now tells who was first
+                (now,) = self._connection.execute(table.version_of, (table.key(row),)).fetchone() or (None,)
+                if now != row[0]:
+                    missed[row[0]] = None
+
+    def _one_by_one(self, calls: list[Call]) -> Missed:
+        """The same where some row cannot be bound: its neighbours must not suffer."""
+        missed: Missed = {}
+        self._begin()
+        for call in calls:
+            for statement, rows in ((call.table.insert, call.creates), (call.table.update, call.replaces)):
+                for row in rows:
+                    stored = self._single(call.table, statement, row)
+                    if stored is not True:
+                        missed[row[0]] = stored or None
+            for ticket, *row in call.removes:
+                with suppress(*_ITEM_PROBLEMS):  # a key that cannot be bound is the key of nothing
+                    if self._connection.execute(call.table.delete, row).rowcount:
+                        continue
+                missed[ticket] = None
+        self._commit()
+        return missed
+
+    def _single(self, table: Table[Any], statement: str, row: Row) -> bool | ItemFailed:
+        for attempt in (row, table.without_unbindable(row)):
+            try:
+                return self._connection.execute(statement, attempt).rowcount == 1
+            except _ITEM_PROBLEMS as problem:
+                failure = ItemFailed(table.key(row), str(problem))
+        return failure
+
+    def _begin(self) -> None:
+        roll_back(self._connection)
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def _commit(self) -> None:
+        try:
+            now = self._path.stat()
+        except OSError:
+            now = None
+        if now is None or not samestat(now, self._file):  # SQLite would go on writing into a file without a name
+            raise StoreUnavailable(f"{self._path} was moved, replaced or deleted while it was open")
+        self._committing = True
+        self._connection.execute("COMMIT")
+        self._committing = False
+
+    def _refuse(self, calls: list[Call], problem: Exception) -> None:
+        """Nothing of it is stored, unless the last sync failed: what it left behind may surface after a crash."""
+        committing, self._committing = self._committing, False
+        if isinstance(problem, sqlite3.Error):
+            problem = translated(problem, self._path, committing=committing)
+        with suppress(sqlite3.Error):  # what cannot be undone now is undone before the next transaction
+            roll_back(self._connection)
+        own = isinstance(problem, StoreUnavailable | StoreCorrupt)  # one for each: they are raised in different tasks
+        _tell([(call, None, copy(problem) if own else problem) for call in calls])
+
+
+def _by_table(calls: list[Call]) -> Iterable[tuple[Table[Any], list[Call]]]:
+    groups: dict[int, list[Call]] = {}
+    for call in calls:
+        groups.setdefault(id(call.table), []).append(call)
+    return [(group[0].table, group) for group in groups.values()]
+
+
+_Answer: TypeAlias = "tuple[Call | Farewell, Any, Exception | None]"
+
+
+def _tell(answers: list[_Answer]) -> None:
+    """Hand the answers to the loops that wait for them: one call for each loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
+    for answer in answers:
+        by_loop.setdefault(answer[0].loop, []).append(answer)
+    for loop, own in by_loop.items():
+        with suppress(RuntimeError):  # the loop was closed: nobody is left to be told
+            loop.call_soon_threadsafe(_resolve, own)
+
+
+def _resolve(answers: list[_Answer]) -> None:
+    for work, result, problem in answers:
+        if not work.answer.done():  # else the caller was cancelled; what was written stays written
+            if problem is None:
+                work.answer.set_result(result)
+            else:
+                work.answer.set_exception(problem)

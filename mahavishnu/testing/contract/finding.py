@@ -1,0 +1,267 @@
+"""What a query means is found, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from mahavishnu.model.json_value import Json
+from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, letters
+from mahavishnu.stores.base import Store
+from mahavishnu.stores.codec import LETTERS
+from mahavishnu.testing.clock import START
+from mahavishnu.testing.letters import make_letter
+from mahavishnu.testing.contract.base import Promises, everything, names_of, put, put_one
+from mahavishnu.testing.contract.kinds import PARCELS, Parcel
+
+
+def day(number: int) -> Any:
+    return START + timedelta(days=number)
+
+
+def parcels(shelf: str) -> list[Parcel]:
+    """Named by letters; `e` has nothing but its name."""
+    given = {
+        "a": {"colour": "red", "tags": ("fast", "cold"), "sent_at": day(1), "weight": 10},
+        "b": {"colour": "blue", "tags": ("cold",), "sent_at": day(2), "weight": 5},
+        "c": {"colour": "red", "tags": (), "sent_at": day(3), "weight": 10},
+        "d": {"colour": "Red", "tags": ("fast cold", "cold,fast"), "sent_at": day(2), "weight": -7},
+        "e": {},
+        "f": {"colour": "", "tags": ("",), "sent_at": day(2) + timedelta(milliseconds=1), "weight": 0},
+        "g": {"colour": "dark red", "tags": ("FAST", "ä😀"), "sent_at": day(-400 * 365), "weight": 2**40},
+    }
+    return [Parcel(key=f"{shelf}:{name}", shelf=shelf, name=name, **values) for name, values in given.items()]
+
+
+class Finding(Promises):
+    """Conditions."""
+
+    async def test_is(self, store: Store, shelf: str) -> None:
+        await put(store.collection(PARCELS), parcels(shelf))
+        await self._check(
+            store,
+            shelf,
+            [
+                ("abcdefg",),
+                ("ac", Is("colour", ("red",))),
+                ("abc", Is("colour", ("red", "blue", "no such colour"))),
+                ("", Is("colour", ())),
+                ("f", Is("colour", ("",))),
+                ("abc", Is("colour", ("red", "blue", *(f"colour {number}" for number in range(2000))))),
+                ("ac", Is("weight", (10,))),
+                ("bdf", Is("weight", (5, -7, 0, 11))),
+                ("g", Is("weight", (2**40,))),
+                ("bd", Is("sent_at", (day(2),))),
+                ("abd", Is("sent_at", (day(1), day(2), day(4)))),
+                ("a", Is("colour", ("red",)), Is("name", ("a", "b"))),
+                ("", Is("colour", ("red",)), Is("colour", ("blue",))),
+                ("g", Is("heavy", (1,))),
+            ],
+        )
+
+    async def test_is_one_of_several_texts(self, store: Store, shelf: str) -> None:
+        await put(store.collection(PARCELS), parcels(shelf))
+        await self._check(
+            store,
+            shelf,
+            [
+                ("ab", Is("tags", ("cold",))),
+                ("a", Is("tags", ("fast",))),
+                ("ab", Is("tags", ("fast", "cold"))),
+                ("a", Is("tags", ("fast",)), Is("tags", ("cold",))),
+                ("d", Is("tags", ("fast cold",))),
+                ("d", Is("tags", ("cold,fast",))),
+                ("f", Is("tags", ("",))),
+                ("g", Is("tags", ("ä😀",))),
+                ("", Is("tags", ())),
+            ],
+        )
+
+    async def test_missing(self, store: Store, shelf: str) -> None:
+        await put(store.collection(PARCELS), parcels(shelf))
+        await put_one(
+            store.collection(PARCELS), Parcel(key=shelf + "h", shelf=shelf, name="h", labels=Json.of({"a": 1}))
+        )
+        await put_one(
+            store.collection(PARCELS),
+            Parcel(key=shelf + "i", shelf=shelf, name="i", labels=Json.of({"a": None, "b": [], "c": [{}, None]})),
+        )
+        await self._check(
+            store,
+            shelf,
+            [
+                ("ehi", Missing("colour")),
+                ("cehi", Missing("tags")),
+                ("ehi", Missing("weight")),
+                ("ehi", Missing("sent_at")),
+                ("abcdefgi", Missing("labels")),
+                ("h", Not(Missing("labels"))),
+                ("", Missing("shelf")),
+            ],
+        )
+
+    async def test_between(self, store: Store, shelf: str) -> None:
+        await put(store.collection(PARCELS), parcels(shelf))
+        await self._check(
+            store,
+            shelf,
+            [
+                ("abcfg", Between("weight", at_least=0)),
+                ("df", Between("weight", below=5)),
+                ("bdf", Between("weight", at_most=5)),
+                ("bf", Between("weight", at_least=0, below=10)),
+                ("abcf", Between("weight", at_least=0, at_most=10)),
+                ("abc", Between("weight", at_least=5, below=11, at_most=10)),
+                ("bf", Between("weight", at_least=0, below=20, at_most=5)),
+                ("df", Between("weight", below=5, at_most=20)),
+                ("abcdfg", Between("weight")),
+                ("", Between("weight", at_least=6, below=6)),
+                ("b", Between("weight", at_least=5, at_most=5)),
+                ("", Between("weight", at_least=6, at_most=5)),
+                ("abcdf", Between("sent_at", at_least=day(0))),
+                ("ag", Between("sent_at", below=day(2))),
+                ("abdg", Between("sent_at", at_most=day(2))),
+                ("bdf", Between("sent_at", at_least=day(2), below=day(3))),
+                ("bd", Between("sent_at", at_least=day(2), below=day(2) + timedelta(milliseconds=1))),
+                ("f", Between("sent_at", at_least=day(2) + timedelta(milliseconds=1), below=day(3))),
+                ("abcdfg", Between("sent_at")),
+            ],
+        )
+
+    async def test_not_and_any_of(self, store: Store, shelf: str) -> None:
+        await put(store.collection(PARCELS), parcels(shelf))
+        red, cold = Is("colour", ("red",)), Is("tags", ("cold",))
+        await self._check(
+            store,
+            shelf,
+            [
+                ("bdefg", Not(red)),
+                ("cdefg", Not(cold)),
+                ("abcdfg", Not(Missing("colour"))),
+                ("abdfg", Not(Missing("tags"))),
+                ("de", Not(Between("weight", at_least=0))),
+                ("e", Not(Between("sent_at"))),
+                ("abc", AnyOf((red, cold))),
+                ("defg", Not(AnyOf((red, cold)))),
+                ("ac", Not(Not(red))),
+                ("c", red, Not(cold)),
+                ("", AnyOf(())),
+                ("abcdefg", Not(AnyOf(()))),
+                ("abcdefg", Not(Is("colour", ()))),
+                ("ace", AnyOf((red, Missing("weight")))),
+                ("acdf", AnyOf((red, AnyOf((Between("weight", below=5),))))),
+                ("dfg", Not(AnyOf((red, Missing("weight"), Not(Not(cold)))))),
+                ("bdefg", AnyOf((Not(red), Not(Is("name", ("a", "c")))))),
+                ("b", AnyOf((red, cold)), Not(red)),
+            ],
+        )
+
+    async def test_at(self, store: Store, shelf: str) -> None:
+        labels: dict[str, Any] = {
+            "a": {"tenant": "acme", "size": 1, "on": True, "deep": {"er": {"still": "x"}}},
+            "b": {"tenant": ["acme", "other"], "size": 1.0, "on": "true", "deep.er": {"still": "x"}},
+            "c": {"tenant": "Acme", "size": "1", "on": False, "deep": [{"er": [{"still": "y"}, {"still": "x"}]}]},
+            "d": {"tenant": "acme corp", "size": 1.5, "on": 1, "deep": {"er": "x"}},
+            "e": {"tenant": None, "size": [], "on": {}, "x": "acme", "empty": ""},
+            "f": {"tenant": {"name": "acme"}, "size": [[1], 2], "on": [None, True], "big": 10**30, "expo": 1e22},
+            "g": {"ключ": "значение", "a=b": "c", "with space": "v", "quo\"te's": "%", "t": "acme=x", "t=acme": "x"},
+        }
+        given = [
+            Parcel(key=shelf + name, shelf=shelf, name=name, labels=Json.of(value)) for name, value in labels.items()
+        ]
+        await put(store.collection(PARCELS), given)
+        expected: list[tuple[str, str, Any]] = [
+            ("ab", "tenant", "acme"),
+            ("b", "tenant", "other"),
+            ("b", "size", 1.0),
+            ("acf", "size", 1),
+            ("acf", "size", "1"),
+            ("d", "size", 1.5),
+            ("d", "tenant", "acme corp"),
+            ("d", "deep.er", "x"),
+            ("d", "on", 1),
+            ("abf", "on", True),
+            ("abf", "on", "true"),
+            ("c", "on", False),
+            ("c", "deep.er.still", "y"),
+            ("abc", "deep.er.still", "x"),
+            ("f", "tenant.name", "acme"),
+            ("f", "size", 2),
+            ("f", "big", 10**30),
+            ("f", "expo", 1e22),
+            ("e", "x", "acme"),
+            ("e", "empty", ""),
+            ("g", "ключ", "значение"),
+            ("g", "a=b", "c"),
+            ("g", "with space", "v"),
+            ("g", "quo\"te's", "%"),
+            ("g", "t", "acme=x"),
+            *(
+                ("", path, value)
+                for path, value in (
+                    ("tenant", "ac"), ("tenant", "acm*"), ("nowhere", "acme"), ("deep", "x"), ("still", "x"), ("on", 0),
+                    ("tenant", "null"), ("tenant", ""), ("deep.er.still.", "x"), ("size", 0), ("size", 3), ("", "acme"),
+                    ("a", "b=c"), ("t=acme=x", ""),
+                )
+            ),
+        ]  # fmt: skip
+        await self._check(store, shelf, [(names, At("labels", path, value)) for names, path, value in expected])
+        acme = At("labels", "tenant", "acme")
+        await self._check(
+            store,
+            shelf,
+            [
+                ("cdefg", Not(acme)),
+                ("a", acme, At("labels", "on", True), Not(At("labels", "size", 1.0))),
+                ("abe", AnyOf((acme, At("labels", "x", "acme")))),
+                ("b", acme, At("labels", "tenant", "other")),
+            ],
+        )
+
+    async def test_labels_too_long_to_be_found(self, store: Store, shelf: str) -> None:
+        collection = store.collection(PARCELS)
+        labels = {"long": "x" * 40_000, "short": "y", "k" * 40_000: "z", "list": ["x" * 40_000, "w"]}
+        (stored,) = await put(collection, [Parcel(key=shelf, shelf=shelf, name="a", labels=Json.of(labels))])
+        assert stored.labels.value == labels
+        await self._check(
+            store,
+            shelf,
+            [
+                ("a", At("labels", "short", "y")),
+                ("a", At("labels", "list", "w")),
+                ("", At("labels", "long", "x" * 40_000)),
+                ("", At("labels", "long", "x" * 100)),
+                ("a", Not(Missing("labels"))),
+            ],
+        )
+
+    async def test_words(self, store: Store, shelf: str) -> None:
+        collection = store.collection(LETTERS)
+        await put(
+            collection,
+            [
+                make_letter(namespace=shelf, task_id="a", error="Connection reset by api.example:443"),
+                make_letter(namespace=shelf, task_id="b", error="RESET", last_error="lost connection, größer 漢字 x_y"),
+                make_letter(namespace=shelf, task_id="c", error="connections resets"),
+                make_letter(namespace=shelf, task_id="d", error="w" * 150 + " \ud800 " + "end"),
+                make_letter(namespace=shelf, task_id="e", error=" ".join(f"w{n}" for n in range(3000))),
+            ],
+        )
+        wanted = {
+            "connection reset": "ab", "reset connection": "ab", "Connection RESET!": "ab", "connect": "",
+            "connections": "c", "api example 443": "a", "api.example": "a", "GRÖSSER": "", "Größer": "b", "漢字": "b",
+            "x_y": "b", "end": "d", "w" * 150: "d", "w1999": "e", "w2999": "",
+        }  # fmt: skip
+        found = {
+            text: "".join(
+                sorted(each.task_id for each in await everything(collection, letters(namespace=shelf, text=text)))
+            )
+            for text in wanted
+        }
+        assert found == wanted
+
+    async def _check(self, store: Store, shelf: str, expected: Sequence[tuple[Any, ...]]) -> None:
+        """Each entry is the names of what has to be found, and the conditions."""
+        found = [(await names_of(store, shelf, *where), *where) for _, *where in expected]
+        assert found == expected
