@@ -24,8 +24,8 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
-from mahavishnu.engine.letter_factory import Wanted
 from mahavishnu.core.strategies import Decision, Occurrence
+from mahavishnu.engine.letter_factory import Wanted
 from mahavishnu.engine.processor import Limits
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.events import Event, EventName

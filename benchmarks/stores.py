@@ -25,17 +25,17 @@ from typing import Any
 from benchmarks.figures import Figure, compared, figure, keep, percentiles
 from mahavishnu.model import lifecycle
 from mahavishnu.model.ids import PARTITIONS, new_entry_id
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ErrorCategory, Failure, RetryPolicy
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ErrorCategory, Failure, RetryPolicy
 from mahavishnu.model.query import Query, letters
-from mahavishnu.stores.opensearch import query as opensearch_query
 from mahavishnu.stores.base import Collection
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
-from mahavishnu.stores.opensearch.store import OpenSearchCollection
+from mahavishnu.stores.opensearch import query as opensearch_query
 from mahavishnu.stores.opensearch.mapping import KEY
+from mahavishnu.stores.opensearch.store import OpenSearchCollection
 from mahavishnu.stores.sqlite import SQLiteStore
 from tests.opensearch import Cluster
 

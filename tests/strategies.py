@@ -11,6 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import (
     DeadLetter,
     DeadLetterStatus,
@@ -27,7 +28,6 @@ from mahavishnu.model.letter import (
     Tallies,
     Verdict,
 )
-from mahavishnu.model.json_value import Json
 from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, Query, Sort
 from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind
 

@@ -4,16 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mahavishnu.classify.failure import message_of
-from mahavishnu.engine.attempt import complaint
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.json_value import text_of
 
 Run = Callable[[list[str]], Awaitable[Any]]
+
+
+def failure_in_result(result: Any) -> BaseException | str | None:
+    """What a result says about its own failure; None if it does not say that it failed.
+
+    A result may bring the exception itself as an attribute `exception`: that says more than its text.
+    """
+    if not isinstance(result, Mapping):
+        return None
+    if result.get("status") not in ("failed", "error") and result.get("success", True) is not False:
+        return None
+    if isinstance(exception := getattr(result, "exception", None), BaseException):
+        return exception
+    error = result.get("error") or result.get("errors") or result.get("message")
+    return str(error) if error else f"the run answered {dict(result)!r}"[:500]
+
+
+def failed_repos(result: Any, repos: Sequence[str]) -> tuple[str, ...] | None:
+    """Those of `repos` that a failed result does not report as done; None if it does not tell them apart.
+
+    >>> failed_repos({"results": {"api": {"status": "completed"}, "web": {"status": "failed"}}}, ["api", "web"])
+    ('web',)
+    """
+    try:
+        answers = (result.get("results") or result.get("repos")) if isinstance(result, Mapping) else None
+        if not isinstance(answers, Mapping) or not answers.keys() & set(repos):
+            return None
+        left = tuple(repo for repo in repos if repo not in answers or _unsettled(answers[repo]))
+    except Exception:  # a stranger made it: an array in it, for one, is neither true nor false
+        return None
+    return left or None  # all are done, and yet it failed: then it is not about the repos
+
+
+def _unsettled(answer: Any) -> bool:
+    """Whether the answer for one repo is a failure; `gather(return_exceptions=True)` gives the exception itself."""
+    return answer is False or isinstance(answer, BaseException) or failure_in_result(answer) is not None
 
 
 class Given:
@@ -61,7 +96,7 @@ async def run_whole(run: Run, repos: Sequence[str]) -> WorkflowResult:
     """One run for all repos."""
     try:
         answer = await run(list(repos))
-        said = complaint(answer)  # it looks at what a stranger made
+        said = failure_in_result(answer)  # it looks at what a stranger made
     except asyncio.CancelledError as problem:
         task = asyncio.current_task()
         if task is None or task.cancelling():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahavishnu.api.auth import Access, Actor, Role
 from mahavishnu.api.app import create_app
+from mahavishnu.api.auth import Access, Actor, Role
 
 __all__ = ["Access", "Actor", "Role", "create_app"]

@@ -10,10 +10,10 @@ from fastapi import APIRouter, FastAPI
 
 from mahavishnu import __version__
 from mahavishnu.api import start
-from mahavishnu.api.routes import audit, claims, groups, health, letters, events, runs
 from mahavishnu.api.auth import Access
-from mahavishnu.api.middleware import Edge
 from mahavishnu.api.errors import Problem, documented, handle_errors
+from mahavishnu.api.middleware import Edge
+from mahavishnu.api.routes import audit, claims, events, groups, health, letters, runs
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
 API = "/api/v1"

@@ -20,9 +20,9 @@ from starlette.responses import Response
 from mahavishnu.api.auth import Access, Actor, Role, comes_from_elsewhere
 from mahavishnu.api.errors import answer_to, problem
 from mahavishnu.api.sharing import Shared
-from mahavishnu.engine.audit import acting_as
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.replies import Reply
+from mahavishnu.engine.audit import acting_as
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError
 

@@ -14,16 +14,16 @@ from fastapi import Depends, Query, Request
 from pydantic_core import PydanticSerializationError, to_json
 from starlette.responses import Response
 
-from mahavishnu.api.middleware import ITSELF, MARK, SLASH
 from mahavishnu.api.errors import problem
+from mahavishnu.api.middleware import ITSELF, MARK, SLASH
 from mahavishnu.api.schemas import Filter
 from mahavishnu.model import query as queries
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.group import GroupPage
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
-from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.record import without_payload
 from mahavishnu.stores.base import Page
 

@@ -140,7 +140,9 @@ class Turn:
         """Do the next thing. Returns whether the run is given back."""
         await self._go_on()
         # Counting may take as long as a slice where there are many letters: then not before each of them.
-        if bulk_run.must_look(self.run) and (bulk_run.must_wait(self.run) or self._clock.monotonic() >= self._look_after):
+        if bulk_run.must_look(self.run) and (
+            bulk_run.must_wait(self.run) or self._clock.monotonic() >= self._look_after
+        ):
             began = self._clock.monotonic()
             await self._look_at_outcomes()
             ended = self._clock.monotonic()
@@ -190,7 +192,8 @@ class Turn:
         plan = self.lease.token
         pages, counts = await self._shelves.freeze(self.run, plan, self._go_on)
         await self._write(
-            lambda run: bulk_run.planned(run, plan, pages, counts, self._clock.now()), (RunState.PLANNING, RunState.PAUSED)
+            lambda run: bulk_run.planned(run, plan, pages, counts, self._clock.now()),
+            (RunState.PLANNING, RunState.PAUSED),
         )
         with suppress(StoreError):
             await self._shelves.remove_others(self.run.run_id, plan)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mahavishnu.bulk.verbs import RunVerbs
 from mahavishnu.bulk.members import meant, members, reason_of
+from mahavishnu.bulk.verbs import RunVerbs
 from mahavishnu.model.bulk_run import BUSY, BulkRun
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus, evolve

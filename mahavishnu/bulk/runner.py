@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from mahavishnu.bulk.executor import Turn, Verbs
 from mahavishnu.bulk.members import Lost
 from mahavishnu.bulk.run_store import Shelves
-from mahavishnu.bulk.executor import Turn, Verbs
 from mahavishnu.model import bulk_run
 from mahavishnu.model.bulk_run import ACTIVE, POLL_SECONDS, BulkRun, RunLease
 from mahavishnu.model.clock import Clock

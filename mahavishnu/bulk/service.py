@@ -7,22 +7,21 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from mahavishnu.core.queue import reads
-from mahavishnu.engine.audit import Auditing
 from mahavishnu.bulk.preview import RunPreview, previewed
-from mahavishnu.bulk.verbs import RunVerbs, known
+from mahavishnu.bulk.run_store import READ, Shelves
 from mahavishnu.bulk.runner import LEASE_SECONDS, Runner
+from mahavishnu.bulk.verbs import RunVerbs, known
+from mahavishnu.engine.audit import Auditing
 from mahavishnu.engine.background import Chore
 from mahavishnu.engine.processor import Limits
-from mahavishnu.bulk.run_store import READ, Shelves
 from mahavishnu.model import bulk_run
 from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, ItemState, RunItem, RunState, Same
 from mahavishnu.model.errors import InvalidInput, NoSuchRun, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_entry_id
-from mahavishnu.model.letter import FormerLetter
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.query import Is, Query, Sort
+from mahavishnu.model.letter import FormerLetter
+from mahavishnu.model.query import Is, Query, Sort, filter_query, require_query
 from mahavishnu.model.query_json import to_json
 from mahavishnu.stores.base import Collection, Cursor, Page, get_one, write_one
 from mahavishnu.stores.codec import LETTERS
@@ -169,7 +168,9 @@ class Bulk(Auditing):
 
     async def pause_run(self, run_id: str, *, by: str, reason: str | None = None) -> BulkRun:
         """Hold the run up. What is being moved at this moment, one page of letters at most, is still moved."""
-        return await self._changed_run("run.pause", run_id, by, reason, lambda run: bulk_run.paused(run, self.clock.now()))
+        return await self._changed_run(
+            "run.pause", run_id, by, reason, lambda run: bulk_run.paused(run, self.clock.now())
+        )
 
     async def resume_run(
         self,
@@ -230,7 +231,7 @@ class Bulk(Auditing):
         name, edit = known(verb, patch, redrive=redrive)
         if query is not None and filters:
             raise InvalidInput(f"give a query or filters, not both: {', '.join(filters)}")
-        meant = reads.checked(query) if query is not None else reads.filtered(filters)
+        meant = require_query(query) if query is not None else filter_query(filters)
         if not meant.where and not everything:
             raise InvalidInput("this would change every letter: give a filter, or say that you mean everything")
         LETTERS.check(meant)

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
 
+from mahavishnu.classify.assess import objection
 from mahavishnu.classify.regroup import fingerprint_again
 from mahavishnu.engine.audit import Auditing
-from mahavishnu.classify.assess import objection
 from mahavishnu.engine.edits import Edit, edited
 from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Verb
 from mahavishnu.model import lifecycle

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.failure import cut, failure_of
 from mahavishnu.classify.fingerprint import fingerprint_of
 from mahavishnu.classify.reclassify import recalled
 from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict, category
-from mahavishnu.engine.attempt import Judge, Ruling, adapter_of
 from mahavishnu.model.drafts import maker
 from mahavishnu.model.letter import DeadLetter, ErrorCategory, Failure, RetryPolicy
 from mahavishnu.model.letter import Verdict as Reasons
@@ -33,6 +32,24 @@ class Judged:
 
 
 _new_judged = maker(Judged)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a classifier says about a failure, as far as an attempt needs it."""
+
+    category: str
+    retry_in: timedelta | None = None
+    hopeless: bool = False  # said by somebody who knows: no automatic retry can help
+    verdict: Reasons | None = None  # why it has this category, and who says so
+
+
+class Judge(Protocol):
+    """Describes and classifies what a run of `letter` raised or answered. Must not raise."""
+
+    async def __call__(
+        self, error: BaseException | str, at: datetime, letter: DeadLetter
+    ) -> tuple[Failure, Ruling]: ...
 
 
 async def judge(
@@ -83,7 +100,7 @@ def context_for(
 async def objection(chain: Chain, letter: DeadLetter, at: datetime) -> str | None:
     """Why a plugin thinks that the task of this letter should not be what it is; None if none does."""
     task = letter.task
-    context = context_for(at, letter.task_id, task, adapter_of(letter), letter.repos, letter.retry_count)
+    context = context_for(at, letter.task_id, task, letter.adapter, letter.repos, letter.retry_count)
     return await chain.objection(task, context)
 
 
@@ -91,7 +108,7 @@ def judge_with(chain: Chain) -> Judge:
     """The classifier as the processor needs it: a verdict whose own policy is `never` ends the automatic retries."""
 
     async def decide(error: BaseException | str, at: datetime, letter: DeadLetter) -> tuple[Failure, Ruling]:
-        context = context_for(at, letter.task_id, letter.task, adapter_of(letter), letter.repos, letter.retry_count)
+        context = context_for(at, letter.task_id, letter.task, letter.adapter, letter.repos, letter.retry_count)
         verdict = await chain.classify_async(error, context)
         ruling = _ruling(verdict, verdict.retry_in, hopeless=verdict.policy == RetryPolicy.NEVER)
         return failure_of(error, at=at, category=verdict.category), ruling
@@ -112,7 +129,7 @@ async def judge_reported(
 
     A category or a wait that the worker says counts. Raises InvalidInput for a category that there is not.
     """
-    context = context_for(at, letter.task_id, letter.task, adapter_of(letter), letter.repos, letter.retry_count)
+    context = context_for(at, letter.task_id, letter.task, letter.adapter, letter.repos, letter.retry_count)
     told = [error] if isinstance(error, BaseException) else [*recalled(error_type, error, None)]
     context = replace(context, recalled=error is not told[0])  # then it has no attributes
     for each in told:

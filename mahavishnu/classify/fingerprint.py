@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import PurePath, PureWindowsPath
 
-from mahavishnu.classify.failure import failure_of
 from mahavishnu.classify.builtin.tracebacks import Spoken, heard, printed
+from mahavishnu.classify.failure import failure_of
 from mahavishnu.model.letter import Failure
 
 VERSION = "v1"  # goes up whenever the same failure would get another fingerprint

@@ -21,11 +21,11 @@ from typing import Any, NoReturn, Self
 
 import yaml
 
-from mahavishnu.classify.exceptions import Link, middle_cut, type_name, walk, words_of
-from mahavishnu.classify.builtin.codes import statuses_in
-from mahavishnu.classify.hookspecs import hookimpl
 from mahavishnu.classify.builtin.attributes import status_of
+from mahavishnu.classify.builtin.codes import statuses_in
 from mahavishnu.classify.builtin.tracebacks import heard
+from mahavishnu.classify.exceptions import Link, middle_cut, type_name, walk, words_of
+from mahavishnu.classify.hookspecs import hookimpl
 from mahavishnu.classify.verdict import Context, Verdict, category, delay, policy
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import ErrorCategory

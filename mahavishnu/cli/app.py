@@ -19,8 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from mahavishnu import __version__
-from mahavishnu.cli.commands import audit, classify, config, demo, letters, groups, plugins, serve, worker
-from mahavishnu.cli.commands import runs
+from mahavishnu.cli.commands import audit, classify, config, demo, groups, letters, plugins, runs, serve, worker
 from mahavishnu.cli.exits import ExitCode, explained
 from mahavishnu.cli.output import complain, line
 from mahavishnu.cli.session import Session

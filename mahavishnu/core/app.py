@@ -9,24 +9,23 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 from uuid import uuid4
 
-from mahavishnu.adapters.base import Adapter, PythonAdapter, Workflow
 from mahavishnu.adapters import runner
-from mahavishnu.core import wiring
+from mahavishnu.adapters.base import Adapter, PythonAdapter, Workflow
 from mahavishnu.adapters.registry import Adapters
+from mahavishnu.adapters.runner import WorkflowResult, failed_repos, failure_in_result
+from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
 from mahavishnu.core.config.reload import Reloaded, Reloader
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
-from mahavishnu.engine.letter_factory import Wanted
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.resilience import ErrorRecoveryManager
-from mahavishnu.adapters.runner import WorkflowResult
-from mahavishnu.engine.attempt import DEFAULT_ADAPTER, adapter_of, complaint, unfinished
+from mahavishnu.engine.letter_factory import Wanted
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter import Source
 from mahavishnu.model.json_value import texts
+from mahavishnu.model.letter import DEFAULT_ADAPTER, Source
 from mahavishnu.stores.base import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -89,12 +88,12 @@ class MahavishnuApp:
                 given = runner.Given(task)
                 try:
                     answer = await plain.run(task, list(repos))
-                    said = complaint(answer)
+                    said = failure_in_result(answer)
                 except Exception as problem:
                     await self._capture(problem, given.task, name, repos)
                     raise
                 if said is not None:
-                    left = unfinished(answer, repos) if self.config.retry_only_failed_repos else None
+                    left = failed_repos(answer, repos) if self.config.retry_only_failed_repos else None
                     await self._capture(said, given.task, name, left or repos)
                 return answer
 
@@ -142,7 +141,7 @@ class MahavishnuApp:
         """Run a letter's task with the adapter it failed on, or that the task names: the default retry callback."""
         attempt = current_attempt.get()
         name = task.get("adapter") if isinstance(task, dict) else None
-        adapter_name = adapter_of(attempt.letter) if attempt else name or DEFAULT_ADAPTER
+        adapter_name = attempt.letter.adapter if attempt else name or DEFAULT_ADAPTER
         return await self.execute_workflow_parallel(task, adapter_name, repos)
 
     # --- the processor
@@ -236,7 +235,7 @@ class MahavishnuApp:
             return result
         error = result.exception if result.exception is not None else result["error"]
         if self.config.retry_only_failed_repos:
-            chosen = list(unfinished(result, chosen) or chosen)
+            chosen = list(failed_repos(result, chosen) or chosen)
         result.update(await self._capture(error, given.task, adapter_name, chosen, task_id, metadata, enqueue))
         return result
 

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from mahavishnu.classify.assess import Judged, context_for, judge, judge_at_once
 from mahavishnu.classify.exceptions import said
 from mahavishnu.classify.failure import cut
 from mahavishnu.classify.verdict import Context as Asked
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.letter_factory import Wanted, redacted
-from mahavishnu.classify.assess import Judged, context_for, judge, judge_at_once
 from mahavishnu.core.strategies import Occurrence, Strategy, decide
-from mahavishnu.engine.waiting import Where
 from mahavishnu.engine.batching import Gathering, tell
+from mahavishnu.engine.letter_factory import Wanted, redacted
+from mahavishnu.engine.waiting import Where
 from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull, StoreError
-from mahavishnu.model.letter import DeadLetter, ErrorCategory
 from mahavishnu.model.json_value import held, told
+from mahavishnu.model.letter import DeadLetter, ErrorCategory
 
 log = logging.getLogger(__name__)
 _LONGEST_REASON = 500

@@ -17,38 +17,39 @@ from types import TracebackType
 from typing import Any, Self
 
 from mahavishnu.adapters.base import Workflow
+from mahavishnu.bulk.service import Bulk
+from mahavishnu.classify.assess import context_for, judge
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.reclassify import reconsider
 from mahavishnu.core.queue import deletion, reads
 from mahavishnu.core.queue import statistics as numbers
-from mahavishnu.bulk.service import Bulk
-from mahavishnu.core.queue.operations import ByHand, told
 from mahavishnu.core.queue.claims import Claiming
-from mahavishnu.engine.context import BY
 from mahavishnu.core.queue.editing import Editing
 from mahavishnu.core.queue.groups import Grouping
-from mahavishnu.engine.letter_factory import Intake, Wanted
-from mahavishnu.classify.assess import context_for, judge
+from mahavishnu.core.queue.operations import ByHand, told
 from mahavishnu.core.queue.reads import LetterList
-from mahavishnu.engine.event_bus import Announcer, reporting_to
 from mahavishnu.core.queue.replies import REPLIES, Replies
 from mahavishnu.core.queue.requeue import Requeueing
 from mahavishnu.core.queue.transfer import Transfer
-from mahavishnu.engine.waiting import WAITING, WaitingRoom
-from mahavishnu.engine.breaker import Breakers
-from mahavishnu.engine.recorder import Captured, How, Office
-from mahavishnu.engine.dependencies import blocked_by, refuse_circle
 from mahavishnu.engine.background import Chore
+from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.context import BY
+from mahavishnu.engine.dependencies import blocked_by, refuse_circle
+from mahavishnu.engine.event_bus import Announcer, reporting_to
+from mahavishnu.engine.letter_factory import Intake, Wanted
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.engine.processor import Limits
+from mahavishnu.engine.recorder import Captured, How, Office
 from mahavishnu.engine.room import Room
 from mahavishnu.engine.roster import Roster
+from mahavishnu.engine.waiting import WAITING, WaitingRoom
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import Backoff, BackoffRegistry
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, QueueFull, StoreError
 from mahavishnu.model.events import Event, EventName, Listener
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
+from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import (
     DeadLetter,
     DeadLetterStatus,
@@ -58,8 +59,7 @@ from mahavishnu.model.letter import (
     Source,
     Verdict,
 )
-from mahavishnu.model.json_value import texts
-from mahavishnu.model.query import Query
+from mahavishnu.model.query import Query, require_query
 from mahavishnu.model.query_json import to_json
 from mahavishnu.model.record import FailedTask
 from mahavishnu.model.requeueing import RequeueRules
@@ -364,7 +364,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         Raises InvalidInput for an offset below 0, InvalidQuery for what letters cannot be searched by.
         """
         await self.open()
-        return await reads.page(self.letters, reads.checked(query), after, offset, most_bytes)
+        return await reads.page(self.letters, require_query(query), after, offset, most_bytes)
 
     async def blocked_by(
         self, task_id: str, *, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from contextvars import copy_context
 from typing import Any, Protocol
 
+from mahavishnu.classify.assess import judge
 from mahavishnu.classify.verdict import POLICY_OF
 from mahavishnu.core import wiring
 from mahavishnu.core.capture import Capturing, Case, Decided
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.letter_factory import Wanted
-from mahavishnu.classify.assess import judge
 from mahavishnu.core.strategies import (
     DLQIntegrationStrategy,
     Occurrence,
@@ -24,6 +23,7 @@ from mahavishnu.core.strategies import (
     name_of,
     strategy_of,
 )
+from mahavishnu.engine.letter_factory import Wanted
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter import DeadLetter, ErrorCategory, RetryPolicy

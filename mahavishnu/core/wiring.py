@@ -12,8 +12,8 @@ from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.letter_factory import Intake
 from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.letter_factory import Intake
 from mahavishnu.engine.processor import Limits
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any, Protocol
+from datetime import datetime
+from typing import Any
 
 from mahavishnu.adapters.base import PythonAdapter, Workflow
+from mahavishnu.adapters.runner import failed_repos, failure_in_result
+from mahavishnu.classify.assess import Judge, Ruling
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.attempt import Attempt, current_attempt
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import ENDS, LostLease, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter, Failure, SourceKind, Verdict
+from mahavishnu.model.letter import DeadLetter, Failure
 from mahavishnu.stores.base import Collection, get_one, write_one
-
-DEFAULT_ADAPTER = "llamaindex"
-
-
-@dataclass(frozen=True, slots=True)
-class Ruling:
-    """What a classifier says about a failure, as far as an attempt needs it."""
-
-    category: str
-    retry_in: timedelta | None = None
-    hopeless: bool = False  # said by somebody who knows: no automatic retry can help
-    verdict: Verdict | None = None  # why it has this category, and who says so
-
-
-class Judge(Protocol):
-    """Describes and classifies what a run of `letter` raised or answered. Must not raise."""
-
-    async def __call__(
-        self, error: BaseException | str, at: datetime, letter: DeadLetter
-    ) -> tuple[Failure, Ruling]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,51 +34,6 @@ class Outcome:
         return self.failure is None
 
 
-def adapter_of(letter: DeadLetter) -> str:
-    """The adapter that runs the letter's task: the one it failed on, or that the task names."""
-    if letter.source.kind is SourceKind.WORKFLOW and letter.source.queue:
-        return letter.source.queue
-    task = letter.task
-    name = task.get("adapter") if isinstance(task, Mapping) else None
-    return name if isinstance(name, str) and name else DEFAULT_ADAPTER
-
-
-def complaint(result: Any) -> BaseException | str | None:
-    """What a result says about its own failure; None if it does not say that it failed.
-
-    A result may bring the exception itself as an attribute `exception`: that says more than its text.
-    """
-    if not isinstance(result, Mapping):
-        return None
-    if result.get("status") not in ("failed", "error") and result.get("success", True) is not False:
-        return None
-    if isinstance(exception := getattr(result, "exception", None), BaseException):
-        return exception
-    error = result.get("error") or result.get("errors") or result.get("message")
-    return str(error) if error else f"the run answered {dict(result)!r}"[:500]
-
-
-def unfinished(result: Any, repos: Sequence[str]) -> tuple[str, ...] | None:
-    """Those of `repos` that a failed result does not report as done; None if it does not tell them apart.
-
-    >>> unfinished({"results": {"api": {"status": "completed"}, "web": {"status": "failed"}}}, ["api", "web"])
-    ('web',)
-    """
-    try:
-        answers = (result.get("results") or result.get("repos")) if isinstance(result, Mapping) else None
-        if not isinstance(answers, Mapping) or not answers.keys() & set(repos):
-            return None
-        left = tuple(repo for repo in repos if repo not in answers or _unsettled(answers[repo]))
-    except Exception:  # a stranger made it: an array in it, for one, is neither true nor false
-        return None
-    return left or None  # all are done, and yet it failed: then it is not about the repos
-
-
-def _unsettled(answer: Any) -> bool:
-    """Whether the answer for one repo is a failure; `gather(return_exceptions=True)` gives the exception itself."""
-    return answer is False or isinstance(answer, BaseException) or complaint(answer) is not None
-
-
 async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, limit_seconds: float | None) -> Outcome:
     """Call the task and judge how it ended. Being cancelled is no outcome: it passes through.
 
@@ -110,7 +47,7 @@ async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, 
     try:
         async with asyncio.timeout(limit_seconds) as limit:
             result = await PythonAdapter(callback).run(attempt.letter.task, list(attempt.letter.repos))
-            error = complaint(result)
+            error = failure_in_result(result)
     except asyncio.CancelledError as problem:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -131,7 +68,7 @@ async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, 
     failure, ruling = await judge(error, clock.now(), attempt.letter)
     owner = attempt.letter.lease.owner if attempt.letter.lease else None
     seconds = round(clock.monotonic() - started, 3)
-    left = unfinished(result, attempt.letter.repos)
+    left = failed_repos(result, attempt.letter.repos)
     return Outcome(result, replace(failure, duration_seconds=seconds, processor=owner), ruling, left)
 
 

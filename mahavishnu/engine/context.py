@@ -7,10 +7,10 @@ from collections import Counter
 from typing import Any, Self
 
 from mahavishnu.classify.chain import Chain
-from mahavishnu.engine.letter_factory import Intake
 from mahavishnu.engine.event_bus import Announcer
-from mahavishnu.engine.waiting import WaitingRoom
+from mahavishnu.engine.letter_factory import Intake
 from mahavishnu.engine.room import Room
+from mahavishnu.engine.waiting import WaitingRoom
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.drafts import maker

@@ -9,15 +9,15 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mahavishnu.classify.verdict import POLICY_OF, policy
 from mahavishnu.classify.assess import Judged
+from mahavishnu.classify.verdict import POLICY_OF, policy
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, new_entry_id
-from mahavishnu.model.letter import DeadLetter, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
 from mahavishnu.model.json_value import EMPTY, Json, held, named, texts, told
+from mahavishnu.model.letter import DeadLetter, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 MASK = "***"

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from mahavishnu.adapters.base import Workflow
+from mahavishnu.classify.assess import Judge
 from mahavishnu.engine import attempt as steps
-from mahavishnu.engine.attempt import Judge, Outcome, adapter_of
+from mahavishnu.engine.attempt import Outcome
 from mahavishnu.engine.breaker import Breakers, Position
-from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.claiming import Finder
+from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.leases import Held, Holdings
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.attempt import Attempt
@@ -327,7 +328,7 @@ class Processor:
     async def _may_run(self, held: Held) -> bool:
         """The guard: a letter whose target is down, or that waits for another one, is given back unused."""
         letter = held.letter
-        wait = self.breakers.wait(adapter_of(letter), self._clock.monotonic(), held.token)
+        wait = self.breakers.wait(letter.adapter, self._clock.monotonic(), held.token)
         if wait is not None:
             self.counts["circuit_skipped"] += 1
             if wait > 0:
@@ -344,7 +345,7 @@ class Processor:
             return False
         finally:
             if blocked != []:  # somebody else may be the probe
-                self.breakers.abandoned(adapter_of(letter), held.token)
+                self.breakers.abandoned(letter.adapter, held.token)
         if blocked:
             await self._put_off(held, self.limits.interval_seconds, blocked_by=blocked)
             return False
@@ -367,20 +368,20 @@ class Processor:
             if held.running.done() and not held.running.cancelled() and held.running.exception() is None:
                 await self._settle(held, held.running.result())  # it was quicker
                 raise
-            self.breakers.abandoned(adapter_of(held.letter), held.token)
+            self.breakers.abandoned(held.letter.adapter, held.token)
             if held.lost:
                 self._held.refused(held)
                 return None, Outcome()
             await self._held.surely(self._held.give_back(held))
             raise
         except BaseException:
-            self.breakers.abandoned(adapter_of(held.letter), held.token)
+            self.breakers.abandoned(held.letter.adapter, held.token)
             raise
         return await self._settle(held, outcome), outcome
 
     async def _settle(self, held: Held, outcome: Outcome) -> DeadLetter | None:
         """Tell the breaker how it went, write it down, and look again when the letter is due."""
-        adapter = adapter_of(held.letter)
+        adapter = held.letter.adapter
         if self.breakers.position(adapter, self._clock.monotonic()) is Position.HALF_OPEN:
             self.wake(self._clock.now() + timedelta(seconds=_PROBED_SECONDS))
         if outcome.failure is None:

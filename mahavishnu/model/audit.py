@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from mahavishnu.model.json_value import EMPTY, Json, depth
 from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.patch import difference
-from mahavishnu.model.json_value import EMPTY, Json, depth
 
 MOST_CHANGES = 100  # that one entry tells
 LONGEST_VALUE = 1000  # characters of a value, as JSON, that an entry repeats

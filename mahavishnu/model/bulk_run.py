@@ -20,8 +20,8 @@ from typing import Any, Final, TypeAlias
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import IllegalRunMove, InvalidInput
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Version
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Version
 
 PAGE = 200  # members in one page, and letters moved at once
 POLL_SECONDS = 1.0  # between two looks at what became of the letters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
@@ -12,6 +13,7 @@ from mahavishnu.model.drafts import drafts
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.json_value import EMPTY, Json
 
+DEFAULT_ADAPTER = "llamaindex"  # runs what names no adapter
 KEPT_FAILURES = 5
 Version = tuple[int, ...]  # a store's own mark of one state of one record: hand it back, never look inside
 
@@ -288,6 +290,15 @@ class DeadLetter(_Remembering):
         """What the caller wrote on the letter, as a fresh copy."""
         labels: dict[str, Any] = self.labels.value
         return labels
+
+    @property
+    def adapter(self) -> str:
+        """The adapter that runs the task: the one it failed on, else the one that the task names."""
+        if self.source.kind is SourceKind.WORKFLOW and self.source.queue:
+            return self.source.queue
+        task = self.task
+        name = task.get("adapter") if isinstance(task, Mapping) else None
+        return name if isinstance(name, str) and name else DEFAULT_ADAPTER
 
     @property
     def is_open(self) -> bool:

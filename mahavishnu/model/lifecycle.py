@@ -22,6 +22,7 @@ from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.bulk_run import ItemOutcome, outcome_mark, outcomes_after, taken_up_anew
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, LostLease, NotDue
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import (
     KEPT_FAILURES,
     DeadLetter,
@@ -37,7 +38,6 @@ from mahavishnu.model.letter import (
     Verdict,
     evolve,
 )
-from mahavishnu.model.json_value import Json
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
 REMEMBERED = 50  # letters that became part of another one, or were succeeded by it

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mahavishnu.model.clock import instant
-from mahavishnu.model.errors import InvalidQuery
+from mahavishnu.model.errors import InvalidInput, InvalidQuery
 from mahavishnu.model.letter import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
 
 Scalar: TypeAlias = "str | int | float | bool | datetime"
@@ -202,3 +202,20 @@ def _known(field: str, values: tuple[str, ...]) -> tuple[str, ...]:
             if value not in list(known):
                 raise InvalidQuery(f"there is no {name} {value!r:.80}; there are {', '.join(known)}")
     return values
+
+
+def require_query(query: Any) -> Query:
+    """The query, if it is one. Raises InvalidInput."""
+    if not isinstance(query, Query):
+        raise InvalidInput(f"a query is a mahavishnu.model.query.Query, not {query!r:.80}")
+    return query
+
+
+def filter_query(filters: Mapping[str, Any]) -> Query:
+    """The query of these filters. Raises InvalidInput for those that there are not, or that cannot be."""
+    try:
+        return letters(**filters)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, AttributeError) as problem:
+        raise InvalidInput(f"letters cannot be filtered like this: {problem}") from None

@@ -11,8 +11,8 @@ from typing import Any
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import new_entry_id
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus, RetryPolicy
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus, RetryPolicy
 
 _PLAIN = (
     "task_id", "entry_id", "namespace", "queue", "error", "last_error", "error_category", "retry_count", "max_retries",

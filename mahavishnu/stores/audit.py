@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from mahavishnu.model.audit import AuditEntry, AuditOutcome
-from mahavishnu.stores.plain import plain_kind
 from mahavishnu.stores.kind import FieldType, Outcome
+from mahavishnu.stores.plain import plain_kind
 
 
 def _reunite(theirs: AuditEntry, ours: AuditEntry, now: datetime) -> Outcome[AuditEntry]:

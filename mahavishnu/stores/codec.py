@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord, MahavishnuError
 from mahavishnu.model.ids import partition_of
+from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import (
     DeadLetter,
     DeadLetterStatus,
@@ -29,10 +30,9 @@ from mahavishnu.model.letter import (
     evolve,
     letter_draft,
 )
-from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.reconcile import reunite, standing
-from mahavishnu.stores.letter_text import PLACES, SCHEMA, TALLIES, encode, words_of
 from mahavishnu.stores.kind import Field, FieldType, Kind, Outcome
+from mahavishnu.stores.letter_text import PLACES, SCHEMA, TALLIES, encode, words_of
 
 __all__ = ["FIELDS", "HISTORY", "LETTERS", "SCHEMA"]
 

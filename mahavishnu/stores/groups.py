@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mahavishnu.model.group import Group, reunited
-from mahavishnu.stores.plain import plain_kind
 from mahavishnu.stores.kind import Outcome
+from mahavishnu.stores.plain import plain_kind
 
 GROUPS = plain_kind(
     Group,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from mahavishnu.model.letter import Version
-from mahavishnu.stores.plain import plain_kind
 from mahavishnu.stores.kind import FieldType
+from mahavishnu.stores.plain import plain_kind
 
 
 @dataclass(frozen=True, slots=True)

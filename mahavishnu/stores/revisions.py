@@ -10,12 +10,12 @@ from typing import Any
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Collection, Cursor
-from mahavishnu.stores.plain import plain_kind
 from mahavishnu.stores.kind import Outcome
+from mahavishnu.stores.plain import plain_kind
 
 log = logging.getLogger(__name__)
 _TRIES = 10

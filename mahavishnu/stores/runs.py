@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mahavishnu.model.bulk_run import BulkRun, RunPage
-from mahavishnu.stores.plain import plain_kind
 from mahavishnu.stores.kind import FieldType
+from mahavishnu.stores.plain import plain_kind
 
 RUNS = plain_kind(
     BulkRun,

@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.base import Store
-from mahavishnu.stores.kinds import KINDS
 from mahavishnu.stores.kind import Kind
+from mahavishnu.stores.kinds import KINDS
 
 if TYPE_CHECKING:
     from opensearchpy import AsyncOpenSearch

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import (
     DeadLetter,
     DeadLetterStatus,
@@ -18,7 +19,6 @@ from mahavishnu.model.letter import (
     ResolutionStatus,
     Tallies,
 )
-from mahavishnu.model.json_value import Json
 from mahavishnu.testing.clock import START
 
 _numbers = count(1)

@@ -21,8 +21,8 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.waiting import WAITING
 from mahavishnu.engine.processor import Limits
+from mahavishnu.engine.waiting import WAITING
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.query import Query

@@ -20,20 +20,20 @@ from mahavishnu.model.audit import AuditEntry
 from mahavishnu.model.bulk_run import BulkRun, RunItem, RunPage
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.group import Group
-from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.json_value import EMPTY
+from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, letters
 from mahavishnu.stores.base import Cursor, get_one, scan, write_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.fallback.collection import PairCollection
 from mahavishnu.stores.fallback.held import Held, held_kind
+from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import KINDS
 from mahavishnu.stores.ledger import LEDGER, entry_for
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.fallback.collection import PairCollection
 from mahavishnu.stores.replies import Reply
 from mahavishnu.stores.revisions import REVISIONS, Revision, keep_revisions
-from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.workers import Worker
 from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
 

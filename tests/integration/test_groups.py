@@ -17,9 +17,9 @@ from mahavishnu.model.errors import ChangedMeanwhile, NoSuchGroup
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
-from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import START, Faults, FaultyStore, ManualClock, make_letter
 

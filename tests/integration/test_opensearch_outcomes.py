@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mahavishnu.model.errors import ItemFailed, StoreMisconfigured, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.codec import LETTERS

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import At, Is, Missing, Query
 from mahavishnu.stores.base import Collection
 from mahavishnu.stores.codec import LETTERS

@@ -14,10 +14,10 @@ import pytest
 from mahavishnu.model.errors import CorruptRecord, InvalidQuery, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, Query, Sort
-from mahavishnu.stores.opensearch import store as opensearch
 from mahavishnu.stores.base import Collection, Cursor
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
+from mahavishnu.stores.opensearch import store as opensearch
 from mahavishnu.testing import make_letter
 from mahavishnu.testing.clock import START
 from tests.integration.opensearch_proxy import Forward, Proxy, Request, error

@@ -23,8 +23,8 @@ from mahavishnu.model.errors import (
     StoreMisconfigured,
     StoreUnavailable,
 )
-from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter, Version
 from mahavishnu.model.query import AnyOf, Is, Not, Query, Sort, letters
 from mahavishnu.stores.base import Cursor, get_one, write_one
 from mahavishnu.stores.codec import LETTERS

@@ -14,6 +14,7 @@ from mahavishnu.model.backoff import DEFAULT, Backoff, BackoffRegistry, Setback,
 from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text
 from mahavishnu.model.errors import CorruptRecord, IllegalMove, LostLease, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.ids import document_key, new_entry_id, new_token
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import (
     DeadLetter,
     DeadLetterStatus,
@@ -26,7 +27,6 @@ from mahavishnu.model.letter import (
     Version,
 )
 from mahavishnu.model.lifecycle import TABLE, Move
-from mahavishnu.model.json_value import Json
 from mahavishnu.model.query import Between, Is, Not, Query, Sort, letters, words
 from mahavishnu.model.reconcile import Reunion, reunite
 from mahavishnu.stores.base import (
@@ -43,8 +43,8 @@ from mahavishnu.stores.base import (
     write_one,
 )
 from mahavishnu.stores.codec import HISTORY, LETTERS
-from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.kind import Field, FieldType, Kind
+from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.urls import open_store
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.ids import document_key
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import (
     KEPT_FAILURES,
     DeadLetter,
@@ -28,7 +29,6 @@ from mahavishnu.model.letter import (
     Tallies,
     Verdict,
 )
-from mahavishnu.model.json_value import Json
 
 # Any text that a JSON string can hold, lone surrogates too.
 texts = st.text(st.characters(codec=None, categories=None), max_size=20)

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.ids import partition_of
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import (
     DeadLetter,
     DeadLetterStatus,
@@ -28,7 +29,6 @@ from mahavishnu.model.letter import (
     remembered,
 )
 from mahavishnu.model.lifecycle import archive, merge, violations
-from mahavishnu.model.json_value import Json
 from mahavishnu.stores.codec import HISTORY, LETTERS, SCHEMA
 from mahavishnu.stores.kind import FieldType
 

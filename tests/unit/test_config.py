@@ -11,8 +11,8 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
-from mahavishnu.core.config.settings import field_paths
 from mahavishnu.core.config.sections import CircuitSettings
+from mahavishnu.core.config.settings import field_paths
 from mahavishnu.core.config.urls import default_local_url, is_opensearch, shown, state_directory
 from mahavishnu.model.errors import InvalidInput
 

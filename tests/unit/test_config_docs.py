@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.settings import field_paths
 from mahavishnu.core.config.schema import allowed, fields, type_at, variable
+from mahavishnu.core.config.settings import field_paths
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "settings/mahavishnu.yaml"

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mahavishnu.model import lifecycle
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import (
     DeadLetter,
     DeadLetterStatus,
@@ -24,7 +25,6 @@ from mahavishnu.model.letter import (
     Tallies,
     evolve,
 )
-from mahavishnu.model.json_value import Json
 
 from .letters import NOON, captured, claimed
 from .strategies import letters

@@ -11,6 +11,7 @@ import pytest
 
 from mahavishnu.model.bulk_run import ItemOutcome, outcome_for
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import (
     DeadLetter,
     DeadLetterStatus,
@@ -37,7 +38,6 @@ from mahavishnu.model.lifecycle import (
     restore,
     succeed,
 )
-from mahavishnu.model.json_value import Json
 
 from .letters import BY, IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.errors import CorruptRecord
-from mahavishnu.model.letter import Version
 from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.letter import Version
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import write_one
+from mahavishnu.stores.kind import FieldType
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.plain import plain_kind
 from mahavishnu.stores.runs import RUNS
-from mahavishnu.stores.kind import FieldType
 from mahavishnu.stores.sqlite import SQLiteStore
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -8,8 +8,8 @@ from email.message import Message
 from typing import NamedTuple
 
 from mahavishnu.classify.builtin import known
-from mahavishnu.classify.exceptions import attribute, is_bare, middle_cut, said
 from mahavishnu.classify.builtin.names import of_name
+from mahavishnu.classify.exceptions import attribute, is_bare, middle_cut, said
 from mahavishnu.model.letter import ErrorCategory
 
 

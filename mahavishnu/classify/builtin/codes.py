@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from mahavishnu.classify.builtin import known
+from mahavishnu.classify.builtin.attributes import Finding
 from mahavishnu.classify.builtin.clauses import any_of, clauses, is_taken_back, tidied
 from mahavishnu.classify.builtin.known import P, T, V
 from mahavishnu.classify.builtin.names import of_name
-from mahavishnu.classify.builtin.attributes import Finding
 
 _REASONS = any_of("""
     bad request|unauthori[sz]ed|payment required|forbidden|method not allowed|not acceptable|

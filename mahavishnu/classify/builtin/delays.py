@@ -7,8 +7,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-from mahavishnu.classify.exceptions import attribute
 from mahavishnu.classify.builtin.attributes import headers_of
+from mahavishnu.classify.exceptions import attribute
 from mahavishnu.model.backoff import LONGEST
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -15,12 +15,12 @@ from functools import lru_cache
 from typing import Any
 
 from mahavishnu.classify.builtin import delays, known
-from mahavishnu.classify.exceptions import Link, attribute, is_bare, walk, words_of
-from mahavishnu.classify.builtin.names import of_name, says_nothing
 from mahavishnu.classify.builtin.attributes import Finding, of_signs, retriable
-from mahavishnu.classify.builtin.tracebacks import Spoken, heard, of_spoken_type
-from mahavishnu.classify.verdict import BUILT_IN, RETRYABLE, Verdict
+from mahavishnu.classify.builtin.names import of_name, says_nothing
 from mahavishnu.classify.builtin.text import excused, may_be_excused, of_text
+from mahavishnu.classify.builtin.tracebacks import Spoken, heard, of_spoken_type
+from mahavishnu.classify.exceptions import Link, attribute, is_bare, walk, words_of
+from mahavishnu.classify.verdict import BUILT_IN, RETRYABLE, Verdict
 from mahavishnu.model.letter import ErrorCategory
 
 

@@ -6,12 +6,12 @@ import re
 from functools import lru_cache
 from operator import attrgetter
 
-from mahavishnu.classify.exceptions import middle_cut
+from mahavishnu.classify.builtin.attributes import Finding
 from mahavishnu.classify.builtin.clauses import clauses, is_taken_back, tidied
 from mahavishnu.classify.builtin.codes import of_codes, of_named_code, of_shouted_name
 from mahavishnu.classify.builtin.grammar import WORD, Phrase, by_word
 from mahavishnu.classify.builtin.known import N, P, R, T, V
-from mahavishnu.classify.builtin.attributes import Finding
+from mahavishnu.classify.exceptions import middle_cut
 
 
 def of_text(text: str, *, with_codes: bool = True) -> Finding | None:

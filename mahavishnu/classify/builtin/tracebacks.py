@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mahavishnu.classify.builtin import known
-from mahavishnu.classify.exceptions import MOST, middle_cut
-from mahavishnu.classify.builtin.names import of_name
 from mahavishnu.classify.builtin.attributes import Finding
+from mahavishnu.classify.builtin.names import of_name
+from mahavishnu.classify.exceptions import MOST, middle_cut
 
 LONGEST_TRACEBACK = 256 * 1024
 _START = "Traceback (most recent call last):"

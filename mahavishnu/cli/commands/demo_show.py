@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mahavishnu.cli.commands.demo_workflows import QuickClock, samples
-from mahavishnu.cli.output import NARROW, line, shown
 from mahavishnu.cli.commands.serve import listener, serving, told_to_stop, url_of
+from mahavishnu.cli.output import NARROW, line, shown
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue

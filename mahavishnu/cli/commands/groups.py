@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.cli.commands import bulk
-from mahavishnu.cli.commands.reclassify import Apply, ask_again
 from mahavishnu.cli.commands.bulk import Way, count
 from mahavishnu.cli.commands.letter_actions import Patch, Reason, Sets, patch_of
+from mahavishnu.cli.commands.reclassify import Apply, ask_again
 from mahavishnu.cli.exits import NotFound
 from mahavishnu.cli.filters import moment_of
 from mahavishnu.cli.letter_view import error_text, place_of

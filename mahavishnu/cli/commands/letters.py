@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mahavishnu.cli.commands import letter_actions, transfer, watch
-from mahavishnu.cli.commands.reclassify import Apply, ask_again
 from mahavishnu.cli.commands.bulk import confirm
+from mahavishnu.cli.commands.reclassify import Apply, ask_again
 from mahavishnu.cli.exits import NotFound
 from mahavishnu.cli.filters import Filters
 from mahavishnu.cli.letter_view import letter_block, letters_table, open_circuits

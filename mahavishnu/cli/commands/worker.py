@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mahavishnu.cli.commands.serve import told_to_stop
 from mahavishnu.cli.exits import Failed
 from mahavishnu.cli.output import complain, line
-from mahavishnu.cli.commands.serve import told_to_stop
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -16,9 +16,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, Field, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from mahavishnu.core.config import problems as config_problems, sources as config_sources, urls
-from mahavishnu.core.config.sections import AutoRequeueSettings, CircuitSettings, Section, ServerSettings
+from mahavishnu.core.config import problems as config_problems
+from mahavishnu.core.config import sources as config_sources
+from mahavishnu.core.config import urls
 from mahavishnu.core.config.schema import NESTED, PREFIX, allowed, fields, type_at, variable
+from mahavishnu.core.config.sections import AutoRequeueSettings, CircuitSettings, Section, ServerSettings
 from mahavishnu.core.config.sources import SettingsFile, Sources
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import ErrorCategory, RetryPolicy

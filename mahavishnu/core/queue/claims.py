@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from mahavishnu.classify.verdict import category as named_category
 from mahavishnu.classify.assess import judge_reported
+from mahavishnu.classify.verdict import category as named_category
 from mahavishnu.core.queue.processing import Running
-from mahavishnu.engine.attempt import Outcome, adapter_of, settled
+from mahavishnu.engine.attempt import Outcome, settled
 from mahavishnu.engine.breaker import Position
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.moves import move
@@ -214,7 +214,7 @@ class Claiming(Running):
         chosen: list[tuple[DeadLetter, str]] = []
         for letter in wanted:
             now, token = self.clock.now(), new_token()
-            if self.limits.guard(letter, now) or not rush.may_go(adapter_of(letter), self._position(letter)):
+            if self.limits.guard(letter, now) or not rush.may_go(letter.adapter, self._position(letter)):
                 continue
             if await blocked_by(self.letters, letter):
                 continue
@@ -246,11 +246,11 @@ class Claiming(Running):
         return won
 
     def _position(self, letter: DeadLetter) -> Position:
-        return self.breakers.position(adapter_of(letter), self.clock.monotonic())
+        return self.breakers.position(letter.adapter, self.clock.monotonic())
 
     def _noted(self, letter: DeadLetter, outcome: str, ended: Outcome) -> None:
         """Tell everybody, the breaker first."""
-        adapter = adapter_of(letter)
+        adapter = letter.adapter
         if outcome == "released":
             self._tell(EventName.RELEASED, letter)
         elif ended.failure is None:

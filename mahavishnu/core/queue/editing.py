@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mahavishnu.classify.assess import objection
 from mahavishnu.engine.audit import Auditing
 from mahavishnu.engine.context import BY
-from mahavishnu.classify.assess import objection
 from mahavishnu.engine.dependencies import refuse_circle
 from mahavishnu.engine.edits import Edit, edited
 from mahavishnu.engine.moves import move

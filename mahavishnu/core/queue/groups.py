@@ -13,8 +13,8 @@ from typing import Any, Literal
 from mahavishnu.classify.fingerprint import title
 from mahavishnu.classify.regroup import fingerprint_again
 from mahavishnu.core.queue import reads
-from mahavishnu.engine.audit import Auditing
 from mahavishnu.core.queue.group_counts import Count, Counts, Looks, closed_at, counted, hourly, looked_at
+from mahavishnu.engine.audit import Auditing
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import (

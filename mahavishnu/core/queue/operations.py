@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from mahavishnu.core.queue import reads
 from mahavishnu.engine.audit import Auditing
 from mahavishnu.engine.context import BY
 from mahavishnu.engine.moves import BulkResult, move, move_many
@@ -14,7 +13,7 @@ from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, REDRIVE_THIS
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
-from mahavishnu.model.query import Between, Is, Query
+from mahavishnu.model.query import Between, Is, Query, filter_query, require_query
 from mahavishnu.model.query_json import to_json
 
 __all__ = ["BY", "ByHand"]
@@ -186,7 +185,7 @@ class ByHand(Auditing):
         filters = {name: value for name, value in options.items() if name not in how}
         if query is not None and filters:
             raise InvalidInput(f"give a query or filters, not both: {', '.join(filters)}")
-        query = reads.checked(query) if query is not None else reads.filtered(filters)
+        query = require_query(query) if query is not None else filter_query(filters)
 
         async def moved() -> BulkResult:
             return await move_many(

@@ -10,13 +10,12 @@ from datetime import timedelta
 from typing import Any
 
 from mahavishnu.adapters.base import Workflow
-from mahavishnu.engine.audit import Audited, Auditing
-from mahavishnu.engine.context import BY
 from mahavishnu.classify.assess import judge_with
 from mahavishnu.core.queue.replies import Replies
-from mahavishnu.engine.attempt import adapter_of
-from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.audit import Audited, Auditing
 from mahavishnu.engine.background import Chore, Housekeeping
+from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.context import BY
 from mahavishnu.engine.moves import move
 from mahavishnu.engine.processor import Limits, Processor
 from mahavishnu.engine.roster import BEAT_SECONDS, Roster
@@ -173,7 +172,7 @@ class Running(Auditing):
             return _refused(
                 task_id, "no callback is registered that could run it: start the processor or give one", record
             )
-        adapter = adapter_of(letter)
+        adapter = letter.adapter
         wait = None if force else self.breakers.wait(adapter, self.clock.monotonic(), token)
         if wait is not None:
             why = f"circuit open for adapter {adapter!r}, it is tried again in {wait:.0f} seconds"

@@ -14,10 +14,10 @@ from mahavishnu.core.queue.statistics import ACTIVE
 from mahavishnu.engine.waiting import WaitingRoom
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ResolutionStatus
-from mahavishnu.model.query import Query, letters
+from mahavishnu.model.query import Query, filter_query, letters, require_query
 from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, Store, scan
-from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.kind import Kind
+from mahavishnu.stores.memory import MemoryStore
 
 log = logging.getLogger(__name__)
 OPEN_ONES = letters(resolution=ResolutionStatus.PENDING)
@@ -66,35 +66,18 @@ async def last_chance(store: Store, waiting: WaitingRoom) -> None:
             log.error("%d records are lost if this process ends: only its memory holds them", lost)
 
 
-def checked(query: Any) -> Query:
-    """The query, if it is one. Raises InvalidInput."""
-    if not isinstance(query, Query):
-        raise InvalidInput(f"a query is a mahavishnu.model.query.Query, not {query!r:.80}")
-    return query
-
-
 def listing(status: DeadLetterStatus | str | None, query: Query | None, filters: Mapping[str, Any]) -> Query:
     """Which letters a list is about: open ones unless something else is said. Raises InvalidInput."""
     if query is not None:
         if status is not None or filters:
             raise InvalidInput("give a query or filters, not both")
-        return checked(query)
+        return require_query(query)
     chosen = dict(filters)
     if status is not None:
         chosen["status"] = _status(status)
     if "resolution" not in chosen and chosen.get("status") in (None, *ACTIVE):
         chosen["resolution"] = ResolutionStatus.PENDING
-    return filtered(chosen)
-
-
-def filtered(filters: Mapping[str, Any]) -> Query:
-    """The query of these filters. Raises InvalidInput for those that there are not, or that cannot be."""
-    try:
-        return letters(**filters)
-    except InvalidInput:
-        raise
-    except (TypeError, ValueError, AttributeError) as problem:
-        raise InvalidInput(f"letters cannot be filtered like this: {problem}") from None
+    return filter_query(chosen)
 
 
 async def listed(collection: Collection[DeadLetter], query: Query, limit: int | None) -> LetterList:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from mahavishnu.core.queue.processing import Running
-from mahavishnu.engine.attempt import adapter_of
 from mahavishnu.engine.breaker import Position
 from mahavishnu.engine.moves import move, move_many
 from mahavishnu.model import lifecycle
@@ -99,7 +98,7 @@ class Requeueing(Running):
 
     def _objection(self, letter: DeadLetter) -> str | None:
         why = self.requeues.objection(letter, self.clock.now())
-        adapter = adapter_of(letter)
+        adapter = letter.adapter
         if why is None and self.breakers.position(adapter, self.clock.monotonic()) is Position.OPEN:
             why = f"the circuit of adapter {adapter!r} is open"
         return why

@@ -21,8 +21,8 @@ from mahavishnu.model.errors import (
     StoreUnavailable,
 )
 from mahavishnu.model.events import EventName
-from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.query import Query
 from mahavishnu.model.reconcile import reunite
 from mahavishnu.stores.base import Collection, get_one, scan, write_one

@@ -18,11 +18,11 @@ from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Health, OpenClose, Store
+from mahavishnu.stores.fallback.collection import PairCollection
 from mahavishnu.stores.fallback.drain import Drained
 from mahavishnu.stores.fallback.held import held_kind
-from mahavishnu.stores.kinds import KINDS
-from mahavishnu.stores.fallback.collection import PairCollection
 from mahavishnu.stores.kind import FieldType, Kind, T
+from mahavishnu.stores.kinds import KINDS
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, Generic
 
 from mahavishnu.model.errors import CorruptRecord
-from mahavishnu.stores.opensearch.mapping import KEY, ORIGINALS, STAMP, Layout
 from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, T, findable, flattened, plain
+from mahavishnu.stores.opensearch.mapping import KEY, ORIGINALS, STAMP, Layout
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 _EQUALS = "\ue03d"  # OpenSearch joins path and value by "=", which would let {"a=b": "c"} be found as {"a": "b=c"}

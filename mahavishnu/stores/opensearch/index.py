@@ -11,11 +11,11 @@ from itertools import count
 from typing import Any, Generic
 
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.opensearch.client import Client, LoopBound
 from mahavishnu.stores.opensearch.documents import Documents
 from mahavishnu.stores.opensearch.errors import Refused
 from mahavishnu.stores.opensearch.mapping import KEY, Layout, Plan, mapping, plan
-from mahavishnu.stores.kind import Kind, T
 
 log = logging.getLogger(__name__)
 

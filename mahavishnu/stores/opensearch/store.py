@@ -22,16 +22,16 @@ from mahavishnu.model.errors import (
     StoreUnavailable,
 )
 from mahavishnu.model.query import Query
-from mahavishnu.stores.opensearch import query as opensearch_query
 from mahavishnu.stores.base import CURRENT, Cell, Cursor, Health, OpenClose, Page, Result, Tally
 from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.kind import Kind, T
+from mahavishnu.stores.opensearch import query as opensearch_query
 from mahavishnu.stores.opensearch.client import Client
-from mahavishnu.stores.opensearch.writer import GroupCommit
 from mahavishnu.stores.opensearch.errors import Refused, item_error
 from mahavishnu.stores.opensearch.index import Index, Settings
 from mahavishnu.stores.opensearch.operation import usable
 from mahavishnu.stores.opensearch.query import MOST_HITS
-from mahavishnu.stores.kind import Kind, T
+from mahavishnu.stores.opensearch.writer import GroupCommit
 
 __all__ = ["OpenSearchCollection", "OpenSearchStore"]
 

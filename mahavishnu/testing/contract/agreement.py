@@ -7,17 +7,17 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ErrorCategory, ResolutionStatus
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ErrorCategory, ResolutionStatus
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.codec import LETTERS
-from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.kind import FieldType, Kind
+from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing.clock import START
-from mahavishnu.testing.letters import make_letter
 from mahavishnu.testing.contract.base import Promises, everything, keys, pages, put, tallied
 from mahavishnu.testing.contract.kinds import PARCELS, Parcel
+from mahavishnu.testing.letters import make_letter
 
 WORDS = ("red", "Red", "blue", "ä", "", "x y", "10", "9", "😀")
 LABELS = ("a", "a.b", "b", "tenant")

@@ -11,9 +11,9 @@ from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, letters
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.testing.clock import START
-from mahavishnu.testing.letters import make_letter
 from mahavishnu.testing.contract.base import Promises, everything, names_of, put, put_one
 from mahavishnu.testing.contract.kinds import PARCELS, Parcel
+from mahavishnu.testing.letters import make_letter
 
 
 def day(number: int) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import MISSING, fields, replace
 from datetime import timedelta
 from typing import Any
 
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import (
     DeadLetter,
     DeadLetterStatus,
@@ -23,13 +24,11 @@ from mahavishnu.model.letter import (
     Tallies,
     Verdict,
 )
-from mahavishnu.model.json_value import Json
 from mahavishnu.model.query import Between, Is, Missing, Query, Sort, letters
 from mahavishnu.stores.base import Collection, Store
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kind import LONGEST_TERM
 from mahavishnu.testing.clock import START
-from mahavishnu.testing.letters import make_failure, make_letter
 from mahavishnu.testing.contract.base import (
     Promises,
     all_stored,
@@ -43,6 +42,7 @@ from mahavishnu.testing.contract.base import (
 )
 from mahavishnu.testing.contract.kinds import PARCELS, Parcel
 from mahavishnu.testing.contract.shapes import ANYTHING, HUGE, OBJECTS
+from mahavishnu.testing.letters import make_failure, make_letter
 
 LAST_MOMENT = START + timedelta(milliseconds=999)
 

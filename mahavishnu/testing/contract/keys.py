@@ -9,9 +9,9 @@ from mahavishnu.model.query import Sort, letters
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.kind import LONGEST_TERM
-from mahavishnu.testing.letters import make_letter
 from mahavishnu.testing.contract.base import Promises, all_stored, everything, keys, put, put_one
 from mahavishnu.testing.contract.kinds import PARCELS, Parcel
+from mahavishnu.testing.letters import make_letter
 
 AWKWARD = (
     "a/b", "a/b/c", "/", "//", "a/", "/a", "_leading", "__", "-", ".", "..", "./a", "../a", " ", " a", "a ", "a b",

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mahavishnu.classify.builtin.attributes import headers_of, status_of
+from mahavishnu.classify.builtin.rules import classify
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.fingerprint import fingerprint, normalised
-from mahavishnu.classify.builtin.rules import classify
-from mahavishnu.classify.builtin.attributes import headers_of, status_of
 from tests.unit.classify.exceptions import caused, named
 
 

@@ -10,8 +10,8 @@ from mahavishnu.classify.builtin.codes import statuses_in
 from mahavishnu.classify.builtin.grammar import WORD, Phrase
 from mahavishnu.classify.builtin.names import of_name
 from mahavishnu.classify.builtin.phrases import PHRASES, PRECEDENCE, SETS
-from mahavishnu.classify.builtin.tracebacks import heard, named
 from mahavishnu.classify.builtin.text import of_text
+from mahavishnu.classify.builtin.tracebacks import heard, named
 
 ALL = sorted({phrase for phrases in grammar.by_word().values() for phrase in phrases}, key=lambda each: each.source)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.engine.audit import acting_as
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.audit import acting_as
 from mahavishnu.model.audit import LONGEST_VALUE, MOST_CHANGES, AuditEntry, bounded, changes_between
 from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidQuery, StoreUnavailable
 from mahavishnu.stores.audit import AUDIT

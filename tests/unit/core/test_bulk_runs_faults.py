@@ -19,8 +19,8 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.codec import LETTERS
-from mahavishnu.stores.runs import RUN_PAGES, RUNS
 from mahavishnu.stores.kind import Kind
+from mahavishnu.stores.runs import RUN_PAGES, RUNS
 from mahavishnu.testing import Call, FaultyStore
 from tests.unit.queues import House, Runs, fill, letter_of, settle, sound
 

@@ -14,8 +14,8 @@ import pytest
 from mahavishnu import hookimpl
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy, create_dlq_integration
-from mahavishnu.engine.letter_factory import Wanted
 from mahavishnu.core.strategies import Decision, Occurrence
+from mahavishnu.engine.letter_factory import Wanted
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.testing import turn

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mahavishnu.classify.chain import Chain
-from mahavishnu.core.queue.claims import Claim
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.claims import Claim
 from mahavishnu.model.errors import InvalidInput, LostLease, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import Source, SourceKind

@@ -17,8 +17,8 @@ from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.codec import HISTORY, LETTERS
-from mahavishnu.stores.ledger import LEDGER
 from mahavishnu.stores.kind import Kind
+from mahavishnu.stores.ledger import LEDGER
 from tests.unit.queues import NETWORK, House, Runs, sound
 
 TASKS = ("a", "b", "c")

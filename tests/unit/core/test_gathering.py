@@ -16,9 +16,9 @@ from mahavishnu import hookimpl
 from mahavishnu.classify.chain import Chain
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import Decided, DLQIntegration
-from mahavishnu.engine.letter_factory import Wanted
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.engine.batching import MOST, Gathering
+from mahavishnu.engine.letter_factory import Wanted
 from mahavishnu.model.events import Event
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.testing import turn

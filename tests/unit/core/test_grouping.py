@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahavishnu import hookimpl
+from mahavishnu.classify.assess import judge
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.failure import failure_of
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.classify.regroup import fingerprint_again
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.group_counts import Counts
-from mahavishnu.classify.assess import judge
 from mahavishnu.model.errors import (
     ChangedMeanwhile,
     InvalidInput,

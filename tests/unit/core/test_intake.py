@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from mahavishnu.engine.letter_factory import MASK, Intake
 from mahavishnu.core.resilience import ErrorCategory
+from mahavishnu.engine.letter_factory import MASK, Intake
 from mahavishnu.model.errors import InvalidInput, InvalidPayload, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.stores.codec import LETTERS

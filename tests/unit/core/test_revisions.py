@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mahavishnu.engine.edits import Edit, edited
 from mahavishnu.model.errors import ItemFailed, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.stores.base import get_one
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.revisions import REVISIONS, Revision, keep_revisions

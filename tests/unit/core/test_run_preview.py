@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mahavishnu.bulk import preview as run_preview
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.bulk.verbs import VERBS
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.bulk_run import BUSY
 from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.stores.memory import MemoryStore

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.classify.plugins import PluginState
 from mahavishnu.api.auth import Actor, Role
+from mahavishnu.classify.plugins import PluginState
 from mahavishnu.cli.commands.serve import access_of, api_of, listener
 from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp

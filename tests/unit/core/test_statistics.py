@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import EventName
 from mahavishnu.stores.codec import LETTERS

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.engine.attempt import Ruling, complaint
+from mahavishnu.adapters.runner import failure_in_result
+from mahavishnu.classify.assess import Ruling
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.processor import Limits, Processor
 from mahavishnu.model import lifecycle
@@ -97,7 +98,7 @@ async def test_a_result_that_says_failed_is_a_failure(answer: dict[str, Any]) ->
 
 @pytest.mark.parametrize("answer", [None, "failed", {"status": "completed"}, {"success": True}, {}])
 def test_other_results_are_none(answer: Any) -> None:
-    assert complaint(answer) is None
+    assert failure_in_result(answer) is None
 
 
 async def test_each_due_letter_is_run_once_and_the_others_wait() -> None:

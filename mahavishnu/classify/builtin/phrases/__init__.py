@@ -12,7 +12,7 @@ One phrase per line; a line that ends with a bar goes on in the next. Words are 
     ^               at the beginning: it begins here
     !to|by          at the end: not if one of these follows; at the beginning: not if one of these is before
 
-They are looked for in tidied text (`mahavishnu.classify.builtin.text.tidied`): lower case, no `_` or `-`, "couldn't" spelled
+They are looked for in tidied text (`classify.builtin.text.tidied`): lower case, no `_` or `-`, "couldn't" spelled
 "could not", paths and quoted words taken out. The rank says how much a phrase is worth: 2 names the cause, 3 a symptom,
 4 is a guess, 5 the last one: a matter and a word of failure in the same clause. The lowest rank in a text counts, and
 of equal ones the category that comes first in `PRECEDENCE`.
