@@ -26,7 +26,8 @@ from benchmarks.figures import Figure, compared, figure, keep, percentiles
 from mahavishnu.model import lifecycle
 from mahavishnu.model.ids import PARTITIONS, new_entry_id
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ErrorCategory, Failure, RetryPolicy
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, Failure, RetryPolicy
 from mahavishnu.model.query import Query, letters
 from mahavishnu.stores.base import Collection
 from mahavishnu.stores.codec import LETTERS

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from mahavishnu.model import lifecycle
-from mahavishnu.model.letter import DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.lifecycle import ON_CLOSED, TABLE, Move
 
 PAGE = Path(__file__).with_name("lifecycle.md")

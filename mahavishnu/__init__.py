@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mahavishnu.classify.hookspecs import hookimpl
     from mahavishnu.classify.verdict import Verdict
-    from mahavishnu.model.letter import ErrorCategory
+    from mahavishnu.model.letter_parts import ErrorCategory
 
 __version__ = "0.1.0"
 __all__ = ["ErrorCategory", "Verdict", "__version__", "hookimpl"]
 
 # Loaded when first asked for: importing the package must cost a plugin, or a command that only prints help, nothing.
 _HOMES = {
-    "ErrorCategory": "mahavishnu.model.letter",
+    "ErrorCategory": "mahavishnu.model.letter_parts",
     "Verdict": "mahavishnu.classify.verdict",
     "hookimpl": "mahavishnu.classify.hookspecs",
 }

@@ -12,8 +12,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import (
-    DeadLetter,
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     DlqReason,
     ErrorCategory,

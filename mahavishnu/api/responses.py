@@ -23,8 +23,8 @@ from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.group import GroupPage
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter, Version
-from mahavishnu.model.record import without_payload
+from mahavishnu.model.letter import DeadLetter, without_payload
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.stores.base import Page
 
 JSON = "application/json"

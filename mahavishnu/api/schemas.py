@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from mahavishnu.model.ids import MAX_TASK_ID_BYTES
-from mahavishnu.model.letter import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
 
 Name = Annotated[StrictStr, Field(min_length=1, max_length=500)]
 TaskId = Annotated[StrictStr, Field(min_length=1, max_length=MAX_TASK_ID_BYTES)]

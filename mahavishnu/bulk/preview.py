@@ -10,7 +10,8 @@ from mahavishnu.bulk.members import meant, members, reason_of
 from mahavishnu.bulk.verbs import RunVerbs
 from mahavishnu.model.bulk_run import BUSY, BulkRun
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus, evolve
+from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.query_json import from_json
 from mahavishnu.stores.base import Collection

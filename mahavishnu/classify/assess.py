@@ -13,13 +13,13 @@ from mahavishnu.classify.failure import cut, failure_of
 from mahavishnu.classify.fingerprint import fingerprint_of
 from mahavishnu.classify.reclassify import recalled
 from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict, category
-from mahavishnu.model.drafts import maker
-from mahavishnu.model.letter import DeadLetter, ErrorCategory, Failure, RetryPolicy
-from mahavishnu.model.letter import Verdict as Reasons
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import ErrorCategory, Failure, RetryPolicy, fast_constructor
+from mahavishnu.model.letter_parts import Verdict as Reasons
 
 BY_CALLER = "caller"
 _LONGEST_TYPE = 500
-_new_context = maker(Context)
+_new_context = fast_constructor(Context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Judged:
     fingerprint: str | None = None
 
 
-_new_judged = maker(Judged)
+_new_judged = fast_constructor(Judged)
 
 
 @dataclass(frozen=True, slots=True)

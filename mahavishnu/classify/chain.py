@@ -17,7 +17,7 @@ from mahavishnu.classify.plugin_loader import where_it_broke
 from mahavishnu.classify.plugins import Plugins, PluginState, Step
 from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter import ErrorCategory, Failure
+from mahavishnu.model.letter_parts import ErrorCategory, Failure
 
 log = logging.getLogger(__name__)
 MAX_FAULTS = 5

@@ -11,9 +11,8 @@ from typing import Final
 
 from mahavishnu.classify.exceptions import MOST, attribute, said, type_name, walk
 from mahavishnu.model.clock import instant
-from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import ENDS
-from mahavishnu.model.letter import Failure
+from mahavishnu.model.letter_parts import Failure, fast_constructor
 
 LONGEST_MESSAGE: Final = 32 * 1024  # bytes of UTF-8
 LONGEST_TRACEBACK: Final = 64 * 1024
@@ -22,7 +21,7 @@ _MOST_KEPT = 5000  # printed frames
 # By file, function and line, as a code object takes long to hash; and the code, which is another one after a reload.
 _frames: dict[tuple[str, str, int], tuple[CodeType, str]] = {}
 _MOST_MEMBERS = 15  # of a group that are printed
-_new_failure = maker(Failure)
+_new_failure = fast_constructor(Failure)
 _EXPLAINED = (SyntaxError, NameError, AttributeError, ImportError)  # Python says where, or what may have been meant
 
 

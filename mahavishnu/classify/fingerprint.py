@@ -17,7 +17,7 @@ from pathlib import PurePath, PureWindowsPath
 
 from mahavishnu.classify.builtin.tracebacks import Spoken, heard, printed
 from mahavishnu.classify.failure import failure_of
-from mahavishnu.model.letter import Failure
+from mahavishnu.model.letter_parts import Failure
 
 VERSION = "v1"  # goes up whenever the same failure would get another fingerprint
 LONGEST_MESSAGE = 2000

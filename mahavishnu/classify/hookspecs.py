@@ -11,7 +11,7 @@ from pluggy import HookimplMarker, HookspecMarker
 if TYPE_CHECKING:
     from mahavishnu.classify.verdict import Context, Verdict
     from mahavishnu.model.backoff import Setback
-    from mahavishnu.model.letter import ErrorCategory
+    from mahavishnu.model.letter_parts import ErrorCategory
 
 PROJECT = "mahavishnu"
 hookspec = HookspecMarker(PROJECT)

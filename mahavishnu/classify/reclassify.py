@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.verdict import BUILT_IN, NOBODY, Context, Verdict
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus
 
 
 def reconsider(letter: DeadLetter, chain: Chain) -> Verdict | None:

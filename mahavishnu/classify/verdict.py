@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mahavishnu.model.backoff import CUSTOM, LONGEST
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter import ErrorCategory, RetryPolicy
+from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 
 BUILT_IN: Final = "built-in"  # the author of a verdict that came from our own rules
 NOBODY: Final = "nobody"  # the author where no rule and no plugin knew the error

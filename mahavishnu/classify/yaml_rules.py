@@ -28,7 +28,7 @@ from mahavishnu.classify.exceptions import Link, middle_cut, type_name, walk, wo
 from mahavishnu.classify.hookspecs import hookimpl
 from mahavishnu.classify.verdict import Context, Verdict, category, delay, policy
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter import ErrorCategory
+from mahavishnu.model.letter_parts import ErrorCategory
 
 _CONDITIONS = ("exception", "text", "status")
 _ADVICE = ("category", "policy", "max_retries", "retry_in_seconds", "reason", "tags")

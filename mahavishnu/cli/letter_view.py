@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mahavishnu.cli.output import block, brief, line, moment, shown, table
-from mahavishnu.model.letter import DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 
 Letter = Mapping[str, Any]
 _SHOWN_FAILURES = 3

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mahavishnu.cli.exits import NotFound
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter import RetryPolicy
+from mahavishnu.model.letter_parts import RetryPolicy
 
 if TYPE_CHECKING:
     from mahavishnu.cli.client import Connection

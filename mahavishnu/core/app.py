@@ -25,7 +25,8 @@ from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import texts
-from mahavishnu.model.letter import DEFAULT_ADAPTER, Source
+from mahavishnu.model.letter import DEFAULT_ADAPTER
+from mahavishnu.model.letter_parts import Source
 from mahavishnu.stores.base import Store
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -23,10 +23,10 @@ from mahavishnu.core.strategies import Occurrence, Strategy, decide
 from mahavishnu.engine.batching import Gathering, tell
 from mahavishnu.engine.letter_factory import Wanted, redacted
 from mahavishnu.engine.waiting import Where
-from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull, StoreError
 from mahavishnu.model.json_value import held, told
-from mahavishnu.model.letter import DeadLetter, ErrorCategory
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import ErrorCategory, fast_constructor
 
 log = logging.getLogger(__name__)
 _LONGEST_REASON = 500
@@ -76,7 +76,7 @@ class Case:
         return self.judged.verdict.category if self.judged else None
 
 
-_new_occurrence, _new_decided = maker(Occurrence), maker(Decided)
+_new_occurrence, _new_decided = fast_constructor(Occurrence), fast_constructor(Decided)
 
 
 class Capturing:

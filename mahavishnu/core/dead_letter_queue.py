@@ -50,18 +50,10 @@ from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter,
 from mahavishnu.model.events import Event, EventName, Listener
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.json_value import texts
-from mahavishnu.model.letter import (
-    DeadLetter,
-    DeadLetterStatus,
-    DlqReason,
-    ErrorCategory,
-    RetryPolicy,
-    Source,
-    Verdict,
-)
+from mahavishnu.model.letter import DeadLetter, FailedTask
+from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
 from mahavishnu.model.query import Query, require_query
 from mahavishnu.model.query_json import to_json
-from mahavishnu.model.record import FailedTask
 from mahavishnu.model.requeueing import RequeueRules
 from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import Cursor, Health, Page, Result, Store, get_one

@@ -26,7 +26,8 @@ from mahavishnu.core.strategies import (
 from mahavishnu.engine.letter_factory import Wanted
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.errors import MahavishnuError
-from mahavishnu.model.letter import DeadLetter, ErrorCategory, RetryPolicy
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 
 __all__ = ["DLQIntegration", "DLQIntegrationStrategy", "Decided", "create_dlq_integration"]
 log = logging.getLogger(__name__)

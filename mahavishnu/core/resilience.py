@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.verdict import Context
-from mahavishnu.model.letter import ErrorCategory
+from mahavishnu.model.letter_parts import ErrorCategory
 
 __all__ = ["ErrorCategory", "ErrorRecoveryManager"]
 

@@ -11,7 +11,7 @@ from mahavishnu.classify.exceptions import said
 from mahavishnu.classify.verdict import POLICY_OF, RETRYABLE, Verdict
 from mahavishnu.classify.verdict import policy as policy_named
 from mahavishnu.model.errors import ENDS, InvalidInput
-from mahavishnu.model.letter import RetryPolicy
+from mahavishnu.model.letter_parts import RetryPolicy
 
 
 class DLQIntegrationStrategy(StrEnum):

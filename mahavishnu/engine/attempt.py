@@ -16,7 +16,8 @@ from mahavishnu.model.attempt import Attempt, current_attempt
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import ENDS, LostLease, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter, Failure
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import Failure
 from mahavishnu.stores.base import Collection, get_one, write_one
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter import ErrorCategory
+from mahavishnu.model.letter_parts import ErrorCategory
 
 # These are the job's own fault: they say nothing about the health of the target.
 _JOBS_FAULT = frozenset({ErrorCategory.PERMISSION, ErrorCategory.VALIDATION})

@@ -13,13 +13,13 @@ from mahavishnu.engine.room import Room
 from mahavishnu.engine.waiting import WaitingRoom
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.drafts import maker
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import fast_constructor
 from mahavishnu.stores.base import Collection, Store
 
 BY = "api_user"  # who does it, where nobody says
-_new_event = maker(Event)
+_new_event = fast_constructor(Event)
 
 
 class Desk(ABC):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import document_key
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.stores.base import Collection
 
 _SETTLED = (ResolutionStatus.REQUEUED, ResolutionStatus.MANUALLY_RESOLVED)

@@ -21,7 +21,8 @@ from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import LostLease, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.stores.base import Collection, Result
 
 R = TypeVar("R")

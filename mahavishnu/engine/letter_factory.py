@@ -13,16 +13,16 @@ from mahavishnu.classify.assess import Judged
 from mahavishnu.classify.verdict import POLICY_OF, policy
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
-from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json, held, named, texts, told
-from mahavishnu.model.letter import DeadLetter, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DlqReason, ErrorCategory, RetryPolicy, Source, Verdict, fast_constructor
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 MASK = "***"
 NOT_JSON = "dlq_not_json"  # in the metadata of a letter whose task or metadata JSON cannot hold
-_new_letter = maker(DeadLetter)
+_new_letter = fast_constructor(DeadLetter)
 _WORKFLOW = Source()
 _spoken = lru_cache(1024)(Verdict)  # a few reasons make up nearly all letters, and one value of each will do
 

@@ -29,7 +29,8 @@ from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import ENDS, IllegalMove, StoreError
 from mahavishnu.model.events import Event, EventName, Listener
 from mahavishnu.model.ids import PARTITIONS, new_token
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.stores.base import Collection
 

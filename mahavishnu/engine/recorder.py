@@ -10,9 +10,9 @@ from enum import StrEnum
 from mahavishnu.engine.room import Room
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import QueueFull, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter, Failure, FormerLetter
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter_parts import Failure, fast_constructor
 from mahavishnu.stores.base import Collection, Result, get_one, write_one
 
 _TRIES = 50  # lost races for one letter before it is called an outage
@@ -34,7 +34,7 @@ class Captured:
     how: How
 
 
-_new_captured = maker(Captured)
+_new_captured = fast_constructor(Captured)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,8 @@ from datetime import datetime
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove
 from mahavishnu.model.events import EventName
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Any
 
 from mahavishnu.model.json_value import EMPTY, Json, depth
-from mahavishnu.model.letter import DeadLetter, Version
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.patch import difference
 
 MOST_CHANGES = 100  # that one entry tells

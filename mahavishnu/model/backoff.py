@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import MappingProxyType
 
-from mahavishnu.model.drafts import maker
 from mahavishnu.model.errors import ENDS, InvalidInput
-from mahavishnu.model.letter import RetryPolicy
+from mahavishnu.model.letter_parts import RetryPolicy, fast_constructor
 
 LONGEST = timedelta(days=7)
 CUSTOM = "custom:"
@@ -35,7 +34,7 @@ class Wait:
 
 
 Backoff = Callable[[Setback], timedelta | float]  # a timedelta, or seconds
-new_setback, _new_wait = maker(Setback), maker(Wait)
+new_setback, _new_wait = fast_constructor(Setback), fast_constructor(Wait)
 
 
 def linear(setback: Setback) -> timedelta:

@@ -21,7 +21,8 @@ from typing import Any, Final, TypeAlias
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import IllegalRunMove, InvalidInput
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Version
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus, Version
 
 PAGE = 200  # members in one page, and letters moved at once
 POLL_SECONDS = 1.0  # between two looks at what became of the letters

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter import Version
+from mahavishnu.model.letter_parts import Version
 
 RULE: Final = "rule"  # who a group was resolved or opened again by, if it was not a person
 LONGEST_NOTE, LONGEST_NAME, LONGEST_LINK = 10_000, 200, 2000

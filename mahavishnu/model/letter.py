@@ -1,209 +1,36 @@
-"""The letter: one captured failure with its payload, and the small values it is made of."""
+"""The letter: one captured failure with its payload; and as a dict with the documented names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import datetime
-from enum import StrEnum
+from datetime import UTC, datetime
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Self, TypeVar, cast
 
-from mahavishnu.model.clock import instant
-from mahavishnu.model.drafts import drafts
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
+from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.letter_parts import (
+    DeadLetterStatus,
+    DlqReason,
+    Failure,
+    Lease,
+    Requeue,
+    Resolution,
+    ResolutionStatus,
+    RetryPolicy,
+    Source,
+    SourceKind,
+    Tallies,
+    Verdict,
+    Version,
+    draft_copier,
+)
 
 DEFAULT_ADAPTER = "llamaindex"  # runs what names no adapter
-KEPT_FAILURES = 5
-Version = tuple[int, ...]  # a store's own mark of one state of one record: hand it back, never look inside
-
-
-class DeadLetterStatus(StrEnum):
-    """What the machine is doing with the letter."""
-
-    PENDING = "pending"  #: waits for its next run, or for a person if `due_at` is empty
-    RETRYING = "retrying"  #: somebody holds a lease on it
-    EXHAUSTED = "exhausted"  #: no automatic retry is left
-    COMPLETED = "completed"  #: a retry succeeded, or a person settled it
-    ARCHIVED = "archived"  #: put away
-
-
-class ResolutionStatus(StrEnum):
-    """How the case ended."""
-
-    PENDING = "pending"  #: it has not
-    REQUEUED = "requeued"  #: the work ran again, or went back to where it came from
-    PERMANENTLY_FAILED = "permanently_failed"
-    MANUALLY_RESOLVED = "manually_resolved"
-    CANCELLED = "cancelled"
-
-
-class RequeueOutcome(StrEnum):
-    """What came of a requeue."""
-
-    IN_FLIGHT = "in_flight"  #: no run has ended since
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    ABANDONED = "abandoned"  #: somebody closed the case before a run had ended
-
-
-class RetryPolicy(StrEnum):
-    """How long to wait before the next retry; `custom:<name>` texts name a registered function."""
-
-    NEVER = "never"
-    LINEAR = "linear"
-    EXPONENTIAL = "exponential"
-    IMMEDIATE = "immediate"
-
-
-class ErrorCategory(StrEnum):
-    """What kind of failure it was."""
-
-    TRANSIENT = "transient"
-    NETWORK = "network"
-    RESOURCE = "resource"
-    PERMISSION = "permission"
-    VALIDATION = "validation"
-    PERMANENT = "permanent"
-
-
-class DlqReason(StrEnum):
-    """Why the letter was written."""
-
-    WORKFLOW_FAILED = "workflow_failed"
-    STALENESS_TIMEOUT = "staleness_timeout"
-    MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
-    MAX_ATTEMPTS_EXCEEDED = "max_attempts_exceeded"
-    WORKER_UNAVAILABLE = "worker_unavailable"
-    DEPENDENCY_CYCLE_DETECTED = "dependency_cycle_detected"
-    INVALID_STATE_TRANSITION = "invalid_state_transition"
-    QUEUE_ITEM_DEAD = "queue_item_dead"
-    EXPIRED = "expired"
-    MANUAL = "manual"
-
-
-class SourceKind(StrEnum):
-    """What kind of work failed."""
-
-    WORKFLOW = "workflow"
-    TASK = "task"
-    QUEUE_ITEM = "queue_item"
-    MANUAL = "manual"
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One run that failed."""
-
-    at: datetime
-    message: str
-    type: str | None = None
-    category: str | None = None
-    traceback: str | None = None
-    processor: str | None = None
-    duration_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        if (at := instant(self.at)) is not self.at:
-            object.__setattr__(self, "at", at)
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The right to run a letter until its `due_at`, and what to go back to if the run does not count."""
-
-    owner: str
-    token: str
-    prior: DeadLetterStatus = DeadLetterStatus.PENDING
-    prior_due: datetime | None = None
-    manual: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """How the case ended, when, by whom and why."""
-
-    status: ResolutionStatus = ResolutionStatus.PENDING
-    at: datetime | None = None
-    by: str | None = None
-    notes: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Requeue:
-    """The last time somebody, or a rule, sent the work back with a higher priority, and what came of it.
-
-    `automatic` counts how often a rule did it.
-    """
-
-    at: datetime
-    by: str
-    boost: int = 0
-    notes: str | None = None
-    outcome: RequeueOutcome = RequeueOutcome.IN_FLIGHT
-    automatic: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where the work came from."""
-
-    kind: SourceKind = SourceKind.WORKFLOW
-    queue: str | None = None
-    id: str | None = None
-    state: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Why the letter has its category: the classifier's reason, and who spoke."""
-
-    reason: str | None = None
-    author: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tallies:
-    """What a letter and the generations before it add to the lifetime statistics.
-
-    They change in the same write as the move that they count, so sums over the live letters cannot drift, whatever is
-    killed. A letter is closed by exactly one of success, requeue, permanent failure, manual resolution, cancellation
-    and archiving, so `generation` + `reopened` = the first six, plus one if it is open.
-    """
-
-    retry_success: int = 0
-    requeued: int = 0
-    permanently_failed: int = 0
-    manually_resolved: int = 0
-    cancelled: int = 0
-    archived: int = 0
-    reopened: int = 0
-    retry_failed: int = 0
-    exhausted: int = 0
-    manually_retried: int = 0
-    claims_recovered: int = 0
-    deduplicated: int = 0
-
-    @property
-    def closings(self) -> int:
-        """How often a case was closed."""
-        ended = self.retry_success + self.requeued + self.permanently_failed + self.manually_resolved
-        return ended + self.cancelled + self.archived
-
-    def plus(self, *names: str) -> Tallies:
-        """These tallies with one more of each named one."""
-        more = _tallies_draft(self)
-        for name in names:
-            setattr(more, name, getattr(more, name) + 1)
-        more.__class__ = Tallies
-        return cast("Tallies", more)
-
-    def joined(self, other: Tallies) -> Tallies:
-        """The sums of both."""
-        return Tallies(*(getattr(self, tally.name) + getattr(other, tally.name) for tally in fields(self)))
-
-
-_tallies_draft = drafts(Tallies)
 # Shared by nearly every letter: a letter costs memory only for what is particular about it.
 _OPEN, _WORKFLOW, _UNSPOKEN, _NONE_YET = Resolution(), Source(), Verdict(), Tallies()
 
@@ -329,8 +156,6 @@ class DeadLetter(_Remembering):
 
     def to_dict(self) -> dict[str, Any]:
         """The letter as JSON values, with the documented names."""
-        from mahavishnu.model.record import as_dict  # it needs this module
-
         return as_dict(self)
 
 
@@ -374,7 +199,7 @@ PASSING = frozenset(
         "version",
     }
 )
-letter_draft = drafts(DeadLetter)
+letter_draft = draft_copier(DeadLetter)
 _remember = DeadLetter._remembered.__set__  # type: ignore[attr-defined]
 
 
@@ -403,3 +228,111 @@ def remember(letter: DeadLetter, known: object) -> None:
 def remembered(letter: DeadLetter) -> Any:
     """What was kept, or None."""
     return getattr(letter, "_remembered", None)
+
+
+_PLAIN = (
+    "task_id", "entry_id", "namespace", "queue", "error", "last_error", "error_category", "retry_count", "max_retries",
+    "total_attempts", "fingerprint", "reason", "priority", "generation", "occurrences", "previous_entry_id",
+    "dlq_retry_count", "revision",
+)  # fmt: skip
+_MOMENTS = (
+    "failed_at", "created_at", "updated_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at",
+    "archived_at",
+)  # fmt: skip
+
+
+_values, _dates = attrgetter(*_PLAIN), attrgetter(*_MOMENTS)
+_text = lru_cache(4096)(instant_text)  # many letters have the same instants
+
+
+def as_dict(letter: DeadLetter) -> dict[str, Any]:
+    """The letter for JSON: texts, numbers, lists and dicts only."""
+    return {**without_payload(letter), "task": letter.task, "metadata": letter.metadata}
+
+
+def without_payload(letter: DeadLetter) -> dict[str, Any]:
+    """The same without `task` and `metadata`, for those who write their texts as they are."""
+    return {
+        **dict(zip(_PLAIN, _values(letter), strict=True)),
+        "repos": list(letter.repos),
+        "depends_on": list(letter.depends_on),
+        "status": str(letter.status),
+        "resolution_status": str(letter.resolution.status),
+        "resolved_by": letter.resolution.by,
+        "resolution_notes": letter.resolution.notes,
+        "retry_policy": str(letter.retry_policy),
+        **{name: moment and _text(moment) for name, moment in zip(_MOMENTS, _dates(letter), strict=True)},
+    }
+
+
+class FailedTask(DeadLetter):
+    """A letter made by hand, with the names and defaults of the documentation.
+
+    >>> task = FailedTask("wf_1", {"type": "sweep"}, ["api"], "boom", datetime(2030, 1, 1, tzinfo=UTC))
+    >>> task.status, task.retry_count, task.to_dict()["failed_at"]
+    (<DeadLetterStatus.PENDING: 'pending'>, 0, '2030-01-01T00:00:00.000Z')
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        task_id: str,
+        task: Any,
+        repos: Sequence[str],
+        error: str,
+        failed_at: datetime,
+        retry_count: int = 0,
+        max_retries: int = 3,
+        retry_policy: RetryPolicy | str = RetryPolicy.EXPONENTIAL,
+        next_retry_at: datetime | None = None,
+        status: DeadLetterStatus | str = DeadLetterStatus.PENDING,
+        metadata: Mapping[str, Any] | None = None,
+        error_category: str | None = None,
+        last_error: str | None = None,
+        total_attempts: int | None = None,
+        updated_at: datetime | None = None,
+        **more: Any,
+    ) -> None:
+        """`more` are other fields of a letter. Raises InvalidInput for what cannot be kept."""
+        failed = instant(failed_at)
+        super().__init__(
+            task_id=task_id,
+            payload=Json.of(task),
+            repos=tuple(repos),
+            error=error,
+            failed_at=failed,
+            retry_count=retry_count,
+            max_retries=max_retries,
+            retry_policy=retry_policy,
+            due_at=next_retry_at and instant(next_retry_at),
+            status=DeadLetterStatus(status),
+            labels=Json.of(dict(metadata or {}), "metadata"),
+            error_category=error_category,
+            last_error=error if last_error is None else last_error,
+            total_attempts=retry_count if total_attempts is None else total_attempts,
+            updated_at=instant(updated_at or failed),
+            **{"entry_id": new_entry_id(failed), "created_at": failed, **more},
+        )
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> FailedTask:
+        """A letter from what `to_dict` gave; what is missing has its default. Raises InvalidInput."""
+        try:
+            values = {name: document[name] for name in _PLAIN if name in document}
+            values |= {name: _moment(document[name]) for name in _MOMENTS if document.get(name)}
+            names = ("task", "repos", "metadata", "status")
+            values |= {name: document[name] for name in names if name in document}
+            policy = document.get("retry_policy", RetryPolicy.EXPONENTIAL)
+            values["retry_policy"] = RetryPolicy(policy) if policy in list(RetryPolicy) else policy
+            values["depends_on"] = tuple(document.get("depends_on", ()))
+            ended = ResolutionStatus(document.get("resolution_status", ResolutionStatus.PENDING))
+            who, notes = document.get("resolved_by"), document.get("resolution_notes")
+            return cls(**values, resolution=Resolution(ended, by=who, notes=notes))
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise InvalidInput(f"this is no failed task: {problem}") from problem
+
+
+def _moment(text: Any) -> datetime:
+    moment = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -23,12 +23,11 @@ from mahavishnu.model.bulk_run import ItemOutcome, outcome_mark, outcomes_after,
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, LostLease, NotDue
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import (
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.letter_parts import (
     KEPT_FAILURES,
-    DeadLetter,
     DeadLetterStatus,
     Failure,
-    FormerLetter,
     Lease,
     Requeue,
     RequeueOutcome,
@@ -36,7 +35,6 @@ from mahavishnu.model.letter import (
     ResolutionStatus,
     RetryPolicy,
     Verdict,
-    evolve,
 )
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus

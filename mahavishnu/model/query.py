@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, InvalidQuery
-from mahavishnu.model.letter import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
 
 Scalar: TypeAlias = "str | int | float | bool | datetime"
 LONGEST_WORD = 100

@@ -6,14 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mahavishnu.model import lifecycle
-from mahavishnu.model.letter import (
-    KEPT_FAILURES,
-    DeadLetter,
-    DeadLetterStatus,
-    FormerLetter,
-    RequeueOutcome,
-    evolve,
-)
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, RequeueOutcome
 
 _EDITED = ("payload", "labels", "depends_on", "retry_policy", "priority")  # what a person may have changed
 

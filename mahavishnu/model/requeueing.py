@@ -8,14 +8,8 @@ from datetime import datetime, timedelta
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter import (
-    DeadLetter,
-    DeadLetterStatus,
-    ErrorCategory,
-    RequeueOutcome,
-    ResolutionStatus,
-    RetryPolicy,
-)
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, RequeueOutcome, ResolutionStatus, RetryPolicy
 from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort
 
 BY_RULE = "system_auto_requeue"

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias
 
 from mahavishnu.model.errors import InvalidQuery, StoreError
-from mahavishnu.model.letter import Version
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Query
 from mahavishnu.stores.kind import Kind, T
 

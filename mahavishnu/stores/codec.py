@@ -11,11 +11,10 @@ from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord, MahavishnuError
 from mahavishnu.model.ids import partition_of
 from mahavishnu.model.json_value import EMPTY, Json
-from mahavishnu.model.letter import (
-    DeadLetter,
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve, letter_draft
+from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     Failure,
-    FormerLetter,
     Lease,
     Requeue,
     RequeueOutcome,
@@ -27,8 +26,6 @@ from mahavishnu.model.letter import (
     Tallies,
     Verdict,
     Version,
-    evolve,
-    letter_draft,
 )
 from mahavishnu.model.reconcile import reunite, standing
 from mahavishnu.stores.kind import Field, FieldType, Kind, Outcome

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidInput, InvalidQuery
-from mahavishnu.model.letter import Version
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Not, Query
 
 LONGEST_TERM = 8000  # characters; a longer keyword is kept but not findable (OpenSearch takes 32766 bytes)

@@ -16,7 +16,8 @@ from typing import Any
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import CorruptRecord
-from mahavishnu.model.letter import DeadLetter, Tallies, Version
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.stores.kind import Field, FieldType, Kind
 
 _TALLIES = tuple(each.name for each in fields(Tallies))

@@ -15,8 +15,8 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
 from mahavishnu.model.clock import instant_text
-from mahavishnu.model.drafts import written_out
-from mahavishnu.model.letter import DeadLetter, Failure, Lease, Requeue, Tallies, remember, remembered
+from mahavishnu.model.letter import DeadLetter, remember, remembered
+from mahavishnu.model.letter_parts import Failure, Lease, Requeue, Tallies, compile_function
 from mahavishnu.model.query import words
 
 SCHEMA = 1  # written into each document; raised when older code could misread a newer one
@@ -87,7 +87,7 @@ def _optional(*members: tuple[str, Callable[[Any], str], object]) -> Callable[[A
         unlike = "is not None" if empty is None else f"!= empty{place}"
         lines.append(f"if (value := record.{PLACES.get(name, name)}) {unlike}:")
         lines.append(f"    text += name{place} + write{place}(value)")
-    written: Callable[[Any], str] = written_out("record", [*lines, "return text"], scope)
+    written: Callable[[Any], str] = compile_function("record", [*lines, "return text"], scope)
     return written
 
 

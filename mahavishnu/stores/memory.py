@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, Generic
 
-from mahavishnu.model.letter import Version
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
 from mahavishnu.stores.kind import Field, Kind, T, scalar_text

@@ -15,7 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import CorruptRecord, MahavishnuError
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import Version
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.stores.kind import Field, FieldType, Kind, Outcome, T
 
 _NULL = Json("null")

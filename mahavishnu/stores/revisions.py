@@ -11,7 +11,8 @@ from typing import Any
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter, Version
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Collection, Cursor
 from mahavishnu.stores.kind import Outcome

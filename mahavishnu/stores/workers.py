@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from mahavishnu.model.letter import Version
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.stores.plain import plain_kind
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import (
-    DeadLetter,
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     ErrorCategory,
     Failure,

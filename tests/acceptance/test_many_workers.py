@@ -14,7 +14,8 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS
 from mahavishnu.model import lifecycle
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Between, Query
 from mahavishnu.stores.base import Collection, Store, get_one, scan
 from mahavishnu.stores.codec import LETTERS

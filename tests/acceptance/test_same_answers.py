@@ -22,8 +22,8 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model import query as queries
 from mahavishnu.model.clock import instant, instant_text
-from mahavishnu.model.letter import (
-    DeadLetter,
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     DlqReason,
     ErrorCategory,

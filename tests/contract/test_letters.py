@@ -6,7 +6,7 @@ import pytest
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
-from mahavishnu.model.letter import DeadLetterStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import violations
 from mahavishnu.testing import START, make_failure, make_letter
 

@@ -20,7 +20,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule, r
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter, RetryPolicy
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import RetryPolicy
 from mahavishnu.model.lifecycle import Move
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Store, get_one, scan, write_one

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
 
-from mahavishnu.model.letter import DeadLetter, RetryPolicy
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import RetryPolicy
 from mahavishnu.model.lifecycle import TABLE, Move
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.fallback import FallbackStore

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, StoreError, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter, FormerLetter, Tallies
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.lifecycle import Move
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Cell, Collection, Store, get_one, scan, write_one

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from docs.draw_lifecycle import PAGE, draw
-from mahavishnu.model.letter import DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.lifecycle import TABLE, Move
 
 

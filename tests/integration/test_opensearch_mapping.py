@@ -11,7 +11,8 @@ import pytest
 
 from mahavishnu.model.clock import SystemClock, instant_text
 from mahavishnu.model.errors import StoreMisconfigured
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import At, Is, Missing, Query
 from mahavishnu.model.query import letters as letters_query
 from mahavishnu.stores.base import get_one, write_one

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter, Version
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Is, Missing, Query, Sort
 from mahavishnu.stores.base import get_one, scan, write_one
 from mahavishnu.stores.codec import HISTORY, LETTERS

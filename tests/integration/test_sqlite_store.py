@@ -24,7 +24,8 @@ from mahavishnu.model.errors import (
     StoreUnavailable,
 )
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter, Version
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, Is, Not, Query, Sort, letters
 from mahavishnu.stores.base import Cursor, get_one, write_one
 from mahavishnu.stores.codec import LETTERS

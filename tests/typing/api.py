@@ -15,12 +15,11 @@ from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text
 from mahavishnu.model.errors import CorruptRecord, IllegalMove, LostLease, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.ids import document_key, new_entry_id, new_token
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import (
-    DeadLetter,
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     ErrorCategory,
     Failure,
-    FormerLetter,
     ResolutionStatus,
     RetryPolicy,
     Tallies,

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mahavishnu.model.letter import DeadLetter, Failure
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.lifecycle import archive, capture, claim, give_up, succeed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mahavishnu.model.clock import instant
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import (
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import (
     KEPT_FAILURES,
-    DeadLetter,
     DeadLetterStatus,
     DlqReason,
     ErrorCategory,

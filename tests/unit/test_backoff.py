@@ -25,7 +25,7 @@ from mahavishnu.model.backoff import (
     multiplied,
 )
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter import RetryPolicy
+from mahavishnu.model.letter_parts import RetryPolicy
 
 MINUTE = timedelta(minutes=1)
 

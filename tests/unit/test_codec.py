@@ -16,18 +16,8 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.ids import partition_of
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import (
-    DeadLetter,
-    DeadLetterStatus,
-    FormerLetter,
-    Resolution,
-    RetryPolicy,
-    Source,
-    Tallies,
-    Verdict,
-    evolve,
-    remembered,
-)
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve, remembered
+from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, RetryPolicy, Source, Tallies, Verdict
 from mahavishnu.model.lifecycle import archive, merge, violations
 from mahavishnu.stores.codec import HISTORY, LETTERS, SCHEMA
 from mahavishnu.stores.kind import FieldType

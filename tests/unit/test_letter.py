@@ -12,18 +12,16 @@ from hypothesis import strategies as st
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import (
-    DeadLetter,
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     DlqReason,
     ErrorCategory,
     Failure,
-    FormerLetter,
     ResolutionStatus,
     RetryPolicy,
     SourceKind,
     Tallies,
-    evolve,
 )
 
 from .letters import NOON, captured, claimed

@@ -13,7 +13,8 @@ from dataclasses import replace
 import pytest
 
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, LostLease, NotDue
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import (
     TABLE,
     Move,

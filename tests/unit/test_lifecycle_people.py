@@ -12,8 +12,8 @@ import pytest
 from mahavishnu.model.bulk_run import ItemOutcome, outcome_for
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import (
-    DeadLetter,
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     Requeue,
     RequeueOutcome,

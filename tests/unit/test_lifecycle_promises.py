@@ -10,13 +10,8 @@ import pytest
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput
-from mahavishnu.model.letter import (
-    DeadLetter,
-    DeadLetterStatus,
-    FormerLetter,
-    Lease,
-    Tallies,
-)
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus, Lease, Tallies
 from mahavishnu.model.lifecycle import (
     Move,
     archive,

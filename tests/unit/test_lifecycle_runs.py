@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NotDue
-from mahavishnu.model.letter import (
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import (
     KEPT_FAILURES,
-    DeadLetter,
     DeadLetterStatus,
     Failure,
     Lease,

@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, LostLease
-from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter, RequeueOutcome, Tallies
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, RequeueOutcome, Tallies
 from mahavishnu.model.lifecycle import MAX_RECOVERIES, TABLE, Move, violations
 
 from .letters import NOON, draft, failure

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
-from mahavishnu.model.letter import Version
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import write_one
 from mahavishnu.stores.kind import FieldType

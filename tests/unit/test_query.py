@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from mahavishnu.model.errors import InvalidInput, InvalidQuery
-from mahavishnu.model.letter import DeadLetterStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import (
     LONGEST_WORD,
     MOST_WORDS,

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, LostLease
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import KEPT_FAILURES, DeadLetter, DeadLetterStatus, FormerLetter, Tallies, evolve
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, Tallies
 from mahavishnu.model.lifecycle import merge, violations
 from mahavishnu.model.reconcile import Reunion, reunite, standing
 from mahavishnu.testing import make_letter

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mahavishnu.classify.builtin import known
 from mahavishnu.classify.builtin.names import of_name
 from mahavishnu.classify.exceptions import attribute, is_bare, middle_cut, said
-from mahavishnu.model.letter import ErrorCategory
+from mahavishnu.model.letter_parts import ErrorCategory
 
 
 class Finding(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from mahavishnu.classify.builtin.phrases import PHRASES, PRECEDENCE, SETS
-from mahavishnu.model.letter import ErrorCategory
+from mahavishnu.model.letter_parts import ErrorCategory
 
 WORD = re.compile(r"[a-z0-9]+")
 _ANY = r"[^\s;]+"

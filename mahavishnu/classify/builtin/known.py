@@ -11,7 +11,7 @@ import errno
 from collections import Counter
 from collections.abc import Mapping
 
-from mahavishnu.model.letter import ErrorCategory as ErrorCategory
+from mahavishnu.model.letter_parts import ErrorCategory as ErrorCategory
 
 T, N, R = ErrorCategory.TRANSIENT, ErrorCategory.NETWORK, ErrorCategory.RESOURCE
 P, V, X = ErrorCategory.PERMISSION, ErrorCategory.VALIDATION, ErrorCategory.PERMANENT

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from mahavishnu.classify.builtin.known import N, P, R, T, V, X
-from mahavishnu.model.letter import ErrorCategory
+from mahavishnu.model.letter_parts import ErrorCategory
 
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-.\s/]+")
 _EMPTY_WORDS = frozenset({"error", "exception", "errors", "exc", "err", "fault", "failure", "warning", "e"})

@@ -21,7 +21,7 @@ from mahavishnu.classify.builtin.text import excused, may_be_excused, of_text
 from mahavishnu.classify.builtin.tracebacks import Spoken, heard, of_spoken_type
 from mahavishnu.classify.exceptions import Link, attribute, is_bare, walk, words_of
 from mahavishnu.classify.verdict import BUILT_IN, RETRYABLE, Verdict
-from mahavishnu.model.letter import ErrorCategory
+from mahavishnu.model.letter_parts import ErrorCategory
 
 
 def classify(error: BaseException | str, now: datetime | None = None) -> Verdict | None:

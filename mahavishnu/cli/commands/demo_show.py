@@ -26,7 +26,8 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import Event
-from mahavishnu.model.letter import DeadLetter, ResolutionStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import ResolutionStatus
 
 _TRY = (
     "the API listens at {url}/api/v1; in another terminal, look and help:",

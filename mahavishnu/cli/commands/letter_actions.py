@@ -20,7 +20,7 @@ from mahavishnu.cli.options import expanded
 from mahavishnu.cli.output import AsJson, as_json, complain, line, moment
 from mahavishnu.cli.session import Session, session
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
-from mahavishnu.model.letter import DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 
 if TYPE_CHECKING:
     from mahavishnu.cli.client import Connection

@@ -23,7 +23,7 @@ from mahavishnu.core.config.schema import NESTED, PREFIX, allowed, fields, type_
 from mahavishnu.core.config.sections import AutoRequeueSettings, CircuitSettings, Section, ServerSettings
 from mahavishnu.core.config.sources import SettingsFile, Sources
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter import ErrorCategory, RetryPolicy
+from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 
 Name = Annotated[str, Field(min_length=1)]
 

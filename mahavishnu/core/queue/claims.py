@@ -24,7 +24,8 @@ from mahavishnu.model.backoff import LONGEST
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchLetter
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ErrorCategory, SourceKind, evolve
+from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, SourceKind
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.query import SOONEST_FIRST, AnyOf, Is, Not, Query, letters
 from mahavishnu.stores.base import Cursor, get_one

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from mahavishnu.model.letter import DeadLetter, FormerLetter, ResolutionStatus
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
 from mahavishnu.stores.base import Cell, Collection, Tally
 

@@ -12,7 +12,8 @@ from mahavishnu.engine.moves import BulkResult, move, move_many
 from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, REDRIVE_THIS, RESOLVE, RESURRECT, Verb
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Between, Is, Query, filter_query, require_query
 from mahavishnu.model.query_json import to_json
 

@@ -13,7 +13,8 @@ from mahavishnu.core.queue import deletion
 from mahavishnu.core.queue.statistics import ACTIVE
 from mahavishnu.engine.waiting import WaitingRoom
 from mahavishnu.model.errors import InvalidInput, StoreError
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import Query, filter_query, letters, require_query
 from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, Store, scan
 from mahavishnu.stores.kind import Kind

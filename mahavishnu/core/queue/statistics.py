@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from mahavishnu.model.letter import DeadLetterStatus, ResolutionStatus, Tallies
+from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus, Tallies
 from mahavishnu.stores.base import Cell, Tally
 
 GROUPS = ("status", "resolution_status", "error_category", "retry_policy")

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.model.letter import Version
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor, Page, Result, Store, Tally
 from mahavishnu.stores.fallback.drain import Drained, drain

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic
 
-from mahavishnu.model.letter import Version
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.stores.kind import Field, Kind, T
 
 _MARK = "held_uncertain"

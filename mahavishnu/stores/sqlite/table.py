@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, Generic, TypeAlias
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput
-from mahavishnu.model.letter import Version
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind, T, flattened
 
 Row: TypeAlias = list[Any]

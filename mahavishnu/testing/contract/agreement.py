@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, ErrorCategory, ResolutionStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, ResolutionStatus
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.codec import LETTERS

@@ -8,11 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import (
-    DeadLetter,
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     Failure,
-    FormerLetter,
     Lease,
     Requeue,
     RequeueOutcome,

@@ -11,7 +11,8 @@ from typing import Any, Generic
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
-from mahavishnu.model.letter import DeadLetter, FormerLetter, Version
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Condition, Is, Query, Sort
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kind import Field, FieldType, Kind, T

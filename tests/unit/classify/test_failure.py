@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.classify.failure import LONGEST_MESSAGE, LONGEST_TRACEBACK, cut, failure_of, message_of, traceback_of
-from mahavishnu.model.letter import Failure
+from mahavishnu.model.letter_parts import Failure
 from tests.unit.classify.exceptions import caused, named, raised
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 
 import mahavishnu
 from mahavishnu.classify import hookspecs, verdict
-from mahavishnu.model import letter
+from mahavishnu.model import letter_parts
 
 HEAVY = {
     "pydantic",
@@ -42,7 +42,7 @@ def test_what_plugins_import_is_light() -> None:
 def test_the_front_door_leads_to_the_same_things() -> None:
     assert mahavishnu.hookimpl is hookspecs.hookimpl
     assert mahavishnu.Verdict is verdict.Verdict
-    assert mahavishnu.ErrorCategory is letter.ErrorCategory
+    assert mahavishnu.ErrorCategory is letter_parts.ErrorCategory
     assert set(mahavishnu.__all__) <= set(dir(mahavishnu))
     with pytest.raises(AttributeError, match="Verdikt"):
         _ = mahavishnu.Verdikt

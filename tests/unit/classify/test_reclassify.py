@@ -14,8 +14,9 @@ from mahavishnu.classify.plugins import Plugins
 from mahavishnu.classify.reclassify import reconsider
 from mahavishnu.classify.verdict import Context, Verdict
 from mahavishnu.model import lifecycle
-from mahavishnu.model.letter import DeadLetter, ErrorCategory
-from mahavishnu.model.letter import Verdict as Said
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import ErrorCategory
+from mahavishnu.model.letter_parts import Verdict as Said
 from tests.unit.classify.exceptions import by_httpx, raised
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from mahavishnu.classify.verdict import MAX_RETRIES_OF, POLICY_OF, RETRYABLE, Verdict
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter import ErrorCategory, RetryPolicy
+from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 
 
 def test_the_documented_tables() -> None:

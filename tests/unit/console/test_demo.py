@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from mahavishnu.cli.commands.demo_show import farewell, view
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.testing import make_letter
 from tests.unit.console.test_worker import lines_until, started
 

@@ -11,7 +11,8 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.bulk_run import PAGE, BulkRun, ItemOutcome, ItemState, RunItem, RunState
 from mahavishnu.model.errors import IllegalRunMove, InvalidInput, InvalidQuery, NoSuchRun
 from mahavishnu.model.events import EventName
-from mahavishnu.model.letter import DeadLetterStatus, FormerLetter
+from mahavishnu.model.letter import FormerLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Is, Query, letters
 from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.codec import HISTORY, LETTERS

@@ -14,7 +14,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.claims import Claim
 from mahavishnu.model.errors import InvalidInput, LostLease, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import EventName
-from mahavishnu.model.letter import Source, SourceKind
+from mahavishnu.model.letter_parts import Source, SourceKind
 from mahavishnu.testing import FaultyStore
 from tests.unit.queues import House, Runs, fill, heard, letter_of, settle, sound, until
 

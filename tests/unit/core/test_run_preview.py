@@ -15,7 +15,8 @@ from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.bulk.verbs import VERBS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.bulk_run import BUSY
-from mahavishnu.model.letter import DeadLetter, DeadLetterStatus, Resolution, ResolutionStatus
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import START, ManualClock, make_letter
 from tests.unit.queues import House

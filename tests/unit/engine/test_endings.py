@@ -14,7 +14,8 @@ from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import DEFAULT, Setback
 from mahavishnu.model.events import Event, EventName
-from mahavishnu.model.letter import DeadLetter, Failure
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import Failure
 from mahavishnu.stores.base import write_one
 from mahavishnu.testing import make_letter, turn
 from tests.unit.engine.test_processor import House

@@ -17,7 +17,8 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import partition_of
-from mahavishnu.model.letter import DeadLetter, Failure, evolve
+from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.codec import LETTERS

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from mahavishnu.classify.builtin.known import N, P, R, T, V, X
 from mahavishnu.classify.builtin.phrases import network, permanent, permission, resource, transient, validation
-from mahavishnu.model.letter import ErrorCategory
+from mahavishnu.model.letter_parts import ErrorCategory
 
 # "Connection failed: wrong password", "connection refused: too many clients": the wire is only where it was noticed.
 PRECEDENCE = (T, R, P, N, V, X)

@@ -1,0 +1,239 @@
+"""The small values that a letter is made of, and a fast way to construct frozen records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeVar, cast
+
+from mahavishnu.model.clock import instant
+
+KEPT_FAILURES = 5
+Version = tuple[int, ...]  # a store's own mark of one state of one record: hand it back, never look inside
+T = TypeVar("T")
+
+
+class DeadLetterStatus(StrEnum):
+    """What the machine is doing with the letter."""
+
+    PENDING = "pending"  #: waits for its next run, or for a person if `due_at` is empty
+    RETRYING = "retrying"  #: somebody holds a lease on it
+    EXHAUSTED = "exhausted"  #: no automatic retry is left
+    COMPLETED = "completed"  #: a retry succeeded, or a person settled it
+    ARCHIVED = "archived"  #: put away
+
+
+class ResolutionStatus(StrEnum):
+    """How the case ended."""
+
+    PENDING = "pending"  #: it has not
+    REQUEUED = "requeued"  #: the work ran again, or went back to where it came from
+    PERMANENTLY_FAILED = "permanently_failed"
+    MANUALLY_RESOLVED = "manually_resolved"
+    CANCELLED = "cancelled"
+
+
+class RequeueOutcome(StrEnum):
+    """What came of a requeue."""
+
+    IN_FLIGHT = "in_flight"  #: no run has ended since
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    ABANDONED = "abandoned"  #: somebody closed the case before a run had ended
+
+
+class RetryPolicy(StrEnum):
+    """How long to wait before the next retry; `custom:<name>` texts name a registered function."""
+
+    NEVER = "never"
+    LINEAR = "linear"
+    EXPONENTIAL = "exponential"
+    IMMEDIATE = "immediate"
+
+
+class ErrorCategory(StrEnum):
+    """What kind of failure it was."""
+
+    TRANSIENT = "transient"
+    NETWORK = "network"
+    RESOURCE = "resource"
+    PERMISSION = "permission"
+    VALIDATION = "validation"
+    PERMANENT = "permanent"
+
+
+class DlqReason(StrEnum):
+    """Why the letter was written."""
+
+    WORKFLOW_FAILED = "workflow_failed"
+    STALENESS_TIMEOUT = "staleness_timeout"
+    MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
+    MAX_ATTEMPTS_EXCEEDED = "max_attempts_exceeded"
+    WORKER_UNAVAILABLE = "worker_unavailable"
+    DEPENDENCY_CYCLE_DETECTED = "dependency_cycle_detected"
+    INVALID_STATE_TRANSITION = "invalid_state_transition"
+    QUEUE_ITEM_DEAD = "queue_item_dead"
+    EXPIRED = "expired"
+    MANUAL = "manual"
+
+
+class SourceKind(StrEnum):
+    """What kind of work failed."""
+
+    WORKFLOW = "workflow"
+    TASK = "task"
+    QUEUE_ITEM = "queue_item"
+    MANUAL = "manual"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One run that failed."""
+
+    at: datetime
+    message: str
+    type: str | None = None
+    category: str | None = None
+    traceback: str | None = None
+    processor: str | None = None
+    duration_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if (at := instant(self.at)) is not self.at:
+            object.__setattr__(self, "at", at)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to run a letter until its `due_at`, and what to go back to if the run does not count."""
+
+    owner: str
+    token: str
+    prior: DeadLetterStatus = DeadLetterStatus.PENDING
+    prior_due: datetime | None = None
+    manual: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """How the case ended, when, by whom and why."""
+
+    status: ResolutionStatus = ResolutionStatus.PENDING
+    at: datetime | None = None
+    by: str | None = None
+    notes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Requeue:
+    """The last time somebody, or a rule, sent the work back with a higher priority, and what came of it.
+
+    `automatic` counts how often a rule did it.
+    """
+
+    at: datetime
+    by: str
+    boost: int = 0
+    notes: str | None = None
+    outcome: RequeueOutcome = RequeueOutcome.IN_FLIGHT
+    automatic: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the work came from."""
+
+    kind: SourceKind = SourceKind.WORKFLOW
+    queue: str | None = None
+    id: str | None = None
+    state: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why the letter has its category: the classifier's reason, and who spoke."""
+
+    reason: str | None = None
+    author: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tallies:
+    """What a letter and the generations before it add to the lifetime statistics.
+
+    They change in the same write as the move that they count, so sums over the live letters cannot drift, whatever is
+    killed. A letter is closed by exactly one of success, requeue, permanent failure, manual resolution, cancellation
+    and archiving, so `generation` + `reopened` = the first six, plus one if it is open.
+    """
+
+    retry_success: int = 0
+    requeued: int = 0
+    permanently_failed: int = 0
+    manually_resolved: int = 0
+    cancelled: int = 0
+    archived: int = 0
+    reopened: int = 0
+    retry_failed: int = 0
+    exhausted: int = 0
+    manually_retried: int = 0
+    claims_recovered: int = 0
+    deduplicated: int = 0
+
+    @property
+    def closings(self) -> int:
+        """How often a case was closed."""
+        ended = self.retry_success + self.requeued + self.permanently_failed + self.manually_resolved
+        return ended + self.cancelled + self.archived
+
+    def plus(self, *names: str) -> Tallies:
+        """These tallies with one more of each named one."""
+        more = _tallies_draft(self)
+        for name in names:
+            setattr(more, name, getattr(more, name) + 1)
+        more.__class__ = Tallies
+        return cast("Tallies", more)
+
+    def joined(self, other: Tallies) -> Tallies:
+        """The sums of both."""
+        return Tallies(*(getattr(self, tally.name) + getattr(other, tally.name) for tally in fields(self)))
+
+
+# A frozen dataclass fills each field by a call of `object.__setattr__`. A draft is an instance of a class with the same
+# slots that is not frozen: plain assignments fill it, and then its `__class__` is set to the frozen class.
+
+
+def draft_copier(kind: type[Any]) -> Callable[[Any], Any]:
+    """A function that copies a `kind` into a draft. The caller changes the draft and sets its `__class__` to `kind`."""
+    lines = [f"draft.{each.name} = record.{each.name}" for each in fields(kind)]
+    lines = ["draft = Draft()", *lines, "return draft"]
+    copied: Callable[[Any], Any] = compile_function("record", lines, {"Draft": _draft_of(kind)})
+    return copied
+
+
+def fast_constructor(kind: type[T]) -> type[T]:
+    """A function that constructs a `kind` from keywords, four times as fast as `kind` does.
+
+    It neither calls `__post_init__` nor default factories.
+    """
+    known = fields(cast("Any", kind))
+    given = [each.name if each.default is MISSING else f"{each.name}=_{each.name}" for each in known]
+    defaults = {f"_{each.name}": each.default for each in known}
+    lines = [f"draft.{each.name} = {each.name}" for each in known]
+    lines = ["draft = Draft()", *lines, "draft.__class__ = Kind", "return draft"]
+    made = compile_function(f"*, {', '.join(given)}", lines, {"Draft": _draft_of(kind), "Kind": kind, **defaults})
+    return cast("type[T]", made)
+
+
+def _draft_of(kind: type[Any]) -> type[Any]:
+    return type(f"{kind.__name__}Draft", kind.__bases__, {"__slots__": [each.name for each in fields(kind)]})
+
+
+def compile_function(parameters: str, lines: list[str], scope: dict[str, Any]) -> Any:
+    """Compile a function from lines for each field. A loop over the fields would take up to six times as long."""
+    exec("\n    ".join([f"def written({parameters}):", *lines]), scope)
+    return scope["written"]
+
+
+_tallies_draft = draft_copier(Tallies)
