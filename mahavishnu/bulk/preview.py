@@ -12,8 +12,7 @@ from mahavishnu.model.bulk_run import BUSY, BulkRun
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
-from mahavishnu.model.query import Is, Query
-from mahavishnu.model.query_json import from_json
+from mahavishnu.model.query import Is, Query, from_json
 from mahavishnu.stores.base import Collection
 
 READ = 1000  # letters that are read before the others are counted

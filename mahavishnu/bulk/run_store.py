@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mahavishnu.bulk.members import Lost, Movers, members
-from mahavishnu.model import bulk_run, query_json
+from mahavishnu.model import bulk_run
 from mahavishnu.model.bulk_run import (
     ACTIVE,
     PAGE,
@@ -22,7 +22,7 @@ from mahavishnu.model.bulk_run import (
 )
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.query import Is, Not, Query
+from mahavishnu.model.query import Is, Not, Query, from_json
 from mahavishnu.stores.base import Collection, Result, scan
 
 READ = 20  # pages read at once
@@ -44,7 +44,7 @@ class Shelves:
         """
         items: list[RunItem] = []
         pages, counts = 0, RunCounts()
-        query = query_json.from_json(run.query.value)
+        query = from_json(run.query.value)
         async for found, corrupt in members(self.letters, query, run.created_at):
             items += [RunItem(letter.key, letter.entry_id) for letter in found]
             items += [RunItem(getattr(problem, "key", "?"), "", ItemState.REFUSED, str(problem)) for problem in corrupt]

@@ -21,8 +21,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import FormerLetter
-from mahavishnu.model.query import Is, Query, Sort, filter_query, require_query
-from mahavishnu.model.query_json import to_json
+from mahavishnu.model.query import Is, Query, Sort, filter_query, require_query, to_json
 from mahavishnu.stores.base import Collection, Cursor, Page, get_one, write_one
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.runs import RUN_PAGES, RUNS

@@ -52,9 +52,8 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key,
 from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import DeadLetter, FailedTask
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
-from mahavishnu.model.query import Query, require_query
-from mahavishnu.model.query_json import to_json
-from mahavishnu.model.requeueing import RequeueRules
+from mahavishnu.model.query import Query, require_query, to_json
+from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import Cursor, Health, Page, Result, Store, get_one
 from mahavishnu.stores.codec import HISTORY, LETTERS

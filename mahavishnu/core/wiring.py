@@ -19,7 +19,7 @@ from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.requeueing import RequeueRules
+from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
 

@@ -12,17 +12,9 @@ from typing import Any
 
 from mahavishnu.engine.context import Desk
 from mahavishnu.engine.letter_factory import MASK, is_secret, redacted
-from mahavishnu.model.audit import (
-    AuditEntry,
-    AuditOutcome,
-    Changes,
-    Told,
-    bounded,
-    changes_between,
-    subjects_of_runs,
-)
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError, StoreUnavailable
+from mahavishnu.model.events import AuditEntry, AuditOutcome, Changes, Told, bounded, changes_between, subjects_of_runs
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Between, Condition, Is, Many, Query, Sort

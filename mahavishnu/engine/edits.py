@@ -11,9 +11,8 @@ from mahavishnu.classify.verdict import policy
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.json_value import Json, texts
+from mahavishnu.model.json_value import Json, merged, texts
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.patch import merged
 
 
 def _moment(value: Any) -> datetime | None:

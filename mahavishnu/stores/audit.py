@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from mahavishnu.model.audit import AuditEntry, AuditOutcome
+from mahavishnu.model.events import AuditEntry, AuditOutcome
 from mahavishnu.stores.kind import FieldType, Outcome
 from mahavishnu.stores.plain import plain_kind
 

@@ -16,9 +16,9 @@ import pytest
 from mahavishnu import stores
 from mahavishnu.engine.attempt import write_through
 from mahavishnu.model import lifecycle
-from mahavishnu.model.audit import AuditEntry
 from mahavishnu.model.bulk_run import BulkRun, RunItem, RunPage
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.group import Group
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter, FormerLetter

@@ -12,7 +12,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.processor import Limits
 from mahavishnu.model.errors import LostLease
-from mahavishnu.model.requeueing import RequeueRules
+from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import ManualClock
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahavishnu.model.patch import difference, merged, same
+from mahavishnu.model.json_value import difference, merged, same
 
 names = st.sampled_from(["a", "b", "c/d", "~", "", "0"])
 scalars = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.0, 0.5]) | st.sampled_from(["", "x"])

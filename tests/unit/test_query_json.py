@@ -11,8 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahavishnu.model.errors import InvalidQuery
-from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort, letters
-from mahavishnu.model.query_json import MAX_DEPTH, from_json, to_json
+from mahavishnu.model.query import (
+    MAX_DEPTH,
+    AnyOf,
+    At,
+    Between,
+    Condition,
+    Is,
+    Missing,
+    Not,
+    Query,
+    Sort,
+    from_json,
+    letters,
+    to_json,
+)
 from mahavishnu.stores.codec import LETTERS
 from tests.strategies import awkward_texts, queries
 

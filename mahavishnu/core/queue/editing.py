@@ -14,8 +14,8 @@ from mahavishnu.engine.moves import move
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
+from mahavishnu.model.json_value import Difference, difference
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.patch import Difference, difference
 from mahavishnu.model.query import Is, Query, Sort
 from mahavishnu.stores.base import Collection, get_one, scan
 from mahavishnu.stores.revisions import Revision, forget_revisions, keep_revisions

@@ -14,8 +14,7 @@ from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
-from mahavishnu.model.query import Between, Is, Query, filter_query, require_query
-from mahavishnu.model.query_json import to_json
+from mahavishnu.model.query import Between, Is, Query, filter_query, require_query, to_json
 
 __all__ = ["BY", "ByHand"]
 _TOLD = 50  # keys of moved letters that the audit names

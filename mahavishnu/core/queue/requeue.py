@@ -13,7 +13,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
-from mahavishnu.model.requeueing import BY_RULE, RequeueRules
+from mahavishnu.model.requeue_rules import BY_RULE, RequeueRules
 from mahavishnu.stores.base import scan
 
 DONE = "Task requeued successfully"

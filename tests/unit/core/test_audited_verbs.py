@@ -11,8 +11,8 @@ from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.letter_factory import Intake
-from mahavishnu.model.audit import AuditEntry
 from mahavishnu.model.errors import AlreadyResolved, InvalidInput, NoSuchLetter, StoreUnavailable
+from mahavishnu.model.events import AuditEntry
 from mahavishnu.stores.codec import LETTERS
 from tests.unit.queues import NETWORK, House, Runs, fill, letter_of
 

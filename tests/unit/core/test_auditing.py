@@ -10,8 +10,8 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.audit import acting_as
-from mahavishnu.model.audit import LONGEST_VALUE, MOST_CHANGES, AuditEntry, bounded, changes_between
 from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidQuery, StoreUnavailable
+from mahavishnu.model.events import LONGEST_VALUE, MOST_CHANGES, AuditEntry, bounded, changes_between
 from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
