@@ -9,7 +9,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check fix bench diagram clean
+.PHONY: help setup run test prove check fix bench diagram clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,8 +19,11 @@ setup: $(READY) ## Make .venv with the project and its tools; does nothing while
 run: $(READY) ## Start the demo: failing workflows, retried before your eyes, with the HTTP API; ARGS="--speed 10" for a slower clock
 	$(BIN)/mahavishnu demo $(ARGS)
 
-test: $(READY) ## Run all tests, with a real OpenSearch; ARGS="-k backoff" for some of them
-	$(BIN)/pytest $(ARGS)
+test: $(READY) ## Run the tests, with a real OpenSearch, in two processes; ARGS="-k backoff" for some of them
+	$(BIN)/pytest -m "not prove" -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+prove: $(READY) ## Run the slow proofs: chaos, lost nodes, kills among 50,000 letters, lists of 100,000, the whole API schema
+	$(BIN)/pytest -m prove $(ARGS)
 
 check: $(READY) ## Check format, lint, types and the direction of imports
 	$(BIN)/ruff format --check

@@ -4,48 +4,83 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.opensearch import Cluster
+from tests.opensearch import Cluster, Servers, SharedNode, state_of_cache
 
 _prefixes = count(1)
+_node = pytest.StashKey[SharedNode]()
+_folder = pytest.StashKey["tempfile.TemporaryDirectory[str]"]()
 # Who starts the tests in the background has them ignore Ctrl-C, and so would every process that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_report_header() -> str:
+    return f"OpenSearch: {state_of_cache()}"
+
+
+class SharedNodeForWorkers:
+    """Only for `pytest -n`: the process that starts the workers keeps one node for all of them."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        config: pytest.Config = node.config
+        if _node not in config.stash:
+            config.stash[_folder] = tempfile.TemporaryDirectory(prefix="mahavishnu-tests-")
+            config.stash[_node] = SharedNode(Path(config.stash[_folder].name))
+            config.stash[_node].start()
+        node.workerinput["opensearch"] = config.stash[_folder].name
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        if _node in config.stash:
+            config.stash[_node].stop()
+            config.stash[_folder].cleanup()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(SharedNodeForWorkers())
+
+
 @pytest.fixture(scope="session")
-def opensearch() -> Iterator[Cluster]:
-    """One plain node for the whole session. Tests that stop or break a server start one of their own."""
+def opensearch(request: pytest.FixtureRequest) -> Iterator[Servers]:
+    """One plain node for the whole run. Tests that stop or break a server start one of their own."""
+    workerinput = getattr(request.config, "workerinput", None)
+    if workerinput is not None:
+        yield SharedNode.find(Path(workerinput["opensearch"]))
+        return
     with Cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def opensearch_url(opensearch: Cluster) -> str:
+def opensearch_url(opensearch: Servers) -> str:
     return opensearch.urls[0]
 
 
 @contextmanager
-def _own_prefix(cluster: Cluster) -> Iterator[str]:
+def _own_prefix(servers: Servers) -> Iterator[str]:
     prefix = f"t{next(_prefixes)}-{os.getpid()}"
     yield prefix
-    status, answer = cluster.request("DELETE", f"/{prefix}_*?expand_wildcards=all")
+    status, answer = servers.request("DELETE", f"/{prefix}_*?expand_wildcards=all")
     assert status == 200, answer
 
 
 @pytest.fixture
-def opensearch_prefix(opensearch: Cluster) -> Iterator[str]:
+def opensearch_prefix(opensearch: Servers) -> Iterator[str]:
     """The beginning of the names of this test's indices, which are deleted afterwards."""
     with _own_prefix(opensearch) as prefix:
         yield prefix
 
 
 @pytest.fixture(scope="class")
-def opensearch_class_prefix(opensearch: Cluster) -> Iterator[str]:
+def opensearch_class_prefix(opensearch: Servers) -> Iterator[str]:
     """The same for all tests of a class, where making indices for each of them would cost more than the tests."""
     with _own_prefix(opensearch) as prefix:
         yield prefix

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.opensearch import Cluster
+from tests.opensearch import Servers
 
 
 @pytest.fixture(params=["sqlite", pytest.param("opensearch", marks=pytest.mark.opensearch)])
@@ -14,6 +14,6 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty store of each kind; what is in OpenSearch is deleted afterwards."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/letters.db"
-    cluster: Cluster = request.getfixturevalue("opensearch")
+    cluster: Servers = request.getfixturevalue("opensearch")
     prefix: str = request.getfixturevalue("opensearch_prefix")
     return f"{cluster.urls[0].replace('http', 'opensearch', 1)}/{prefix}?timeout=30"  # a busy machine is no outage

@@ -6,7 +6,7 @@ import pytest
 
 from tests.acceptance import chaos
 
-pytestmark = [pytest.mark.opensearch, pytest.mark.faults]
+pytestmark = [pytest.mark.opensearch, pytest.mark.faults, pytest.mark.prove]
 MINUTES = 3
 
 

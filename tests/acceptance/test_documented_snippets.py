@@ -26,7 +26,7 @@ from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.testing import ManualClock
-from tests.opensearch import Cluster
+from tests.opensearch import Servers
 
 pytestmark = pytest.mark.opensearch
 CLOCK = SystemClock()
@@ -43,7 +43,7 @@ LIFETIME = ("enqueued_total", "retry_success", "retry_failed", "exhausted", "man
 class Index:
     """The letters' index, asked over plain HTTP as somebody without this library would."""
 
-    cluster: Cluster
+    cluster: Servers
     name: str
 
     def search(self, query: dict[str, Any]) -> list[dict[str, Any]]:
@@ -85,14 +85,14 @@ def place(request: pytest.FixtureRequest, at_home: Path, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def index(opensearch: Cluster, opensearch_prefix: str, at_home: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
+def index(opensearch: Servers, opensearch_prefix: str, at_home: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
     """The environment says OpenSearch, and this is the index there."""
     on_opensearch(at_home, monkeypatch, opensearch.urls[0], opensearch_prefix)
     return Index(opensearch, f"{opensearch_prefix}_dlq")
 
 
 @pytest.fixture
-def default_index(opensearch: Cluster, at_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+def default_index(opensearch: Servers, at_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """The same under the documented name."""
     on_opensearch(at_home, monkeypatch, opensearch.urls[0])
     yield Index(opensearch, "mahavishnu_dlq")

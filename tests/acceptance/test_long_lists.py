@@ -17,7 +17,7 @@ from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
 from mahavishnu.testing.clock import START
 
-pytestmark = pytest.mark.opensearch
+pytestmark = [pytest.mark.opensearch, pytest.mark.prove]
 MANY = 25_000
 
 

@@ -84,6 +84,7 @@ async def check(load: Load, urls: list[str]) -> None:
         assert found[key].priority in (letter.priority, letter.priority or int(key.partition("-")[2]))
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("victim", [0, 2])
 async def test_one_of_three_nodes_is_killed(victim: int) -> None:
     with Cluster(nodes=3) as cluster:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.acceptance.node import until
 from tests.acceptance.server import Server, environment_for, served
-from tests.opensearch import Cluster
+from tests.opensearch import Servers
 
 ORDERS = 40
 TOKENS = {"SERVER__VIEWERS": '{"vic": "look"}', "SERVER__OPERATORS": '{"olga": "act"}'}
@@ -26,7 +26,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     """A server, and a worker with the app's workflows: two processes on one store."""
     url = f"sqlite:///{tmp_path}/letters.db"
     if request.param == "opensearch":
-        cluster: Cluster = request.getfixturevalue("opensearch")
+        cluster: Servers = request.getfixturevalue("opensearch")
         url = cluster.urls[0].replace("http", "opensearch", 1) + "/on-call?timeout=30"  # a busy machine is no outage
     with served(url, tmp_path, **TOKENS, **QUICK) as server:
         command = [sys.executable, "-m", "mahavishnu", "worker", "--app", "tests.acceptance.on_call_app:app"]

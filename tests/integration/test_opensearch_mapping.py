@@ -19,7 +19,7 @@ from mahavishnu.stores.base import get_one, write_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
-from tests.opensearch import Cluster
+from tests.opensearch import Servers
 
 pytestmark = pytest.mark.opensearch
 PATIENT = 30.0
@@ -45,7 +45,7 @@ DOCUMENTED = {
 class Server:
     """The index of letters, past the store."""
 
-    def __init__(self, cluster: Cluster, prefix: str) -> None:
+    def __init__(self, cluster: Servers, prefix: str) -> None:
         self._cluster = cluster
         self.url, self.prefix, self.index = cluster.urls[0], prefix, f"{prefix}_dlq"
 
@@ -75,7 +75,7 @@ class Server:
 
 
 @pytest.fixture
-def server(opensearch: Cluster, opensearch_prefix: str) -> Iterator[Server]:
+def server(opensearch: Servers, opensearch_prefix: str) -> Iterator[Server]:
     yield Server(opensearch, opensearch_prefix)
 
 
@@ -270,7 +270,7 @@ async def test_an_index_of_a_newer_version_is_left_alone(server: Server) -> None
         await server.store().open()
 
 
-async def test_an_alias_of_several_indices_is_reported(server: Server, opensearch: Cluster) -> None:
+async def test_an_alias_of_several_indices_is_reported(server: Server, opensearch: Servers) -> None:
     for number in (1, 2):
         alias: dict[str, Any] = {"aliases": {server.index: {}}}
         assert opensearch.request("PUT", f"/{server.index}-{number}", alias)[0] == 200
@@ -278,7 +278,7 @@ async def test_an_alias_of_several_indices_is_reported(server: Server, opensearc
         await server.store().open()
 
 
-async def test_an_index_without_its_alias_is_reported(server: Server, opensearch: Cluster) -> None:
+async def test_an_index_without_its_alias_is_reported(server: Server, opensearch: Servers) -> None:
     assert opensearch.request("PUT", f"/{server.index}-1", {"settings": {"number_of_replicas": 0}})[0] == 200
     with pytest.raises(StoreMisconfigured, match="already exists"):
         await server.store().open()

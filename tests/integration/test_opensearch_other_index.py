@@ -13,7 +13,7 @@ from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
-from tests.opensearch import Cluster
+from tests.opensearch import Servers
 
 pytestmark = pytest.mark.opensearch
 Letters = Collection[DeadLetter]
@@ -35,7 +35,7 @@ async def made_by_another_process(url: str, prefix: str) -> DeadLetter:
 
 @pytest.mark.parametrize("by_hand", [False, True], ids=["made by a store", "made by hand"])
 async def test_a_version_from_a_dropped_index_matches_nothing_in_the_next_one(
-    opensearch: Cluster, opensearch_url: str, opensearch_prefix: str, by_hand: bool
+    opensearch: Servers, opensearch_url: str, opensearch_prefix: str, by_hand: bool
 ) -> None:
     name = f"{opensearch_prefix}_dlq"
     if by_hand:
@@ -63,7 +63,7 @@ async def test_a_version_from_a_dropped_index_matches_nothing_in_the_next_one(
 
 
 async def test_what_is_read_before_the_change_is_noticed_cannot_be_written_either(
-    opensearch: Cluster, letters: Letters, opensearch_url: str, opensearch_prefix: str
+    opensearch: Servers, letters: Letters, opensearch_url: str, opensearch_prefix: str
 ) -> None:
     assert await write_one(letters, make_letter(task_id="a")) is not None
     assert opensearch.request("DELETE", f"/{opensearch_prefix}_dlq-1")[0] == 200
@@ -79,7 +79,7 @@ async def test_what_is_read_before_the_change_is_noticed_cannot_be_written_eithe
 
 @pytest.mark.parametrize("noticed_by", ["create", "get", "find"])
 async def test_an_alias_that_is_moved_to_another_index_is_followed(
-    opensearch: Cluster, letters: Letters, opensearch_prefix: str, noticed_by: str
+    opensearch: Servers, letters: Letters, opensearch_prefix: str, noticed_by: str
 ) -> None:
     name = f"{opensearch_prefix}_dlq"
     (old,) = await letters.write([make_letter(task_id="a")])

@@ -18,7 +18,7 @@ from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
 from tests.integration.opensearch_proxy import Proxy, error, items, refused
-from tests.opensearch import Cluster
+from tests.opensearch import Servers
 
 pytestmark = pytest.mark.opensearch
 PATIENT = 30.0
@@ -164,7 +164,7 @@ async def test_a_document_that_is_larger_than_the_server_takes_fails_alone(lette
 
 
 async def test_a_read_only_index_is_an_outage_that_is_seen(
-    opensearch: Cluster, opensearch_prefix: str, opensearch_url: str
+    opensearch: Servers, opensearch_prefix: str, opensearch_url: str
 ) -> None:
     async with OpenSearchStore(opensearch_url, prefix=opensearch_prefix, timeout=PATIENT, kinds=[LETTERS]) as store:
         collection = store.collection(LETTERS)
@@ -182,7 +182,7 @@ async def test_a_read_only_index_is_an_outage_that_is_seen(
 
 
 async def test_an_index_that_somebody_dropped_is_made_again(
-    opensearch: Cluster, letters: Letters, opensearch_prefix: str
+    opensearch: Servers, letters: Letters, opensearch_prefix: str
 ) -> None:
     await letters.write(twenty())
     for drop in range(2):

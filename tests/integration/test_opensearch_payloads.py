@@ -15,7 +15,7 @@ from mahavishnu.stores.base import Collection
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
-from tests.opensearch import Cluster
+from tests.opensearch import Servers
 
 pytestmark = pytest.mark.opensearch
 Letters = Collection[DeadLetter]
@@ -64,12 +64,12 @@ async def letters(opensearch_url: str, opensearch_prefix: str) -> AsyncIterator[
         yield store.collection(LETTERS)
 
 
-def mapping(cluster: Cluster, prefix: str) -> Any:
+def mapping(cluster: Servers, prefix: str) -> Any:
     return cluster.request("GET", f"/{prefix}_dlq/_mapping")[1]
 
 
 async def test_any_shape_is_kept_and_the_mapping_stays_as_it_was(
-    letters: Letters, opensearch: Cluster, opensearch_prefix: str
+    letters: Letters, opensearch: Servers, opensearch_prefix: str
 ) -> None:
     before = mapping(opensearch, opensearch_prefix)
     given = [make_letter(task_id=f"both {name}", task=shape, metadata=shape) for name, shape in SHAPES.items()]
@@ -83,7 +83,7 @@ async def test_any_shape_is_kept_and_the_mapping_stays_as_it_was(
     assert mapping(opensearch, opensearch_prefix) == before
 
 
-async def test_what_can_be_read_by_people_is(letters: Letters, opensearch: Cluster, opensearch_prefix: str) -> None:
+async def test_what_can_be_read_by_people_is(letters: Letters, opensearch: Servers, opensearch_prefix: str) -> None:
     shown = {name: shape for name, shape in SHAPES.items() if "2,000 digits" not in name and "60,000" not in name}
     await letters.write([make_letter(task_id=str(place), task=shape) for place, shape in enumerate(shown.values())])
     for place, shape in enumerate(shown.values()):

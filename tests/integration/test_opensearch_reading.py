@@ -21,7 +21,7 @@ from mahavishnu.stores.opensearch import store as opensearch
 from mahavishnu.testing import make_letter
 from mahavishnu.testing.clock import START
 from tests.integration.opensearch_proxy import Forward, Proxy, Request, error
-from tests.opensearch import Cluster
+from tests.opensearch import Servers
 
 pytestmark = pytest.mark.opensearch
 PATIENT = 30.0
@@ -46,7 +46,7 @@ def numbered(count: int) -> list[DeadLetter]:
 
 
 async def test_a_corrupt_document_is_named_and_hides_nothing(
-    letters: Letters, opensearch: Cluster, opensearch_prefix: str
+    letters: Letters, opensearch: Servers, opensearch_prefix: str
 ) -> None:
     given = numbered(6)
     await letters.write(given)
@@ -126,7 +126,7 @@ async def test_later_pages_come_from_a_snapshot_that_is_given_back(proxy: Proxy,
 
 
 async def test_a_snapshot_that_is_gone_or_refused_does_not_end_the_list(
-    proxy: Proxy, letters: Letters, opensearch: Cluster
+    proxy: Proxy, letters: Letters, opensearch: Servers
 ) -> None:
     await letters.write(numbered(60))
     query = Query(sort=BY_ID, limit=10)

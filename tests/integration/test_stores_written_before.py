@@ -30,7 +30,7 @@ from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import FaultyStore, ManualClock
 from tests.fixtures.stores_2050105.plain import plain
-from tests.opensearch import Cluster
+from tests.opensearch import Servers
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "stores_2050105"
 PREFIX = "mahavishnu"
@@ -95,7 +95,7 @@ def old_indices(prefix: str) -> Iterator[OldIndex]:
     yield index
 
 
-def load(cluster: Cluster, prefix: str) -> None:
+def load(cluster: Servers, prefix: str) -> None:
     """Make the indices again, with the same documents under the same ids."""
     for index in old_indices(prefix):
         body = {"settings": index.settings, "mappings": index.mappings, "aliases": {name: {} for name in index.aliases}}
@@ -145,7 +145,7 @@ def sqlite_rows(path: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def opensearch_rows(cluster: Cluster, prefix: str) -> dict[str, dict[str, Any]]:
+def opensearch_rows(cluster: Servers, prefix: str) -> dict[str, dict[str, Any]]:
     """By index and id: the document; not the stamp, which is another one for each write."""
     cluster.request("POST", f"/{prefix}_*/_refresh")
     found: dict[str, dict[str, Any]] = {}
@@ -163,7 +163,7 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Old:
     if request.param == "sqlite":
         path = file_of("sqlite.db", tmp_path)
         return Old(lambda: SQLiteStore(path, kinds=KINDS), expected, lambda: sqlite_rows(path))
-    cluster: Cluster = request.getfixturevalue("opensearch")
+    cluster: Servers = request.getfixturevalue("opensearch")
     prefix: str = request.getfixturevalue("opensearch_prefix")
     load(cluster, prefix)
 
@@ -342,7 +342,7 @@ async def test_a_new_file_has_the_same_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.opensearch
-async def test_new_indices_have_the_same_mappings(opensearch: Cluster, opensearch_prefix: str) -> None:
+async def test_new_indices_have_the_same_mappings(opensearch: Servers, opensearch_prefix: str) -> None:
     async with OpenSearchStore(opensearch.urls, prefix=opensearch_prefix, timeout=60, kinds=KINDS) as store:
         for kind in KINDS:  # an index is made with its first document
             old_documents = json.loads(unpacked("opensearch.json"))["records"][kind.name]

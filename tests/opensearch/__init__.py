@@ -15,7 +15,8 @@ version (3.x needs JDK 21), such as `-Dopensearch.version=3.4.0`.
 
 from __future__ import annotations
 
-from .cluster import ADMIN, Cluster, Node, prepare, until
+from .cluster import ADMIN, Cluster, Node, Servers, prepare, state_of_cache, until
+from .shared import SharedNode
 from .tools import ToolMissing
 
-__all__ = ["ADMIN", "Cluster", "Node", "ToolMissing", "prepare", "until"]
+__all__ = ["ADMIN", "Cluster", "Node", "Servers", "SharedNode", "ToolMissing", "prepare", "state_of_cache", "until"]

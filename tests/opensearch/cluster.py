@@ -14,7 +14,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import Any
 
 from .distribution import Distribution
 from .tls import make_certificates, security_settings
-from .tools import exclusive
+from .tools import exclusive, is_installed
 
 ADMIN = ("admin", "admin")
 
@@ -40,6 +40,16 @@ def prepare(secure: bool = False) -> Distribution:
                     cluster.nodes[0].stop()
                 distribution.publish()
     return distribution
+
+
+def state_of_cache() -> str:
+    """How long the first test that needs a server waits, in words. Installs nothing."""
+    if not (is_installed("java") and is_installed("mvn")):
+        return "a JDK and Maven will be installed if need be, then its jars downloaded: some minutes, once"
+    distribution = Distribution(secure=False)
+    if distribution.ready:
+        return "ready, a node takes some seconds to start"
+    return f"its jars will be downloaded by Maven into {distribution.directory}: about a minute, once"
 
 
 def until(condition: Callable[[], object], timeout: float, what: str) -> None:
@@ -121,7 +131,42 @@ class Node:
         self._process = None
 
 
-class Cluster:
+class Servers:
+    """Addresses of a cluster that runs, whoever started it."""
+
+    def __init__(self, urls: Sequence[str] = (), ca: Path | None = None) -> None:
+        self._urls = list(urls)
+        self._secure = ca is not None
+        self._opener = _opener(ca)
+
+    @property
+    def urls(self) -> list[str]:
+        return self._urls
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *documents: object,
+        node: int = 0,
+        user: tuple[str, str] | None = ADMIN,
+        timeout: float = 30,
+    ) -> tuple[int, Any]:
+        """The status and the decoded body of a response. Documents are sent one per line, as `_bulk` wants them."""
+        headers = {"Content-Type": "application/json"}
+        if self._secure and user:
+            headers["Authorization"] = "Basic " + base64.b64encode(":".join(user).encode()).decode()
+        body = "".join(json.dumps(document) + "\n" for document in documents).encode()
+        request = urllib.request.Request(self.urls[node] + path, body or None, headers, method=method)
+        try:
+            with self._opener.open(request, timeout=timeout) as response:
+                return response.status, _decode(response.read())
+        except urllib.error.HTTPError as response:
+            with response:
+                return response.code, _decode(response.read())
+
+
+class Cluster(Servers):
     """Use it as a context manager; it is green when entered, and leaves nothing behind."""
 
     def __init__(
@@ -133,6 +178,7 @@ class Cluster:
         *,
         distribution: Distribution | None = None,
     ) -> None:
+        super().__init__()
         self.nodes: list[Node] = []
         self.ca: Path | None = None
         self._size = nodes
@@ -140,7 +186,6 @@ class Cluster:
         self._secure = secure
         self._settings = settings or {}
         self._distribution = distribution
-        self._opener = _opener(None)
         self._cleanup = ExitStack()
 
     @property
@@ -174,28 +219,6 @@ class Cluster:
             except (RuntimeError, TimeoutError) as error:
                 error.add_note(f"Its log ends with:\n{node.log[-8000:]}")
                 raise
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        *documents: object,
-        node: int = 0,
-        user: tuple[str, str] | None = ADMIN,
-        timeout: float = 30,
-    ) -> tuple[int, Any]:
-        """The status and the decoded body of a response. Documents are sent one per line, as `_bulk` wants them."""
-        headers = {"Content-Type": "application/json"}
-        if self._secure and user:
-            headers["Authorization"] = "Basic " + base64.b64encode(":".join(user).encode()).decode()
-        body = "".join(json.dumps(document) + "\n" for document in documents).encode()
-        request = urllib.request.Request(self.urls[node] + path, body or None, headers, method=method)
-        try:
-            with self._opener.open(request, timeout=timeout) as response:
-                return response.status, _decode(response.read())
-        except urllib.error.HTTPError as response:
-            with response:
-                return response.code, _decode(response.read())
 
     def add_user(
         self,

@@ -38,6 +38,10 @@ def tool(name: str) -> str:
     return path
 
 
+def is_installed(name: str) -> bool:
+    return _find(name) is not None
+
+
 @contextmanager
 def exclusive(name: str) -> Iterator[None]:
     """Lets one process at a time do something; the lock of a process that dies is released."""
