@@ -9,7 +9,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test prove check fix bench diagram clean
+.PHONY: help setup run test prove check fix coverage docs bench diagram clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +25,7 @@ test: $(READY) ## Run the tests, with a real OpenSearch, in two processes; ARGS=
 prove: $(READY) ## Run the slow proofs: chaos, lost nodes, kills among 50,000 letters, lists of 100,000, the whole API schema
 	$(BIN)/pytest -m prove $(ARGS)
 
-check: $(READY) ## Check format, lint, types and the direction of imports
+check: $(READY) ## Check format, lint, types, the direction of imports, and the rules of the house
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -34,6 +34,13 @@ check: $(READY) ## Check format, lint, types and the direction of imports
 fix: $(READY) ## Format, and repair what the linter can repair
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+
+coverage: $(READY) ## Measure what the unit, contract and documentation tests reach; fails below the floor in pyproject.toml
+	$(BIN)/pytest -m "not prove and not opensearch" -n 2 --dist loadfile --cov --cov-report=term:skip-covered -q tests/unit tests/contract tests/docs plugins $(ARGS)
+
+docs: $(READY) ## Build the documentation as a site into build/site; a warning is an error
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(READY) ## Measure the stores, the engine and the HTTP API; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.stores $(ARGS)
