@@ -25,7 +25,7 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.strategies import Decision, Occurrence
-from mahavishnu.engine.letter_factory import Wanted
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.processor import Limits
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.events import Event, EventName
@@ -140,7 +140,7 @@ async def capture(server: Server) -> Figure:
             task, repos = model.task, list(model.repos)
 
             async def one(number: int) -> None:
-                wanted = Wanted(task_id=f"wf_{number}", task=task, repos=repos)
+                wanted = LetterRequest(task_id=f"wf_{number}", task=task, repos=repos)
                 decided = await integration.capture(wanted, failure(number))
                 assert decided.letter is not None, decided
 
@@ -198,7 +198,7 @@ def _one_of_several(url: str, prefix: str, share: tuple[int, int], begin: float)
         async with queue(store, f"worker-{share[0]}") as dlq:
             place, workers = share
             dlq.roster.live = tuple(f"worker-{n}" for n in range(workers))
-            assert len(dlq.roster.shares()[0]) == PARTITIONS // workers, place
+            assert len(dlq.roster.partitions()[0]) == PARTITIONS // workers, place
             await asyncio.sleep(begin - time.time())
             processor = dlq._new_processor()
             ran = await processor.cycle()

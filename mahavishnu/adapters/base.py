@@ -45,14 +45,14 @@ class PythonAdapter:
             return await self.function(task, repos)
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
-        result = await loop.run_in_executor(_threads(), context.run, _called, self.function, task, repos)
+        result = await loop.run_in_executor(_thread_pool(), context.run, _call, self.function, task, repos)
         return await result if inspect.isawaitable(result) else result
 
     def __repr__(self) -> str:
         return f"PythonAdapter({getattr(self.function, '__qualname__', self.function)!r})"
 
 
-def _called(function: Workflow, task: Any, repos: list[str]) -> Any:
+def _call(function: Workflow, task: Any, repos: list[str]) -> Any:
     try:
         return function(task, repos)
     except BaseException as end:
@@ -64,7 +64,7 @@ def _called(function: Workflow, task: Any, repos: list[str]) -> Any:
 
 
 @functools.cache
-def _threads() -> ThreadPoolExecutor:
+def _thread_pool() -> ThreadPoolExecutor:
     """Enough threads for every run at once: a few that hang must not hold up the others, as in asyncio's own pool."""
     return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="mahavishnu-run")
 
@@ -75,7 +75,7 @@ def is_async(function: Workflow) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method)
 
 
-def adapter(thing: Adapter | Workflow) -> Adapter:
+def as_adapter(thing: Adapter | Workflow) -> Adapter:
     """`thing` as an adapter. Raises InvalidInput if it is neither an adapter nor a function.
 
     >>> adapter(print)

@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from mahavishnu.adapters.base import Adapter, Workflow, adapter
+from mahavishnu.adapters.base import Adapter, Workflow, as_adapter
 from mahavishnu.model.errors import InvalidInput, NoSuchAdapter
 
 
-class Adapters:
+class AdapterRegistry:
     """Knows how each kind of workflow is run.
 
     >>> adapters = Adapters()
@@ -31,7 +31,7 @@ class Adapters:
         """Run the workflows of this name with `thing` from now on. Raises InvalidInput if it cannot run any."""
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"an adapter's name must be text that is not empty, not {name!r}")
-        self._known[name] = adapter(thing)
+        self._known[name] = as_adapter(thing)
 
     def get(self, name: str) -> Adapter:
         """The adapter of this name. Raises NoSuchAdapter."""

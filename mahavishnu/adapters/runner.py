@@ -40,34 +40,34 @@ def failed_repos(result: Any, repos: Sequence[str]) -> tuple[str, ...] | None:
         answers = (result.get("results") or result.get("repos")) if isinstance(result, Mapping) else None
         if not isinstance(answers, Mapping) or not answers.keys() & set(repos):
             return None
-        left = tuple(repo for repo in repos if repo not in answers or _unsettled(answers[repo]))
+        left = tuple(repo for repo in repos if repo not in answers or _is_failure(answers[repo]))
     except Exception:  # a stranger made it: an array in it, for one, is neither true nor false
         return None
     return left or None  # all are done, and yet it failed: then it is not about the repos
 
 
-def _unsettled(answer: Any) -> bool:
+def _is_failure(answer: Any) -> bool:
     """Whether the answer for one repo is a failure; `gather(return_exceptions=True)` gives the exception itself."""
     return answer is False or isinstance(answer, BaseException) or failure_in_result(answer) is not None
 
 
-class Given:
+class TaskSnapshot:
     """A task as it was before a run that may change it: a retry gets what the first run got."""
 
     __slots__ = ("_before", "_task")
 
     def __init__(self, task: Any) -> None:
         # Inside of a retry nothing is captured: its letter has the task.
-        self._task, self._before = task, _written(task) if current_attempt.get() is None else None
+        self._task, self._before = task, _json_or_none(task) if current_attempt.get() is None else None
 
     @property
     def task(self) -> Any:
         """The task itself if it is what it was, or cannot be told, else what it was."""
-        same = self._before is None or _written(self._task) == self._before
+        same = self._before is None or _json_or_none(self._task) == self._before
         return self._task if same else json.loads(self._before or "")
 
 
-def _written(task: Any) -> str | None:
+def _json_or_none(task: Any) -> str | None:
     # As JSON, because that gives up at once where something else is in the task, however large it is.
     try:
         return text_of(task)
@@ -101,12 +101,12 @@ async def run_whole(run: Run, repos: Sequence[str]) -> WorkflowResult:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        return _failed(problem)  # nobody cancelled the run: something inside of it did that to itself
+        return _failed_result(problem)  # nobody cancelled the run: something inside of it did that to itself
     except Exception as problem:
-        return _failed(problem)
+        return _failed_result(problem)
     if said is None:
         return WorkflowResult(status="completed", result=answer)
-    result = _failed(said)
+    result = _failed_result(said)
     result["result"] = answer
     for name in ("results", "repos"):
         if isinstance(answer.get(name), dict):
@@ -135,19 +135,19 @@ async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> Workflow
     failures = [result for result in results.values() if result.failed]
     if not failures:
         return WorkflowResult(status="completed", results=results)
-    whole = _failed(_joined(failures, len(results)))
+    whole = _failed_result(_combined_failure(failures, len(results)))
     whole["results"] = results
     return whole
 
 
-def _failed(said: BaseException | str) -> WorkflowResult:
+def _failed_result(said: BaseException | str) -> WorkflowResult:
     error = said if isinstance(said, BaseException) else WorkflowFailed(said)
     result = WorkflowResult(status="failed", error=message_of(error), error_type=type(error).__name__)
     result.exception = error if isinstance(said, BaseException) else None
     return result
 
 
-def _joined(failures: Sequence[WorkflowResult], runs: int) -> BaseException | str:
+def _combined_failure(failures: Sequence[WorkflowResult], runs: int) -> BaseException | str:
     """One failure for all: the only one there is, one that all had alike, or a group of them."""
     if len({(each["error_type"], each["error"]) for each in failures}) == 1:
         return failures[0].exception or str(failures[0]["error"])

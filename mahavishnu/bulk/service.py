@@ -12,7 +12,7 @@ from mahavishnu.bulk.run_store import READ, Shelves
 from mahavishnu.bulk.runner import LEASE_SECONDS, Runner
 from mahavishnu.bulk.verbs import RunVerbs, known
 from mahavishnu.engine.audit import Auditing
-from mahavishnu.engine.background import Chore
+from mahavishnu.engine.background import PeriodicTask
 from mahavishnu.engine.processor import Limits
 from mahavishnu.model import bulk_run
 from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, ItemState, RunItem, RunState, Same
@@ -52,7 +52,7 @@ class Bulk(Auditing):
     _shelves: Shelves
     _run_verbs: RunVerbs
     _runner: Runner
-    _carrying: Chore
+    _carrying: PeriodicTask
 
     async def preview_run(
         self,
@@ -216,7 +216,7 @@ class Bulk(Auditing):
             lease_seconds=lambda: min(LEASE_SECONDS, self.limits.lease_seconds),
             skew_seconds=lambda: self.limits.skew_seconds,
         )
-        self._carrying = Chore("carrying bulk runs on", self.work_runs, self._until_next_run)
+        self._carrying = PeriodicTask("carrying bulk runs on", self.work_runs, self._until_next_run)
 
     def _until_next_run(self) -> float:
         if (due := self._runner.next_due) is None:

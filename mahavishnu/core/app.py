@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from mahavishnu.adapters import runner
 from mahavishnu.adapters.base import Adapter, PythonAdapter, Workflow
-from mahavishnu.adapters.registry import Adapters
+from mahavishnu.adapters.registry import AdapterRegistry
 from mahavishnu.adapters.runner import WorkflowResult, failed_repos, failure_in_result
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
@@ -20,7 +20,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.resilience import ErrorRecoveryManager
-from mahavishnu.engine.letter_factory import Wanted
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
@@ -56,13 +56,13 @@ class MahavishnuApp:
         self.logger = logging.getLogger("mahavishnu.app")
         self.observability: Any = None
         self.opensearch_integration = OpenSearchIntegration.of(self.config)
-        self.adapters = Adapters()
+        self.adapters = AdapterRegistry()
         self.chain = wiring.chain_from(self.config)
         self.error_recovery_manager = ErrorRecoveryManager(self.chain)
         self.dlq: DeadLetterQueue | None = None
         self.dlq_integration: DLQIntegration | None = None
         self._reloader = Reloader(self.config)
-        wiring.take_from_plugins(self.chain, "adapters", self.adapters.register)
+        wiring.register_plugin_offers(self.chain, "adapters", self.adapters.register)
         if self.config.dlq_enabled:
             self.dlq = wiring.queue_from(self.config, store=store, clock=clock, chain=self.chain)
             self.dlq_integration = create_dlq_integration(self)
@@ -86,7 +86,7 @@ class MahavishnuApp:
 
             @functools.wraps(function)
             async def guarded(task: Any, repos: Sequence[str] = ()) -> Any:
-                given = runner.Given(task)
+                given = runner.TaskSnapshot(task)
                 try:
                     answer = await plain.run(task, list(repos))
                     said = failure_in_result(answer)
@@ -227,7 +227,7 @@ class MahavishnuApp:
         async def run(some: list[str]) -> Any:
             return await self.adapters.get(adapter_name).run(task, some)
 
-        given = runner.Given(task)
+        given = runner.TaskSnapshot(task)
         result = await (runner.run_each(run, chosen, _AT_ONCE) if each else runner.run_whole(run, chosen))
         result["adapter"] = adapter_name
         if not result.failed:
@@ -254,6 +254,8 @@ class MahavishnuApp:
         name = str(name) if name else f"wf_{uuid4().hex}"
         if self.dlq_integration is None or enqueue is False:
             return {"workflow_id": name, "dlq_enqueued": False}
-        wanted = Wanted(task_id=name, task=task, repos=repos, metadata=metadata, source=Source(queue=adapter_name))
+        wanted = LetterRequest(
+            task_id=name, task=task, repos=repos, metadata=metadata, source=Source(queue=adapter_name)
+        )
         decided = await self.dlq_integration.capture(wanted, error, adapter=adapter_name, requested=bool(enqueue))
         return {"workflow_id": name, **decided.as_result()}

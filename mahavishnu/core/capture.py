@@ -20,9 +20,9 @@ from mahavishnu.classify.failure import cut
 from mahavishnu.classify.verdict import Context as Asked
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.strategies import Occurrence, Strategy, decide
-from mahavishnu.engine.batching import Gathering, tell
-from mahavishnu.engine.letter_factory import Wanted, redacted
-from mahavishnu.engine.waiting import Where
+from mahavishnu.engine.batching import Batcher, resolve
+from mahavishnu.engine.letter_factory import LetterRequest, redact
+from mahavishnu.engine.waiting import WaitingPlace
 from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull, StoreError
 from mahavishnu.model.json_value import held, told
 from mahavishnu.model.letter import DeadLetter
@@ -34,7 +34,7 @@ _LONGEST_TURN = 0.01  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class CaptureOutcome:
     """What became of a failed run. Exactly one of `letter`, `skip_reason`, `problem` and `folded` says so."""
 
     task_id: str
@@ -57,47 +57,47 @@ class Decided:
 
 
 @dataclass(slots=True)
-class Case:
+class PendingCapture:
     """A failure on its way into the store, and who waits for the end of it."""
 
-    wanted: Wanted
+    request: LetterRequest
     error: BaseException | str
     adapter: str | None
     requested: bool
     strategy: Strategy  # one for all of this, whatever is switched meanwhile
-    answer: Future[Decided]
+    future: Future[CaptureOutcome]
     context: Context  # of who waits: what is told and logged belongs to its trace
     judged: Judged | None = None
     reason: str = ""
-    fresh: DeadLetter | None = None  # the letter that it makes
+    letter: DeadLetter | None = None  # the letter that it makes
 
     @property
     def category(self) -> ErrorCategory | None:
         return self.judged.verdict.category if self.judged else None
 
 
-_new_occurrence, _new_decided = fast_constructor(Occurrence), fast_constructor(Decided)
+_new_occurrence, _new_decided = fast_constructor(Occurrence), fast_constructor(CaptureOutcome)
 
 
-class Capturing:
+class CapturePipeline:
     """Takes failures through the steps; `counts` is told what became of them."""
 
     def __init__(self, dlq: DeadLetterQueue, counts: Counter[str], *, by_category: Callable[[], bool]) -> None:
         self.dlq, self._counts, self._by_category = dlq, counts, by_category
-        self._gathering = Gathering(self._keep)
+        self._gathering = Batcher(self._keep)
 
-    def begin(self, case: Case) -> None:
+    def submit(self, case: PendingCapture) -> None:
         """See to it that the case is answered, whoever gives up waiting for that."""
         if self.dlq.chain.is_prompt:
             self._gathering.add(case)
         else:
-            self._gathering.follow(self._judge_first(case), [case], case.context)
+            self._gathering.spawn(self._judge_first(case), [case], case.context)
 
     async def finish(self) -> None:
         """Return when all that has begun has come to its end."""
         await self._gathering.finish()
 
-    async def _judge_first(self, case: Case) -> None:
+    async def _judge_first(self, case: PendingCapture) -> None:
         """Plugins take their time: nobody else's failure waits for them."""
         try:
             now = self.dlq.clock.now()
@@ -107,30 +107,30 @@ class Capturing:
         else:
             self._gathering.add(case)
 
-    async def _keep(self, cases: Sequence[Case]) -> None:
+    async def _keep(self, cases: Sequence[PendingCapture]) -> None:
         """Failures that came in together, one step after the other for all: that takes half of the time."""
         now = self.dlq.clock.now()
         if not self.dlq.chain.is_prompt:  # a plugin has been registered since
             for case in cases:
                 if case.judged is None:
-                    self._gathering.follow(self._judge_first(case), [case], case.context)
+                    self._gathering.spawn(self._judge_first(case), [case], case.context)
             cases = [case for case in cases if case.judged is not None]
         try:
             for step in (self._judge, self._decide):
                 cases = await self._done(step, cases, now)
-            kept = [(case, case.fresh) for case in cases if case.fresh is not None]
+            kept = [(case, case.letter) for case in cases if case.letter is not None]
             if kept:
                 await self._store(kept)
         except Exception as problem:  # a mistake of ours: nobody may be left waiting
             for case in cases:
-                if not case.answer.done():
+                if not case.future.done():
                     self._not_captured(case, problem)
 
     async def _done(
-        self, step: Callable[[Case, datetime], None], cases: Sequence[Case], now: datetime
-    ) -> Sequence[Case]:
+        self, step: Callable[[PendingCapture, datetime], None], cases: Sequence[PendingCapture], now: datetime
+    ) -> Sequence[PendingCapture]:
         """Those that got through the step. What takes long, such as long texts, lets others have their turn."""
-        clock, done = self.dlq.clock, list[Case]()
+        clock, done = self.dlq.clock, list[PendingCapture]()
         began = clock.monotonic()
         for case in cases:
             try:
@@ -146,13 +146,13 @@ class Capturing:
                 began = clock.monotonic()
         return done
 
-    def _judge(self, case: Case, now: datetime) -> None:
+    def _judge(self, case: PendingCapture, now: datetime) -> None:
         if case.judged is None:
             case.judged = judge_at_once(self.dlq.chain, case.error, now, _context(case, now))
 
-    def _decide(self, case: Case, now: datetime) -> None:
+    def _decide(self, case: PendingCapture, now: datetime) -> None:
         """What the strategy says of it, and the letter that it makes if it is to be kept."""
-        wanted, judged = case.wanted, case.judged
+        wanted, judged = case.request, case.judged
         assert judged is not None
         occurrence = _new_occurrence(
             task_id=wanted.task_id,
@@ -166,12 +166,12 @@ class Capturing:
         if not decision.keep:
             self.dlq.skipped(wanted.task_id, decision.reason)
             self._counts["skipped_by_strategy"] += 1
-            tell(case.answer, Decided(wanted.task_id, judged.verdict.category, skip_reason=decision.reason))
+            resolve(case.future, CaptureOutcome(wanted.task_id, judged.verdict.category, skip_reason=decision.reason))
             return
         case.reason = decision.reason
         wanted = _advised(wanted, decision.retry_policy, decision.max_retries)
         try:
-            case.fresh = self._letter(wanted, judged, now)
+            case.letter = self._letter(wanted, judged, now)
         except ENDS:
             raise
         except BaseException as problem:  # writing it runs code of whatever is in it
@@ -179,13 +179,13 @@ class Capturing:
                 raise
             why = cut(said(problem) or type(problem).__name__, _LONGEST_REASON)
             log.error("task %r is kept as far as JSON can hold it, and nothing retries it: %s", wanted.task_id, why)
-            case.fresh = self._letter(self.dlq.intake.described(wanted, why), judged, now)
+            case.letter = self._letter(self.dlq.intake.with_placeholders(wanted, why), judged, now)
 
-    def _letter(self, wanted: Wanted, judged: Judged, now: datetime) -> DeadLetter:
+    def _letter(self, wanted: LetterRequest, judged: Judged, now: datetime) -> DeadLetter:
         intake, backoffs = self.dlq.intake, self.dlq.backoffs
-        return intake.letter(wanted, judged, now, by_category=self._by_category(), backoffs=backoffs)
+        return intake.make(wanted, judged, now, by_category=self._by_category(), backoffs=backoffs)
 
-    async def _store(self, kept: Sequence[tuple[Case, DeadLetter]]) -> None:
+    async def _store(self, kept: Sequence[tuple[PendingCapture, DeadLetter]]) -> None:
         """Letters by one call; those that need more than that are seen to one by one."""
         outcomes: Sequence[DeadLetter | Exception | None]
         try:
@@ -199,9 +199,9 @@ class Capturing:
                 except Exception:  # the others are stored, too, and have to be told
                     log.exception("letter %r is stored, but something stumbled over it", outcome.key)
             else:
-                self._gathering.follow(self._store_alone(case, fresh, outcome), [case], case.context)
+                self._gathering.spawn(self._store_alone(case, fresh, outcome), [case], case.context)
 
-    async def _store_alone(self, case: Case, fresh: DeadLetter, problem: Exception | None) -> None:
+    async def _store_alone(self, case: PendingCapture, fresh: DeadLetter, problem: Exception | None) -> None:
         """The same for one whose task has a letter already, or that there is no room for, or that met a `problem`."""
         try:
             try:
@@ -210,42 +210,42 @@ class Capturing:
                 self._kept(case, (await self.dlq.capture(fresh)).letter)
             except (QueueFull, StoreError, InvalidPayload) as refused:
                 waits = await self._kept_waiting(fresh, refused)
-                tell(case.answer, Decided(fresh.task_id, case.category, problem=waits))
+                resolve(case.future, CaptureOutcome(fresh.task_id, case.category, problem=waits))
         except Exception as another:
             self._not_captured(case, another)
 
-    def _created(self, case: Case, letter: DeadLetter) -> None:
+    def _created(self, case: PendingCapture, letter: DeadLetter) -> None:
         self._kept(case, letter)
         self.dlq.created(letter)
 
-    def _kept(self, case: Case, letter: DeadLetter) -> None:
+    def _kept(self, case: PendingCapture, letter: DeadLetter) -> None:
         self._counts["manually_enqueued" if case.requested else "auto_enqueued"] += 1
-        tell(case.answer, _new_decided(task_id=letter.task_id, category=case.category, letter=letter))
+        resolve(case.future, _new_decided(task_id=letter.task_id, category=case.category, letter=letter))
         log.warning("task %s is in the DLQ (%s): %s", letter.task_id, case.reason, letter.last_error)
 
-    def _not_captured(self, case: Case, problem: BaseException) -> None:
+    def _not_captured(self, case: PendingCapture, problem: BaseException) -> None:
         self.dlq.counts["capture_failed"] += 1
         self._counts["capture_failed"] += 1
         log.error(
             "the failure of task %s could not be captured; its error: %s; its payload: %.2000s",
-            told(case.wanted.task_id),
+            told(case.request.task_id),
             told(case.error),
-            redacted(held(case.wanted.task), self.dlq.intake.redact_keys),
+            redact(held(case.request.task), self.dlq.intake.redact_keys),
             exc_info=problem,
         )
-        tell(case.answer, Decided(case.wanted.task_id, problem=f"{type(problem).__name__}: {said(problem)}"))
+        resolve(case.future, CaptureOutcome(case.request.task_id, problem=f"{type(problem).__name__}: {said(problem)}"))
 
     async def _kept_waiting(self, fresh: DeadLetter, problem: MahavishnuError) -> str:
         """It cannot be a letter now; it waits until it can, and this says so."""
         where = await self.dlq.waiting.keep(fresh)
         self._counts["kept_waiting"] += 1
-        lasting = "" if where is Where.STORE else " in this process's memory, because the store cannot take it"
+        lasting = "" if where is WaitingPlace.STORE else " in this process's memory, because the store cannot take it"
         told_so = f"{problem}; it waits{lasting} to be let in (entry {fresh.entry_id})"
         log.error("the failure of task %r is no letter yet: %s", fresh.task_id, told_so)
         return told_so
 
 
-def _advised(wanted: Wanted, policy: str | None, budget: int | None) -> Wanted:
+def _advised(wanted: LetterRequest, policy: str | None, budget: int | None) -> LetterRequest:
     """`wanted` with the strategy's advice where the caller said nothing."""
     if policy is None and budget is None:
         return wanted
@@ -255,6 +255,6 @@ def _advised(wanted: Wanted, policy: str | None, budget: int | None) -> Wanted:
     )
 
 
-def _context(case: Case, now: datetime) -> Asked:
-    wanted = case.wanted
+def _context(case: PendingCapture, now: datetime) -> Asked:
+    wanted = case.request
     return context_for(now, wanted.task_id, wanted.task, case.adapter, tuple(wanted.repos))

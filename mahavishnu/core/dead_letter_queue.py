@@ -31,17 +31,17 @@ from mahavishnu.core.queue.reads import LetterList
 from mahavishnu.core.queue.replies import REPLIES, Replies
 from mahavishnu.core.queue.requeue import Requeueing
 from mahavishnu.core.queue.transfer import Transfer
-from mahavishnu.engine.background import Chore
+from mahavishnu.engine.background import PeriodicTask
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import BY
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
 from mahavishnu.engine.event_bus import Announcer, reporting_to
-from mahavishnu.engine.letter_factory import Intake, Wanted
+from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.engine.processor import Limits
-from mahavishnu.engine.recorder import Captured, How, Office
-from mahavishnu.engine.room import Room
-from mahavishnu.engine.roster import Roster
+from mahavishnu.engine.recorder import CaptureKind, CaptureResult, LetterRecorder
+from mahavishnu.engine.room import Capacity
+from mahavishnu.engine.roster import WorkerRegistry
 from mahavishnu.engine.waiting import WAITING, WaitingRoom
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import Backoff, BackoffRegistry
@@ -67,7 +67,11 @@ __all__ = ["KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "Fail
 log = logging.getLogger(__name__)
 KINDS = (*STORED, WAITING)
 DLQFullError = QueueFull
-_CAPTURED = {How.CREATED: EventName.CAPTURED, How.MERGED: EventName.MERGED, How.REOPENED: EventName.REOPENED}
+_CAPTURED = {
+    CaptureKind.CREATED: EventName.CAPTURED,
+    CaptureKind.MERGED: EventName.MERGED,
+    CaptureKind.REOPENED: EventName.REOPENED,
+}
 
 
 class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Transfer):
@@ -94,7 +98,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         store: Store | None = None,
         clock: Clock | None = None,
         chain: Chain | None = None,
-        intake: Intake | None = None,
+        intake: LetterFactory | None = None,
         limits: Limits | None = None,
         breakers: Breakers | None = None,
         requeues: RequeueRules | None = None,
@@ -109,7 +113,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         self.given = frozenset(name for name, part in parts.items() if part is not None)
         self.clock = clock or SystemClock()
         self.chain = chain or Chain()
-        self.intake = intake or Intake()
+        self.intake = intake or LetterFactory()
         self.limits = limits or Limits()
         self.breakers = breakers or Breakers()
         self.requeues = requeues or RequeueRules()
@@ -118,21 +122,21 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         self.callback = callback
         self.store = store or reads.store_for(opensearch_client, KINDS)
         self.letters = self.store.collection(LETTERS)
-        self.room = Room(max_size, self._count_open, self.clock)
+        self.room = Capacity(max_size, self._count_open, self.clock)
         self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0)
-        self.roster = Roster(self.store.collection(WORKERS), self.owner, self.clock)
+        self.roster = WorkerRegistry(self.store.collection(WORKERS), self.owner, self.clock)
         self._ledger = self.store.collection(LEDGER)
         self._audit = self.store.collection(AUDIT)
         self._revisions = self.store.collection(REVISIONS)
         self._history = self.store.collection(HISTORY)
-        self._office = Office(self.letters, self._history, self.room, self.clock)
+        self._office = LetterRecorder(self.letters, self._history, self.room, self.clock)
         self.waiting = WaitingRoom(self.store.collection(WAITING), self._office)
         self.replies = Replies(self.store.collection(REPLIES), self.clock)
         self._announcer = Announcer()
         if observability_manager is not None:
             self._announcer.add(reporting_to(observability_manager))
         self.admits = True  # whether what waits is let in
-        self._admitting = Chore("letting in what waits", self.admit, lambda: self.limits.interval_seconds)
+        self._admitting = PeriodicTask("letting in what waits", self.admit, lambda: self.limits.interval_seconds)
         self._prepare_runs(self._history)
         self._stopping = []
         self._opened_in: asyncio.AbstractEventLoop | None = None
@@ -173,7 +177,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
                 await self.store.close()
                 self._opened_in = None
             self._leave_former_loop()
-            self.room.another_loop()
+            self.room.reset()
             await self.store.open()
             if isinstance(self.store, MemoryStore):
                 log.warning("letters are kept in this process's memory: they are lost when it ends")
@@ -239,7 +243,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         A failure of a task that has an open letter is merged into it; of one whose letter is closed, starts the next
         generation. Raises InvalidInput for what cannot be kept, DLQFullError if there is no room, StoreError.
         """
-        wanted = Wanted(
+        wanted = LetterRequest(
             task_id=task_id,
             task=task,
             repos=repos,
@@ -256,10 +260,10 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         now = self.clock.now()
         context = context_for(now, task_id, task, repos=texts(repos, f"repos of task {task_id!r:.80}"))
         judged = await judge(self.chain, error, now, context, error_category)
-        fresh = self.intake.letter(wanted, judged, now, backoffs=self.backoffs)
+        fresh = self.intake.make(wanted, judged, now, backoffs=self.backoffs)
         return (await self.capture(fresh)).letter
 
-    async def capture(self, fresh: DeadLetter) -> Captured:
+    async def capture(self, fresh: DeadLetter) -> CaptureResult:
         """Store a letter that `intake` made, and say how. Raises DLQFullError, InvalidInput, StoreError."""
         await self.open()  # first: also what is too large has to wait somewhere
         self.intake.check_size(fresh)
@@ -268,11 +272,11 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         if warning := self.backoffs.complaint(fresh.retry_policy):
             log.warning("letter %r: %s", fresh.key, warning)
         try:
-            captured = await self._office.capture(fresh, fresh.failures[-1])
+            captured = await self._office.record(fresh, fresh.failures[-1])
         except QueueFull:
             self.counts["rejected_full"] += 1
             raise
-        self._tell(_CAPTURED[captured.how], captured.letter)
+        self._tell(_CAPTURED[captured.kind], captured.letter)
         return captured
 
     async def create(self, fresh: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
@@ -282,7 +286,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         """
         await self.open()
         plain = [each for each in fresh if self._is_plain(each)]
-        stored = await self._office.create(plain) if plain else []
+        stored = await self._office.record_new(plain) if plain else []
         if len(plain) == len(fresh):
             return stored
         results = {id(each): result for each, result in zip(plain, stored, strict=True)}
@@ -425,7 +429,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         async with self._audited("clear", "queue", by=by, reason=notes) as record:
             shelves = deletion.Shelves(self.letters, self._ledger, self._history, self._revisions)
             cleared = await reads.cleared(shelves, self.waiting, self.clock.now(), by)
-            self.room.stale()
+            self.room.invalidate()
             self._announcer.tell(Event(EventName.CLEARED, self.clock.now(), None, {"by": by, "count": cleared}))
             record.noted(cleared=cleared)
         return cleared

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from mahavishnu.classify.assess import judge
 from mahavishnu.classify.verdict import POLICY_OF
 from mahavishnu.core import wiring
-from mahavishnu.core.capture import Capturing, Case, Decided
+from mahavishnu.core.capture import CaptureOutcome, CapturePipeline, PendingCapture
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.strategies import (
@@ -20,16 +20,16 @@ from mahavishnu.core.strategies import (
     Occurrence,
     Strategy,
     decide,
-    name_of,
-    strategy_of,
+    resolve_strategy,
+    strategy_name,
 )
-from mahavishnu.engine.letter_factory import Wanted
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 
-__all__ = ["DLQIntegration", "DLQIntegrationStrategy", "Decided", "create_dlq_integration"]
+__all__ = ["CaptureOutcome", "DLQIntegration", "DLQIntegrationStrategy", "create_dlq_integration"]
 log = logging.getLogger(__name__)
 
 
@@ -58,13 +58,13 @@ class DLQIntegration:
         self.app, self.dlq = app, dlq
         self.by_category = by_category
         self._counts: Counter[str] = Counter()
-        self._capturing = Capturing(dlq, self._counts, by_category=lambda: self.by_category)
-        self._decide_by(strategy_of(strategy))
+        self._capturing = CapturePipeline(dlq, self._counts, by_category=lambda: self.by_category)
+        self._decide_by(resolve_strategy(strategy))
 
     def set_strategy(self, strategy: Strategy | str) -> None:
         """Decide by this from the next failure on. Raises InvalidInput, a ValueError, for one that there is not."""
-        self._decide_by(strategy_of(strategy))
-        log.info("DLQ integration strategy set to: %s", name_of(self._strategy))
+        self._decide_by(resolve_strategy(strategy))
+        log.info("DLQ integration strategy set to: %s", strategy_name(self._strategy))
 
     def _decide_by(self, strategy: Strategy) -> None:
         self._strategy = strategy
@@ -89,8 +89,8 @@ class DLQIntegration:
         return verdict.policy or POLICY_OF[verdict.category]
 
     async def capture(
-        self, wanted: Wanted, error: BaseException | str, *, adapter: str | None = None, requested: bool = False
-    ) -> Decided:
+        self, wanted: LetterRequest, error: BaseException | str, *, adapter: str | None = None, requested: bool = False
+    ) -> CaptureOutcome:
         """Decide on a failed run, and keep it if so decided. Never raises: the run has an error of its own to tell.
 
         Inside of a retry nothing is captured unless it is `requested`: the retry's own letter takes the failure in.
@@ -100,11 +100,13 @@ class DLQIntegration:
         attempt = current_attempt.get()
         if attempt is not None and not attempt.is_over and not requested:
             self._counts["folded"] += 1
-            return Decided(wanted.task_id, folded=True)
+            return CaptureOutcome(wanted.task_id, folded=True)
         answer = asyncio.get_running_loop().create_future()
-        self._capturing.begin(Case(wanted, error, adapter, requested, self._strategy, answer, copy_context()))
+        self._capturing.submit(
+            PendingCapture(wanted, error, adapter, requested, self._strategy, answer, copy_context())
+        )
         del wanted, error  # many wait here at once: nothing is held that is not needed
-        decided: Decided = await answer  # who waits for this may give up: the run has failed all the same
+        decided: CaptureOutcome = await answer  # who waits for this may give up: the run has failed all the same
         return decided
 
     async def finish(self) -> None:
@@ -122,7 +124,7 @@ class DLQIntegration:
         metadata: Mapping[str, Any] | None = None,
     ) -> DeadLetter | None:
         """Keep a failed run if the strategy says so; None if it does not, or if it could not be kept."""
-        wanted = Wanted(
+        wanted = LetterRequest(
             task_id=task_id,
             task=task,
             repos=repos,
@@ -147,7 +149,7 @@ class DLQIntegration:
         kept = counts["auto_enqueued"] + counts["manually_enqueued"]
         failed = counts["workflows_failed"] - self._counts["folded"]  # a retry that fails is part of its own letter
         return {
-            "strategy": name_of(self._strategy),
+            "strategy": strategy_name(self._strategy),
             **counts,
             "skipped_by_strategy": self._counts["skipped_by_strategy"],
             "capture_failed": self._counts["capture_failed"],
@@ -171,7 +173,7 @@ def create_dlq_integration(app: Any) -> DLQIntegration:
     """
     config = getattr(app, "config", None)
     if isinstance(config, MahavishnuSettings):
-        wiring.furnish(app.dlq, config, getattr(app, "chain", None))
+        wiring.apply_defaults(app.dlq, config, getattr(app, "chain", None))
     if app.dlq.callback is None:
         app.dlq.callback = getattr(app, "run_again", None)
     strategy = getattr(config, "dlq_strategy", DLQIntegrationStrategy.AUTOMATIC)

@@ -48,7 +48,7 @@ class Decision:
 Strategy: TypeAlias = "DLQIntegrationStrategy | Callable[[Occurrence], Decision | bool]"
 
 
-def strategy_of(wanted: Any) -> Strategy:
+def resolve_strategy(wanted: Any) -> Strategy:
     """A strategy by name, or the given callable. Raises InvalidInput, a ValueError, naming the four.
 
     >>> strategy_of("selective")
@@ -65,7 +65,7 @@ def strategy_of(wanted: Any) -> Strategy:
         ) from None
 
 
-def name_of(strategy: Strategy) -> str:
+def strategy_name(strategy: Strategy) -> str:
     """How the strategy is called in results and logs."""
     if isinstance(strategy, DLQIntegrationStrategy):
         return strategy.value
@@ -92,10 +92,10 @@ def decide(strategy: Strategy, occurrence: Occurrence) -> Decision:
             if verdict.category in RETRYABLE and policy != RetryPolicy.NEVER:
                 return Decision(True, f"the strategy is selective: a {verdict.category} error may pass", policy)
             return Decision(False, f"the strategy is selective: no retry helps against a {verdict.category} error")
-    return _asked(strategy, occurrence)
+    return _ask(strategy, occurrence)
 
 
-def _nonsense(advice: Decision) -> str | None:
+def _invalid_advice(advice: Decision) -> str | None:
     """Why no letter could be made by this advice."""
     if advice.max_retries is not None and (type(advice.max_retries) is not int or advice.max_retries < 0):
         return f"max_retries must be a whole number from 0, not {advice.max_retries!r:.80}"
@@ -107,8 +107,8 @@ def _nonsense(advice: Decision) -> str | None:
     return None
 
 
-def _asked(strategy: Callable[[Occurrence], Decision | bool], occurrence: Occurrence) -> Decision:
-    name = name_of(strategy)
+def _ask(strategy: Callable[[Occurrence], Decision | bool], occurrence: Occurrence) -> Decision:
+    name = strategy_name(strategy)
     try:
         answer: object = strategy(occurrence)
     except ENDS:
@@ -116,7 +116,7 @@ def _asked(strategy: Callable[[Occurrence], Decision | bool], occurrence: Occurr
     except BaseException as problem:
         return Decision(True, f"strategy {name} raised {type(problem).__name__}: {said(problem)}; the failure is kept")
     if isinstance(answer, Decision):
-        if answer.keep and (wrong := _nonsense(answer)):
+        if answer.keep and (wrong := _invalid_advice(answer)):
             return Decision(True, f"strategy {name} answered nonsense ({wrong}); the failure is kept")
         return answer
     if isinstance(answer, bool):

@@ -13,7 +13,7 @@ from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.engine.letter_factory import Intake
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.engine.processor import Limits
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
@@ -53,9 +53,9 @@ def chain_from(settings: MahavishnuSettings) -> Chain:
     return Chain(plugins, timeout=timedelta(milliseconds=settings.plugin_timeout_ms))
 
 
-def intake_from(settings: MahavishnuSettings) -> Intake:
+def letter_factory_from(settings: MahavishnuSettings) -> LetterFactory:
     """The defaults of new letters."""
-    return Intake(
+    return LetterFactory(
         retry_policy=settings.dlq_default_retry_policy,
         max_retries=settings.dlq_default_max_retries,
         category_max_retries=settings.dlq_category_max_retries,
@@ -111,7 +111,7 @@ def queue_from(
         store=store or store_from(settings),
         clock=clock,
         chain=chain or chain_from(settings),
-        intake=intake_from(settings),
+        intake=letter_factory_from(settings),
         limits=limits_from(settings),
         breakers=breakers_from(settings),
         requeues=requeues_from(settings),
@@ -119,18 +119,18 @@ def queue_from(
     )
 
 
-def furnish(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Chain | None) -> None:
+def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Chain | None) -> None:
     """Have a queue that an app made by itself follow the settings wherever its maker has said nothing else."""
     if "chain" not in dlq.given and chain is not None:
         dlq.chain = chain
     if "intake" not in dlq.given:
-        dlq.intake = intake_from(settings)
+        dlq.intake = letter_factory_from(settings)
     if "requeues" not in dlq.given:
         dlq.requeues = requeues_from(settings)
     if dlq.backoffs is backoff.DEFAULT:
         dlq.backoffs = backoffs_from(settings)
     own = dict(dlq.backoffs.custom)
-    take_from_plugins(dlq.chain, "backoffs", dlq.register_backoff)
+    register_plugin_offers(dlq.chain, "backoffs", dlq.register_backoff)
     for name, function in own.items():  # these count more
         dlq.register_backoff(name, function)
     dlq.configure(
@@ -140,7 +140,7 @@ def furnish(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Chain | N
     )
 
 
-def take_from_plugins(chain: Chain, hook: str, register: Callable[[str, Any], None]) -> None:
+def register_plugin_offers(chain: Chain, hook: str, register: Callable[[str, Any], None]) -> None:
     """Register what plugins offer; what cannot be used is told and left."""
     for plugin, name, thing in reversed(chain.plugins.offered(hook)):  # the first one counts, so it comes last
         try:
@@ -152,7 +152,7 @@ def take_from_plugins(chain: Chain, hook: str, register: Callable[[str, Any], No
 def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
     """Go on with other settings. The store stays: another one needs a new start."""
     dlq.max_size = settings.dlq_max_size
-    dlq.intake = intake_from(settings)
+    dlq.intake = letter_factory_from(settings)
     dlq.backoffs = BackoffRegistry(dlq.backoffs.custom, backoffs_from(settings).random)
     dlq.requeues = requeues_from(settings)
     dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings), keep_interval=True)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from mahavishnu.engine.context import Desk
-from mahavishnu.engine.letter_factory import MASK, is_secret, redacted
+from mahavishnu.engine.letter_factory import MASK, is_secret, redact
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.events import AuditEntry, AuditOutcome, Changes, Told, bounded, changes_between, subjects_of_runs
@@ -200,6 +200,6 @@ def _without_secrets(changes: Changes, patterns: Sequence[str]) -> Changes:
         first, *path = name.split("/")
         if patterns and first in _FROM_USERS:
             hidden = any(is_secret(key.replace("~1", "/").replace("~0", "~"), patterns) for key in path)
-            change = {side: MASK if hidden else redacted(value, patterns) for side, value in change.items()}
+            change = {side: MASK if hidden else redact(value, patterns) for side, value in change.items()}
         told[name] = change
     return told

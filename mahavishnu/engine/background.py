@@ -14,11 +14,11 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Chore:
+class PeriodicTask:
     """Something done every `seconds` (asked each time), and at once after `wake`. One that fails is tried again."""
 
     name: str
-    do: Callable[[], Awaitable[object]]
+    action: Callable[[], Awaitable[object]]
     seconds: Callable[[], float]
     awake: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -27,10 +27,10 @@ class Chore:
         self.awake.set()
 
 
-class Housekeeping:
+class PeriodicTasks:
     """Does the chores until it is stopped, each in its own time: one that hangs holds up nothing else."""
 
-    def __init__(self, clock: Clock, *chores: Chore) -> None:
+    def __init__(self, clock: Clock, *chores: PeriodicTask) -> None:
         self._clock = clock
         self._chores = chores
         self._tasks: list[asyncio.Task[None]] = []
@@ -40,7 +40,7 @@ class Housekeeping:
         if not self._tasks:
             for chore in self._chores:
                 chore.awake = asyncio.Event()  # an event belongs to the event loop that waited for it
-            self._tasks = [asyncio.create_task(self._keep_doing(chore)) for chore in self._chores]
+            self._tasks = [asyncio.create_task(self._repeat(chore)) for chore in self._chores]
 
     async def stop(self) -> None:
         """End, in the middle of a chore if need be: each of them can be done again."""
@@ -49,18 +49,18 @@ class Housekeeping:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    async def _keep_doing(self, chore: Chore) -> None:
+    async def _repeat(self, chore: PeriodicTask) -> None:
         while True:
             chore.awake.clear()
             try:
-                await chore.do()
+                await chore.action()
             except StoreError as problem:
                 log.debug("%s has to wait: %s", chore.name, problem)
             except Exception:
                 log.exception("%s went wrong and is tried again", chore.name)
-            await self._rest(chore)
+            await self._wait(chore)
 
-    async def _rest(self, chore: Chore) -> None:
+    async def _wait(self, chore: PeriodicTask) -> None:
         waits: set[asyncio.Task[object]] = {
             asyncio.create_task(chore.awake.wait()),
             asyncio.create_task(self._clock.sleep(chore.seconds())),

@@ -8,27 +8,27 @@ from contextvars import Context
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-MOST = 100  # a store writes two such lots at once: who is told first goes on while the other is under way
+BATCH_SIZE = 100  # a store writes two such lots at once: who is told first goes on while the other is under way
 
 
-class Waiting(Protocol):
+class Pending(Protocol):
     """Something that is to be stored, with the future by which somebody waits for it."""
 
     @property
-    def answer(self) -> asyncio.Future[Any]: ...
+    def future(self) -> asyncio.Future[Any]: ...
 
 
-W = TypeVar("W", bound=Waiting)
+W = TypeVar("W", bound=Pending)
 R = TypeVar("R")
 
 
-def tell(answer: asyncio.Future[R], value: R) -> None:
+def resolve(answer: asyncio.Future[R], value: R) -> None:
     """Answer who waits, unless they have given up."""
     if not answer.done():
         answer.set_result(value)
 
 
-class Gathering(Generic[W]):
+class Batcher(Generic[W]):
     """Hands to `store` what was added in the same turn of the event loop; `store` answers each.
 
     Who waits may give up: what was added is stored all the same. If `store` raises, or is cancelled, so is what those
@@ -43,22 +43,22 @@ class Gathering(Generic[W]):
 
     def add(self, waiting: W) -> None:
         """Have it stored with the next lot."""
-        loop = waiting.answer.get_loop()
+        loop = waiting.future.get_loop()
         lot = self._open
-        if lot is None or len(lot) == MOST or self._loop is not loop:
+        if lot is None or len(lot) == BATCH_SIZE or self._loop is not loop:
             lot = self._open = []
             self._loop = loop
-            self.follow(self._leave(lot), lot)
+            self.spawn(self._flush(lot), lot)
         lot.append(waiting)
 
-    def follow(
+    def spawn(
         self, work: Coroutine[Any, Any, R], lot: Sequence[W] = (), context: Context | None = None
     ) -> asyncio.Task[R]:
         """Do this, which answers the `lot`, in a task of its own that `finish` waits for."""
         # Not by the loop's own factory: an eager one would begin at once, and the lot would leave without what comes.
         task = asyncio.Task(work, loop=asyncio.get_running_loop(), context=context)
         self._under_way.add(task)
-        task.add_done_callback(partial(self._ended, lot))
+        task.add_done_callback(partial(self._on_task_end, lot))
         return task
 
     async def finish(self) -> None:
@@ -67,12 +67,12 @@ class Gathering(Generic[W]):
         while under_way := [task for task in self._under_way if task.get_loop() is loop]:
             await asyncio.wait(under_way)
 
-    async def _leave(self, lot: list[W]) -> None:
+    async def _flush(self, lot: list[W]) -> None:
         if self._open is lot:
             self._open = None
         await self._store(lot)
 
-    def _ended(self, lot: Sequence[W], task: asyncio.Task[Any]) -> None:
+    def _on_task_end(self, lot: Sequence[W], task: asyncio.Task[Any]) -> None:
         self._under_way.discard(task)
         if self._open is lot:  # cancelled before it began
             self._open = None
@@ -80,6 +80,6 @@ class Gathering(Generic[W]):
         if task.cancelled() or problem is not None:
             for waiting in lot:
                 if problem is None:
-                    waiting.answer.cancel()
-                elif not waiting.answer.done():
-                    waiting.answer.set_exception(problem)
+                    waiting.future.cancel()
+                elif not waiting.future.done():
+                    waiting.future.set_exception(problem)

@@ -13,7 +13,7 @@ from mahavishnu.model.letter_parts import ErrorCategory
 _JOBS_FAULT = frozenset({ErrorCategory.PERMISSION, ErrorCategory.VALIDATION})
 
 
-class Position(StrEnum):
+class CircuitState(StrEnum):
     """Whether calls go through."""
 
     CLOSED = "closed"
@@ -45,7 +45,7 @@ class Breakers:
         self.threshold, self.cooloff_seconds = threshold, cooloff_seconds
         self._circuits: dict[str, Circuit] = {}
 
-    def wait(self, name: str, now: float, who: str = "") -> float | None:
+    def acquire(self, name: str, now: float, who: str = "") -> float | None:
         """None if a call may go through now, else the seconds to wait. A half-open circuit takes the call as its probe.
 
         Whoever was let through has to report `succeeded`, `failed` or `abandoned`.
@@ -60,13 +60,13 @@ class Breakers:
         self._circuits[name] = replace(circuit, probe=who)
         return None
 
-    def succeeded(self, name: str) -> None:
+    def record_success(self, name: str) -> None:
         """A call worked: the circuit is closed."""
         circuit = self._circuits.get(name)
         if circuit is not None:
             self._circuits[name] = Circuit(skipped=circuit.skipped)
 
-    def failed(self, name: str, category: str | None, now: float, who: str = "") -> None:
+    def record_failure(self, name: str, category: str | None, now: float, who: str = "") -> None:
         """A call failed. A failure that is the job's own fault counts as an answer: the target is alive."""
         circuit = self._circuits.get(name, Circuit())
         if category in _JOBS_FAULT:
@@ -79,22 +79,22 @@ class Breakers:
         opens = circuit.probe is not None or failures >= self.threshold
         self._circuits[name] = replace(circuit, failures=failures, opened_at=now if opens else None, probe=None)
 
-    def abandoned(self, name: str, who: str = "") -> None:
+    def release(self, name: str, who: str = "") -> None:
         """A call that was let through did not come to an end; if it was the probe, another one may be."""
         circuit = self._circuits.get(name)
         if circuit is not None and circuit.probe == who:
             self._circuits[name] = replace(circuit, probe=None)
 
-    def position(self, name: str, now: float) -> Position:
+    def state(self, name: str, now: float) -> CircuitState:
         """How the circuit stands."""
         circuit = self._circuits.get(name, Circuit())
         if circuit.opened_at is None:
-            return Position.CLOSED
-        return Position.OPEN if now < circuit.opened_at + self.cooloff_seconds else Position.HALF_OPEN
+            return CircuitState.CLOSED
+        return CircuitState.OPEN if now < circuit.opened_at + self.cooloff_seconds else CircuitState.HALF_OPEN
 
     def report(self, now: float) -> Mapping[str, dict[str, object]]:
         """Every circuit that was ever used, for statistics."""
         return {
-            name: {"state": str(self.position(name, now)), "failures": circuit.failures, "skipped": circuit.skipped}
+            name: {"state": str(self.state(name, now)), "failures": circuit.failures, "skipped": circuit.skipped}
             for name, circuit in sorted(self._circuits.items())
         }

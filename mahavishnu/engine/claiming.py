@@ -18,12 +18,12 @@ _LEFT_LYING_SECONDS = 10.0  # after which letters of other workers' shares are a
 _HELPED = 100  # of which so many are taken at once: their worker may live, and has found them too
 
 
-class Finder:
+class DueLetters:
     """Finds due letters and hands them out one by one. `shares` are the partitions to look after, its own first."""
 
     def __init__(self, collection: Collection[DeadLetter], shares: Callable[[], Sequence[range]]) -> None:
         self._letters = collection
-        self._shares = shares
+        self._partitions = shares
         self._found: deque[DeadLetter] = deque()
         self._was_all = False
         self._lookups = 0
@@ -33,20 +33,20 @@ class Finder:
         """Whether the last look at the queue found more than was handed out since."""
         return bool(self._found) or not self._was_all
 
-    async def look(self, now: datetime) -> None:
+    async def fetch(self, now: datetime) -> None:
         """Look at the queue, unless something is left of the last look. Raises StoreError."""
         if not self._found:
             self._found.extend(await self._due(now))
 
-    def next(self) -> DeadLetter | None:
+    def pop(self) -> DeadLetter | None:
         """One of those that were found; None when they are used up."""
         return self._found.popleft() if self._found else None
 
-    def left_one(self) -> None:
+    def expect_more(self) -> None:
         """A letter that was handed out is still due: the next look will find it."""
         self._was_all = False
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """What was found is no longer true: the next look begins anew."""
         self._found.clear()
         self._was_all = False
@@ -54,18 +54,18 @@ class Finder:
     async def _due(self, now: datetime) -> Sequence[DeadLetter]:
         self._lookups += 1
         sort = (Sort("due_at"),) if self._lookups % _OLDEST_EVERY == 0 else SOONEST_FIRST
-        mine, *others = self._shares()
+        mine, *others = self._partitions()
         if not others:
-            return await self._looked_up(letters(due=now, sort=sort, limit=_AT_ONCE))
-        found = await self._looked_up(letters(due=now, partitions=mine, sort=sort, limit=_AT_ONCE))
+            return await self._find(letters(due=now, sort=sort, limit=_AT_ONCE))
+        found = await self._find(letters(due=now, partitions=mine, sort=sort, limit=_AT_ONCE))
         # Who has nothing to do helps with what others have left lying: they may be gone.
         overdue = now - timedelta(seconds=_LEFT_LYING_SECONDS)
         while not found and others:
-            found = await self._looked_up(letters(due=overdue, partitions=others.pop(0), sort=sort, limit=_HELPED))
+            found = await self._find(letters(due=overdue, partitions=others.pop(0), sort=sort, limit=_HELPED))
         self._was_all = not found  # otherwise there may be more in other shares
         return found
 
-    async def _looked_up(self, query: Query) -> Sequence[DeadLetter]:
+    async def _find(self, query: Query) -> Sequence[DeadLetter]:
         page = await self._letters.find(query)
         self._was_all = len(page.items) < query.limit
         for problem in page.corrupt:

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from mahavishnu.classify.chain import Chain
 from mahavishnu.engine.event_bus import Announcer
-from mahavishnu.engine.letter_factory import Intake
-from mahavishnu.engine.room import Room
+from mahavishnu.engine.letter_factory import LetterFactory
+from mahavishnu.engine.room import Capacity
 from mahavishnu.engine.waiting import WaitingRoom
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
@@ -30,9 +30,9 @@ class Desk(ABC):
     clock: Clock
     chain: Chain
     backoffs: BackoffRegistry
-    room: Room
+    room: Capacity
     waiting: WaitingRoom
-    intake: Intake
+    intake: LetterFactory
     counts: Counter[str]
     _announcer: Announcer
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from mahavishnu.engine import attempt as steps
 from mahavishnu.engine.attempt import Outcome, write_through
-from mahavishnu.engine.batching import Gathering, tell
+from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
@@ -31,7 +31,7 @@ _PATIENCE = 8  # tries to write an outcome while the store is away
 
 
 @dataclass(slots=True)
-class Held:
+class LeasedLetter:
     """A letter on which this worker holds a lease."""
 
     letter: DeadLetter
@@ -41,12 +41,12 @@ class Held:
 
 
 @dataclass(slots=True)
-class _Ending:
+class PendingOutcome:
     """How a run ended, on its way into the store, and who waits for that."""
 
-    held: Held
+    held: LeasedLetter
     outcome: Outcome
-    answer: asyncio.Future[DeadLetter | None]
+    future: asyncio.Future[DeadLetter | None]
     context: Context
 
 
@@ -56,7 +56,7 @@ class Tell(Protocol):
     def __call__(self, name: EventName, letter: DeadLetter, **detail: object) -> None: ...
 
 
-class Holdings:
+class LeaseTable:
     """The letters held, by key."""
 
     def __init__(
@@ -70,9 +70,9 @@ class Holdings:
     ) -> None:
         self._letters, self._clock, self._lease_seconds = letters, clock, lease_seconds
         self._backoffs, self._counts, self._tell = backoffs, counts, tell
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, LeasedLetter] = {}
         self._writes: set[asyncio.Task[Any]] = set()
-        self._endings = Gathering(self._settle)
+        self._endings = Batcher(self._settle)
         self._keeping: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -81,21 +81,21 @@ class Holdings:
     def __contains__(self, key: str) -> bool:
         return key in self._held
 
-    def __iter__(self) -> Iterator[Held]:
+    def __iter__(self) -> Iterator[LeasedLetter]:
         return iter(self._held.values())
 
-    def take(self, letter: DeadLetter, token: str) -> Held:
+    def add(self, letter: DeadLetter, token: str) -> LeasedLetter:
         """Hold a letter that was just claimed."""
-        held = self._held[letter.key] = Held(letter, token)
+        held = self._held[letter.key] = LeasedLetter(letter, token)
         return held
 
-    def drop(self, held: Held) -> None:
+    def remove(self, held: LeasedLetter) -> None:
         """It is over."""
         self._held.pop(held.letter.key, None)
 
     def start(self) -> None:
         """Begin to renew the leases."""
-        self._keeping = asyncio.create_task(self._keep(), name="mahavishnu leases")
+        self._keeping = asyncio.create_task(self._renew_leases(), name="mahavishnu leases")
 
     async def stop(self) -> None:
         """Wait for what is being written, and renew nothing any more."""
@@ -108,9 +108,9 @@ class Holdings:
             self._keeping = None
 
     @contextlib.asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
+    async def renewing(self) -> AsyncIterator[None]:
         """Meanwhile leases are renewed, also if that was never started."""
-        keeper = asyncio.create_task(self._keep()) if self._keeping is None else None
+        keeper = asyncio.create_task(self._renew_leases()) if self._keeping is None else None
         try:
             yield
         finally:
@@ -118,34 +118,34 @@ class Holdings:
                 keeper.cancel()
                 await asyncio.wait({keeper})
 
-    def lease_from(self, now: datetime) -> datetime:
+    def lease_end(self, now: datetime) -> datetime:
         """Until when a lease lasts that begins or is renewed now."""
         return now + timedelta(seconds=self._lease_seconds())
 
-    async def surely(self, write: Coroutine[Any, Any, R]) -> R:
+    async def shielded(self, write: Coroutine[Any, Any, R]) -> R:
         """Have it written, even if the run is cancelled meanwhile."""
         writing = asyncio.create_task(write)
         self._writes.add(writing)
         writing.add_done_callback(self._writes.discard)
         return await asyncio.shield(writing)
 
-    async def settle(self, held: Held, outcome: Outcome) -> DeadLetter | None:
+    async def settle(self, held: LeasedLetter, outcome: Outcome) -> DeadLetter | None:
         """Write the outcome, whoever gives up meanwhile. None if that cannot be done, or another owns the letter."""
-        ending = _Ending(held, outcome, asyncio.get_running_loop().create_future(), copy_context())
+        ending = PendingOutcome(held, outcome, asyncio.get_running_loop().create_future(), copy_context())
         self._endings.add(ending)
-        return await ending.answer
+        return await ending.future
 
-    async def _settle(self, endings: Sequence[_Ending]) -> None:
+    async def _settle(self, endings: Sequence[PendingOutcome]) -> None:
         """Outcomes that came together, by one write; those that need more than that are seen to one by one."""
-        wanted: list[tuple[_Ending, DeadLetter]] = []
+        wanted: list[tuple[PendingOutcome, DeadLetter]] = []
         for ending in endings:
             try:
                 wanted.append((ending, self._settled(ending, ending.held.letter)))
             except LostLease:
                 ending.context.run(self._refused, ending)
             except Exception as problem:
-                if not ending.answer.done():
-                    ending.answer.set_exception(problem)
+                if not ending.future.done():
+                    ending.future.set_exception(problem)
         results: Sequence[Result[DeadLetter]]
         try:
             results = await self._letters.write([letter for _, letter in wanted]) if wanted else ()
@@ -155,12 +155,12 @@ class Holdings:
             if isinstance(result, DeadLetter):
                 ending.context.run(self._written, ending, result)
             else:
-                self._endings.follow(self._settle_alone(ending, letter, result), [ending], ending.context)
+                self._endings.spawn(self._settle_alone(ending, letter, result), [ending], ending.context)
 
-    def _settled(self, ending: _Ending, current: DeadLetter) -> DeadLetter:
+    def _settled(self, ending: PendingOutcome, current: DeadLetter) -> DeadLetter:
         return steps.settled(current, ending.held.token, ending.outcome, self._clock.now(), self._backoffs())
 
-    async def _settle_alone(self, ending: _Ending, wanted: DeadLetter, answer: StoreError | None) -> None:
+    async def _settle_alone(self, ending: PendingOutcome, wanted: DeadLetter, answer: StoreError | None) -> None:
         """Somebody has changed the letter, or the store has a problem: for as long as it takes."""
         held = ending.held
         try:
@@ -173,23 +173,23 @@ class Holdings:
             log.error(
                 "the outcome of letter %r could not be written, it will be run again: %s", held.letter.key, problem
             )
-            tell(ending.answer, None)
+            resolve(ending.future, None)
         else:
             self._written(ending, letter) if letter is not None else self._refused(ending)
 
-    def _written(self, ending: _Ending, letter: DeadLetter) -> None:
+    def _written(self, ending: PendingOutcome, letter: DeadLetter) -> None:
         success = ending.outcome.success
         self._tell(EventName.RETRY_SUCCEEDED if success else EventName.RETRY_FAILED, letter)
         if letter.status is DeadLetterStatus.EXHAUSTED and not success:
             self._tell(EventName.EXHAUSTED, letter)
         self._counts["succeeded" if success else "failed"] += 1
-        tell(ending.answer, letter)
+        resolve(ending.future, letter)
 
-    def _refused(self, ending: _Ending) -> None:
+    def _refused(self, ending: PendingOutcome) -> None:
         self.refused(ending.held)
-        tell(ending.answer, None)
+        resolve(ending.future, None)
 
-    async def give_back(self, held: Held, wait_seconds: float = 0.0, **why: object) -> None:
+    async def give_back(self, held: LeasedLetter, wait_seconds: float = 0.0, **why: object) -> None:
         """Release the letter: the attempt is refunded."""
         due = self._clock.now() + timedelta(seconds=wait_seconds)
         try:
@@ -204,11 +204,11 @@ class Holdings:
             log.warning("letter %r could not be given back, its lease will run out: %s", held.letter.key, problem)
             return
         finally:
-            self.drop(held)
+            self.remove(held)
         if letter is not None:
             self._tell(EventName.RELEASED, letter, **why)
 
-    def refused(self, held: Held) -> None:
+    def refused(self, held: LeasedLetter) -> None:
         """The run's outcome does not count: somebody else owns the letter."""
         self._counts["stale_claims"] += 1
         log.warning("stale_claim: the outcome of letter %r was refused, it has another owner", held.letter.key)
@@ -218,7 +218,7 @@ class Holdings:
         """Between two tries to write while the store is away."""
         await self._clock.sleep(min(0.1 * 2**tries, 5.0))
 
-    async def _keep(self) -> None:
+    async def _renew_leases(self) -> None:
         """Renew each lease at half of its life, whether its letter is running or waits for a place."""
         while True:
             await self._clock.sleep(self._lease_seconds() / 6)
@@ -227,8 +227,8 @@ class Holdings:
             for held in ending:
                 await self._renew(held)
 
-    async def _renew(self, held: Held) -> None:
-        until = self.lease_from(self._clock.now())
+    async def _renew(self, held: LeasedLetter) -> None:
+        until = self.lease_end(self._clock.now())
         try:
             letter = await write_through(
                 self._letters,

@@ -24,10 +24,10 @@ MASK = "***"
 NOT_JSON = "dlq_not_json"  # in the metadata of a letter whose task or metadata JSON cannot hold
 _new_letter = fast_constructor(DeadLetter)
 _WORKFLOW = Source()
-_spoken = lru_cache(1024)(Verdict)  # a few reasons make up nearly all letters, and one value of each will do
+_new_verdict = lru_cache(1024)(Verdict)  # a few reasons make up nearly all letters, and one value of each will do
 
 
-class Wanted(NamedTuple):
+class LetterRequest(NamedTuple):
     """What the caller says about a failure besides the failure itself. None means: as usual."""
 
     task_id: str
@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
+class LetterFactory:
     """The defaults and limits under which letters are made.
 
     Precedence of the retry policy and budget: the caller's, then the verdict's own advice, then `policy_by_category`
@@ -58,9 +58,9 @@ class Intake:
     max_task_bytes: int = 1024 * 1024
     redact_keys: tuple[str, ...] = ()
 
-    def letter(
+    def make(
         self,
-        wanted: Wanted,
+        wanted: LetterRequest,
         judged: Judged,
         now: datetime,
         *,
@@ -78,12 +78,12 @@ class Intake:
             raise InvalidInput(f"metadata of {_name(wanted)} must be a dict, not {wanted.metadata!r:.80}")
         labels = EMPTY
         if wanted.metadata:
-            labels = Json.of(redacted(dict(wanted.metadata), self.redact_keys), "metadata")
+            labels = Json.of(redact(dict(wanted.metadata), self.redact_keys), "metadata")
         return lifecycle.capture(
             _new_letter(
                 task_id=wanted.task_id,
                 entry_id=new_entry_id(now),
-                payload=Json.of(redacted(wanted.task, self.redact_keys)),
+                payload=Json.of(redact(wanted.task, self.redact_keys)),
                 repos=texts(wanted.repos, "repos of task {!r:.80}", wanted.task_id),
                 labels=labels,
                 error=failure.message,
@@ -101,14 +101,14 @@ class Intake:
                 queue=wanted.queue,
                 reason=_reason(wanted),
                 source=wanted.source,
-                verdict=_spoken(verdict.reason or None, verdict.author or None),
+                verdict=_new_verdict(verdict.reason or None, verdict.author or None),
                 fingerprint=judged.fingerprint,
             ),
             retry_in=verdict.retry_in,
             backoffs=backoffs,
         )
 
-    def described(self, wanted: Wanted, why: str) -> Wanted:
+    def with_placeholders(self, wanted: LetterRequest, why: str) -> LetterRequest:
         """`wanted` with texts in the place of what JSON cannot hold.
 
         Nothing retries that by itself: it waits for a person, who reads in its metadata why.
@@ -130,14 +130,14 @@ class Intake:
         """Whether the payload is not too large."""
         return len(letter.payload.text) <= self.max_task_bytes
 
-    def _policy(self, wanted: Wanted, judged: Judged, by_category: bool) -> str:
+    def _policy(self, wanted: LetterRequest, judged: Judged, by_category: bool) -> str:
         if wanted.retry_policy is not None:
             return policy(wanted.retry_policy)
         if judged.verdict.policy is not None:
             return judged.verdict.policy
         return POLICY_OF[judged.verdict.category] if by_category else policy(self.retry_policy)
 
-    def _budget(self, wanted: Wanted, judged: Judged) -> int:
+    def _budget(self, wanted: LetterRequest, judged: Judged) -> int:
         if wanted.max_retries is not None:
             if isinstance(wanted.max_retries, bool) or not isinstance(wanted.max_retries, int):
                 raise InvalidInput(f"max_retries of {_name(wanted)} must be a whole number, not {wanted.max_retries!r}")
@@ -152,7 +152,7 @@ def is_secret(key: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatch(key.lower(), each.lower()) for each in patterns)
 
 
-def redacted(value: Any, patterns: Sequence[str]) -> Any:
+def redact(value: Any, patterns: Sequence[str]) -> Any:
     """`value` with the values under matching keys masked, at any depth. A masked payload may not run again as it is.
 
     >>> redacted({"user": "ann", "api_token": "s3cret"}, ["*token*"])
@@ -161,17 +161,17 @@ def redacted(value: Any, patterns: Sequence[str]) -> Any:
     if not patterns:
         return value
     if isinstance(value, Mapping):
-        return {key: MASK if is_secret(str(key), patterns) else redacted(item, patterns) for key, item in value.items()}
+        return {key: MASK if is_secret(str(key), patterns) else redact(item, patterns) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [redacted(item, patterns) for item in value]
+        return [redact(item, patterns) for item in value]
     return value
 
 
-def _name(wanted: Wanted) -> str:
+def _name(wanted: LetterRequest) -> str:
     return f"task {wanted.task_id!r:.80}"
 
 
-def _reason(wanted: Wanted) -> DlqReason:
+def _reason(wanted: LetterRequest) -> DlqReason:
     if type(wanted.reason) is DlqReason:
         return wanted.reason
     try:
@@ -180,7 +180,7 @@ def _reason(wanted: Wanted) -> DlqReason:
         raise InvalidInput(f"there is no reason {wanted.reason!r:.80}; there are {', '.join(DlqReason)}") from None
 
 
-def _priority(wanted: Wanted) -> int:
+def _priority(wanted: LetterRequest) -> int:
     if wanted.priority is not None:
         if isinstance(wanted.priority, bool) or not isinstance(wanted.priority, int):
             raise InvalidInput(f"priority of {_name(wanted)} must be a whole number, not {wanted.priority!r}")

@@ -18,10 +18,10 @@ from mahavishnu.adapters.base import Workflow
 from mahavishnu.classify.assess import Judge
 from mahavishnu.engine import attempt as steps
 from mahavishnu.engine.attempt import Outcome
-from mahavishnu.engine.breaker import Breakers, Position
-from mahavishnu.engine.claiming import Finder
+from mahavishnu.engine.breaker import Breakers, CircuitState
+from mahavishnu.engine.claiming import DueLetters
 from mahavishnu.engine.dependencies import blocked_by
-from mahavishnu.engine.leases import Held, Holdings
+from mahavishnu.engine.leases import LeasedLetter, LeaseTable
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.attempt import Attempt
 from mahavishnu.model.backoff import BackoffRegistry
@@ -54,7 +54,7 @@ class Limits:
     polls: bool = True
     wakes: bool = True
 
-    def guard(self, letter: DeadLetter, now: datetime) -> bool:
+    def may_be_leased(self, letter: DeadLetter, now: datetime) -> bool:
         """Whether somebody's lease on the letter may not be over by their clock."""
         grace = timedelta(seconds=self.skew_seconds)
         return letter.status is DeadLetterStatus.RETRYING and letter.due_at is not None and letter.due_at + grace > now
@@ -82,14 +82,14 @@ class Processor:
         self.counts: Counter[str] = Counter()
         self.owner = owner
         self._letters = collection
-        self._finder = Finder(collection, shares)
+        self._finder = DueLetters(collection, shares)
         self._callback = callback
         self._judge = judge
         self._clock = clock
         self._tell_listener = tell
         self._backoffs = backoffs
-        self._ready: deque[Held] = deque()
-        self._held = Holdings(collection, clock, lambda: self.limits.lease_seconds, backoffs, self.counts, self._tell)
+        self._ready: deque[LeasedLetter] = deque()
+        self._held = LeaseTable(collection, clock, lambda: self.limits.lease_seconds, backoffs, self.counts, self._tell)
         self._runs: set[asyncio.Task[None]] = set()
         self._ahead = self.limits.concurrency
         self._awake = asyncio.Event()
@@ -133,7 +133,7 @@ class Processor:
             await asyncio.shield(self._loops)  # not cancelled: a claim that is being written would be known to nobody
             self._loops = None
         async with self._claiming:  # what a cycle is claiming is known after that, and given back like the rest
-            self._finder.forget()
+            self._finder.clear()
         waiting, self._ready = list(self._ready), deque()
         await asyncio.gather(*(self._held.give_back(held) for held in waiting))
         if self._runs:
@@ -150,7 +150,7 @@ class Processor:
         """Run everything that is due now and wait for it: one round, for tests and for `--once`. Returns how many."""
         until = self._clock.now()
         started: set[str] = set()  # what fails and is due again at once is for the next round
-        async with self._held.kept():
+        async with self._held.renewing():
             try:
                 while True:
                     taken = await self._fill(until, started)
@@ -167,12 +167,12 @@ class Processor:
 
     async def run_claimed(self, claimed: DeadLetter, token: str) -> tuple[DeadLetter | None, Outcome]:
         """Run a letter that the caller has claimed and write down how it went; no letter if the lease was lost."""
-        held = self._held.take(claimed, token)
+        held = self._held.add(claimed, token)
         try:
-            async with self._held.kept():
+            async with self._held.renewing():
                 return await self._run(held)
         finally:
-            self._held.drop(held)
+            self._held.remove(held)
 
     async def _loop(self) -> None:
         troubled = False
@@ -233,16 +233,16 @@ class Processor:
         if self._stopping:
             return 0, 0
         if room <= 0 or not self._is_hungry:
-            self._finder.left_one()  # perhaps: what brought us here is looked for as soon as there is a place
+            self._finder.expect_more()  # perhaps: what brought us here is looked for as soon as there is a place
             return 0, 0
-        await self._finder.look(now)
+        await self._finder.fetch(now)
         chosen: dict[str, tuple[DeadLetter, str]] = {}
-        while len(chosen) < room and (letter := self._finder.next()) is not None:
+        while len(chosen) < room and (letter := self._finder.pop()) is not None:
             if letter.key in self._held or letter.key in chosen or letter.key in started:
                 continue
-            if not self.limits.guard(letter, now):
+            if not self.limits.may_be_leased(letter, now):
                 token = new_token()
-                until = self._held.lease_from(self._clock.now())
+                until = self._held.lease_end(self._clock.now())
                 with contextlib.suppress(IllegalMove):
                     claim = lifecycle.claim(
                         letter, owner=self.owner, token=token, until=until, now=now, backoffs=self._backoffs()
@@ -250,7 +250,7 @@ class Processor:
                     if self._is_safe(claim, [each for each, _ in chosen.values()]):
                         chosen[letter.key] = claim, token
                     else:
-                        self._finder.left_one()  # until there is a place for it
+                        self._finder.expect_more()  # until there is a place for it
         if not chosen:
             return 0, 0
         taken = lost = 0
@@ -266,7 +266,7 @@ class Processor:
                 log.warning("a due letter could not be claimed: %s", result)
         if lost:  # somebody else is at it: the rest of what was found may be theirs by now
             self.counts["conflicts"] += lost
-            self._finder.forget()
+            self._finder.clear()
         # Letters that end faster than they can be claimed are claimed in larger portions, up to a bound.
         hungry = not self._ready and taken
         self._ahead = max(self.limits.concurrency, min(self._ahead * 2, _MOST_AHEAD) if hungry else self._ahead)
@@ -300,7 +300,7 @@ class Processor:
                 self.wake(letter.next_retry_at)
             return
         self.counts["claimed"] += 1
-        self._ready.append(self._held.take(letter, token))
+        self._ready.append(self._held.add(letter, token))
         self._start_ready()
 
     def _start_ready(self) -> None:
@@ -317,19 +317,19 @@ class Processor:
         if self._finder.has_more and self._is_hungry:
             self._awake.set()
 
-    async def _attempt(self, held: Held) -> None:
+    async def _attempt(self, held: LeasedLetter) -> None:
         try:
             if await self._may_run(held):
                 await self._run(held)
         finally:
-            self._held.drop(held)
+            self._held.remove(held)
             if held.letter.recoveries:  # others like it may have to wait for this one
                 self._awake.set()
 
-    async def _may_run(self, held: Held) -> bool:
+    async def _may_run(self, held: LeasedLetter) -> bool:
         """The guard: a letter whose target is down, or that waits for another one, is given back unused."""
         letter = held.letter
-        wait = self.breakers.wait(letter.adapter, self._clock.monotonic(), held.token)
+        wait = self.breakers.acquire(letter.adapter, self._clock.monotonic(), held.token)
         if wait is not None:
             self.counts["circuit_skipped"] += 1
             if wait > 0:
@@ -346,18 +346,18 @@ class Processor:
             return False
         finally:
             if blocked != []:  # somebody else may be the probe
-                self.breakers.abandoned(letter.adapter, held.token)
+                self.breakers.release(letter.adapter, held.token)
         if blocked:
             await self._put_off(held, self.limits.interval_seconds, blocked_by=blocked)
             return False
         return True
 
-    async def _put_off(self, held: Held, seconds: float, **why: object) -> None:
+    async def _put_off(self, held: LeasedLetter, seconds: float, **why: object) -> None:
         """Give the letter back, and look at it again then: nothing else may bring us to it before the next interval."""
         await self._held.give_back(held, seconds, **why)
         self.wake(self._clock.now() + timedelta(seconds=seconds))
 
-    async def _run(self, held: Held) -> tuple[DeadLetter | None, Outcome]:
+    async def _run(self, held: LeasedLetter) -> tuple[DeadLetter | None, Outcome]:
         self._tell(EventName.RETRY_STARTED, held.letter)
         attempt = Attempt(held.letter, held.token)
         held.running = asyncio.ensure_future(
@@ -369,27 +369,27 @@ class Processor:
             if held.running.done() and not held.running.cancelled() and held.running.exception() is None:
                 await self._settle(held, held.running.result())  # it was quicker
                 raise
-            self.breakers.abandoned(held.letter.adapter, held.token)
+            self.breakers.release(held.letter.adapter, held.token)
             if held.lost:
                 self._held.refused(held)
                 return None, Outcome()
-            await self._held.surely(self._held.give_back(held))
+            await self._held.shielded(self._held.give_back(held))
             raise
         except BaseException:
-            self.breakers.abandoned(held.letter.adapter, held.token)
+            self.breakers.release(held.letter.adapter, held.token)
             raise
         return await self._settle(held, outcome), outcome
 
-    async def _settle(self, held: Held, outcome: Outcome) -> DeadLetter | None:
+    async def _settle(self, held: LeasedLetter, outcome: Outcome) -> DeadLetter | None:
         """Tell the breaker how it went, write it down, and look again when the letter is due."""
         adapter = held.letter.adapter
-        if self.breakers.position(adapter, self._clock.monotonic()) is Position.HALF_OPEN:
+        if self.breakers.state(adapter, self._clock.monotonic()) is CircuitState.HALF_OPEN:
             self.wake(self._clock.now() + timedelta(seconds=_PROBED_SECONDS))
         if outcome.failure is None:
-            self.breakers.succeeded(adapter)
+            self.breakers.record_success(adapter)
         else:
             category = outcome.ruling.category if outcome.ruling else None
-            self.breakers.failed(adapter, category, self._clock.monotonic(), held.token)
+            self.breakers.record_failure(adapter, category, self._clock.monotonic(), held.token)
         if not self.limits.only_failed_repos:
             outcome = replace(outcome, left=None)
         letter = await self._held.settle(held, outcome)

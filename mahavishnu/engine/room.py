@@ -11,7 +11,7 @@ from mahavishnu.model.errors import QueueFull
 _AT_THE_LIMIT_SECONDS = 0.25
 
 
-class Room:
+class Capacity:
     """Counts open letters: exactly inside this process, others' at each recount. It errs on the side of refusing.
 
     Whoever got places reports `used` for those that hold a stored letter, `unused` for those that nothing came of.
@@ -26,50 +26,50 @@ class Room:
         self._fresh_seconds = fresh_seconds
         self._known = 0
         self._counted_at: float | None = None
-        self._under_way = 0
-        self._used_meanwhile = 0
+        self._reserved = 0
+        self._committed_meanwhile = 0
         self._lock = asyncio.Lock()
 
     async def reserve(self, task_id: str) -> None:
         """Take a place. Raises QueueFull if there is none."""
-        if not await self.reserve_some(1):
+        if not await self.reserve_many(1):
             raise QueueFull(task_id, self._taken, self.max_size)
 
-    async def reserve_some(self, places: int) -> int:
+    async def reserve_many(self, places: int) -> int:
         """Take so many places, or as many as there are. Returns how many."""
         if not self._is_fresh(self._fresh_seconds):
             await self._recount(self._fresh_seconds)
         if self._taken + places > self.max_size:
             await self._recount(_AT_THE_LIMIT_SECONDS)  # others may have closed some
         places = min(places, max(self.max_size - self._taken, 0))
-        self._under_way += places
+        self._reserved += places
         return places
 
-    def used(self, places: int = 1) -> None:
+    def commit(self, places: int = 1) -> None:
         """The places hold stored letters now."""
-        self.unused(places)
+        self.cancel(places)
         self._known += places
-        self._used_meanwhile += places
+        self._committed_meanwhile += places
 
-    def unused(self, places: int = 1) -> None:
+    def cancel(self, places: int = 1) -> None:
         """Nothing came of them."""
-        self._under_way = max(self._under_way - places, 0)  # those of a former event loop are not counted any more
+        self._reserved = max(self._reserved - places, 0)  # those of a former event loop are not counted any more
 
-    def another_loop(self) -> None:
+    def reset(self) -> None:
         """Another event loop goes on with it: nothing of the former one is under way any more."""
-        self._lock, self._under_way, self._counted_at = asyncio.Lock(), 0, None
+        self._lock, self._reserved, self._counted_at = asyncio.Lock(), 0, None
 
-    def stale(self) -> None:
+    def invalidate(self) -> None:
         """Letters were opened or closed here, nobody knows how many: count again before the next one."""
         self._counted_at = None
 
-    def freed(self, places: int = 1) -> None:
+    def decrement(self, places: int = 1) -> None:
         """Letters were closed here."""
         self._known = max(self._known - places, 0)
 
     @property
     def _taken(self) -> int:
-        return self._known + self._under_way
+        return self._known + self._reserved
 
     def _is_fresh(self, seconds: float) -> bool:
         return self._counted_at is not None and self._clock.monotonic() - self._counted_at <= seconds
@@ -79,8 +79,8 @@ class Room:
             if self._is_fresh(older_than_seconds):  # somebody else counted while we waited
                 return
             now = self._clock.monotonic()
-            self._used_meanwhile = 0
+            self._committed_meanwhile = 0
             counted = await self._count()
             # A letter stored during the count may be in it or not: never let in one too many.
-            self._known = counted + self._used_meanwhile
+            self._known = counted + self._committed_meanwhile
             self._counted_at = now

@@ -13,12 +13,12 @@ from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.workers import Worker
 
 log = logging.getLogger(__name__)
-BEAT_SECONDS = 5.0
+HEARTBEAT_SECONDS = 5.0
 LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
 _FORGOTTEN = timedelta(days=1)
 
 
-class Roster:
+class WorkerRegistry:
     """This worker's place among the live ones. Being wrong costs conflicts, never correctness: every claim is a CAS."""
 
     def __init__(self, workers: Collection[Worker], name: str, clock: Clock) -> None:
@@ -27,20 +27,20 @@ class Roster:
         self._me = Worker(name, clock.now(), clock.now())
         self._clock = clock
 
-    def shares(self) -> list[range]:
+    def partitions(self) -> list[range]:
         """The partitions of this worker, then those of the others, going round: who helps begins with the next one."""
         place, workers = self.live.index(self._me.name), len(self.live)
         every = [range(PARTITIONS * each // workers, PARTITIONS * (each + 1) // workers) for each in range(workers)]
         return every[place:] + every[:place]
 
-    async def beat(self) -> None:
+    async def heartbeat(self) -> None:
         """Say that this worker lives, and see who else does. Never raises a StoreError: the others are as they were."""
         now = self._clock.now()
         try:
             current = await get_one(self._workers, self._me.name)
             seen = Worker(self._me.name, self._me.started_at, now, current.version if current else None)
             await write_one(self._workers, seen)
-            live = sorted({self._me.name, *await self._seen_lately()})
+            live = sorted({self._me.name, *await self._live_names()})
             if tuple(live) != self.live:
                 log.info("%d workers share the letters: %s", len(live), ", ".join(live))
             self.live = tuple(live)
@@ -51,14 +51,14 @@ class Roster:
 
     async def others(self) -> list[str]:
         """The other workers that live now. Raises StoreError."""
-        return [name for name in await self._seen_lately() if name != self._me.name]
+        return [name for name in await self._live_names() if name != self._me.name]
 
-    async def _seen_lately(self) -> list[str]:
+    async def _live_names(self) -> list[str]:
         since = self._clock.now() - timedelta(seconds=LIVES_SECONDS)
         page = await self._workers.find(Query((Between("seen_at", at_least=since),)))
         return [worker.name for worker in page.items]
 
-    async def leave(self) -> None:
+    async def deregister(self) -> None:
         """Say that this worker takes no more letters; the others take over at their next beat."""
         try:
             if (current := await get_one(self._workers, self._me.name)) is not None:

@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from mahavishnu.engine.recorder import Office
+from mahavishnu.engine.recorder import LetterRecorder
 from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, Sort
@@ -25,7 +25,7 @@ MOST_IN_MEMORY = 1000
 _OLDEST_FIRST = (Sort("created_at"),)
 
 
-class Where(StrEnum):
+class WaitingPlace(StrEnum):
     """Where a letter waits."""
 
     STORE = "store"
@@ -36,26 +36,26 @@ class Where(StrEnum):
 class WaitingRoom:
     """Letters that wait to be let in. `admit` is done now and then, by as many processes as there are."""
 
-    rooms: Collection[FormerLetter]
-    office: Office
+    collection: Collection[FormerLetter]
+    recorder: LetterRecorder
     in_memory: list[DeadLetter] = field(default_factory=list)
 
-    async def keep(self, letter: DeadLetter) -> Where:
+    async def keep(self, letter: DeadLetter) -> WaitingPlace:
         """Have the letter wait. Raises the StoreError if not even this process's memory has room for it."""
         try:
-            await write_one(self.rooms, FormerLetter.of(letter))
+            await write_one(self.collection, FormerLetter.of(letter))
         except StoreError:
             if len(self.in_memory) >= MOST_IN_MEMORY:
                 raise
             self.in_memory.append(letter)
-            return Where.MEMORY
-        return Where.STORE
+            return WaitingPlace.MEMORY
+        return WaitingPlace.STORE
 
     async def write_down(self) -> None:
         """Have the store keep what waits in memory only. Raises StoreError while it cannot."""
         for letter in list(self.in_memory):
             try:
-                await write_one(self.rooms, FormerLetter.of(letter))
+                await write_one(self.collection, FormerLetter.of(letter))
             except ItemFailed as problem:
                 log.error("a failure that waits in memory is refused by the store: %s", problem)
             else:
@@ -64,7 +64,7 @@ class WaitingRoom:
 
     async def count(self) -> int:
         """How many wait."""
-        return (await self.rooms.tally(Query())).total.count + len(self.in_memory)
+        return (await self.collection.tally(Query())).total.count + len(self.in_memory)
 
     async def admit(self, most_bytes: int) -> list[DeadLetter]:
         """Let in whom there is room for, the longest waiting first; a payload over `most_bytes` goes on waiting."""
@@ -72,44 +72,44 @@ class WaitingRoom:
         admitted: list[DeadLetter] = []
         after: Cursor | None = None
         while True:
-            page = await self.rooms.find(Query(sort=_OLDEST_FIRST), after)
+            page = await self.collection.find(Query(sort=_OLDEST_FIRST), after)
             for waiting in page.items:
                 if len(waiting.payload.text) > most_bytes:
                     continue
                 try:
-                    admitted += await self._admitted(waiting)
+                    admitted += await self._admit_one(waiting)
                 except QueueFull:
                     return admitted
                 except StoreError as problem:  # one that cannot be looked at, or written, does not hold up the others
                     log.debug("letter %r has to wait on: %s", waiting.task_id, problem)
                 else:
-                    await self.rooms.remove([waiting])
+                    await self.collection.remove([waiting])
             if page.next is None:
                 return admitted
             after = page.next
 
-    async def _admitted(self, waiting: FormerLetter) -> list[DeadLetter]:
+    async def _admit_one(self, waiting: FormerLetter) -> list[DeadLetter]:
         """The letter in its place, as if two stores had been reunited: doing it twice changes nothing."""
         ours = _as_letter(waiting)
-        letters = self.office.letters
+        letters = self.recorder.letters
         while True:
             theirs = await get_one(letters, ours.key)
-            reunion = Reunion(ours) if theirs is None else reunite(theirs, ours, self.office.clock.now())
+            reunion = Reunion(ours) if theirs is None else reunite(theirs, ours, self.recorder.clock.now())
             if reunion.wait:
                 raise StoreUnavailable(f"letter {ours.key!r} is being run; this one waits until that is over")
             if reunion.live is None:
                 return []
             takes_room = theirs is None or not theirs.is_open
             if takes_room:
-                await self.office.room.reserve(ours.task_id)
+                await self.recorder.capacity.reserve(ours.task_id)
             stored = None
             try:
                 if reunion.former is not None:
-                    await write_one(self.office.history, reunion.former)
+                    await write_one(self.recorder.history, reunion.former)
                 stored = await write_one(letters, reunion.live)
             finally:
                 if takes_room:
-                    self.office.room.used() if stored else self.office.room.unused()
+                    self.recorder.capacity.commit() if stored else self.recorder.capacity.cancel()
             if stored is not None:
                 return [stored]
 

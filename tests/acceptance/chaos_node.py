@@ -18,7 +18,7 @@ from typing import Any
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy
-from mahavishnu.engine.letter_factory import Intake, Wanted
+from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.engine.processor import Limits
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock, instant
@@ -62,7 +62,7 @@ class Actor:
 
     async def _capture(self, task_id: str) -> None:
         policy = self.chance.choice(["immediate", "exponential", None])
-        wanted = Wanted(task_id=task_id, task={"n": 1}, repos=["a"], retry_policy=policy)
+        wanted = LetterRequest(task_id=task_id, task={"n": 1}, repos=["a"], retry_policy=policy)
         decided = await self.integration.capture(wanted, self.chance.choice(ERRORS))
         if decided.letter is not None:
             self.note("ack", decided.letter.entry_id, task_id)
@@ -126,7 +126,12 @@ async def main(options: dict[str, Any]) -> None:
     store = open_store(options["url"], local=options["local"], kinds=KINDS)
     limits = Limits(concurrency=10, lease_seconds=5, interval_seconds=1, skew_seconds=1, grace_seconds=2)
     dlq = DeadLetterQueue(
-        options["max_size"], store=store, clock=clock, limits=limits, intake=Intake(max_retries=4), callback=callback
+        options["max_size"],
+        store=store,
+        clock=clock,
+        limits=limits,
+        intake=LetterFactory(max_retries=4),
+        callback=callback,
     )
     async with dlq:
         await dlq.start_retry_processor()

@@ -16,7 +16,7 @@ from mahavishnu.api.auth import Actor, Queue, Role, needs
 from mahavishnu.api.responses import answer
 from mahavishnu.api.schemas import HealthAnswer
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.breaker import Position
+from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.model.errors import StoreError
 from mahavishnu.stores.base import Health
 
@@ -135,7 +135,7 @@ class _Scrape:
             labels=["adapter", "state"],
         )
         for adapter, circuit in circuits.items():
-            for position in Position:
+            for position in CircuitState:
                 states.add_metric([_writable(adapter), str(position)], int(circuit["state"] == position))
         yield states
         yield from _counters(_HERE, self.dlq.counts)

@@ -15,7 +15,7 @@ from mahavishnu.classify.assess import judge_reported
 from mahavishnu.classify.verdict import category as named_category
 from mahavishnu.core.queue.processing import Running
 from mahavishnu.engine.attempt import Outcome, settled
-from mahavishnu.engine.breaker import Position
+from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.moves import move
 from mahavishnu.model import lifecycle
@@ -205,7 +205,9 @@ class Claiming(Running):
     def _not_broken(self) -> Sequence[AnyOf]:
         """Letters of adapters whose circuit is open are not even looked up; there may be many."""
         now = self.clock.monotonic()
-        broken = tuple(name for name in self.breakers.report(now) if self.breakers.position(name, now) is Position.OPEN)
+        broken = tuple(
+            name for name in self.breakers.report(now) if self.breakers.state(name, now) is CircuitState.OPEN
+        )
         if not broken:
             return ()
         return (AnyOf((Not(Is("source_queue", broken)), Not(Is("source_kind", (SourceKind.WORKFLOW,))))),)
@@ -215,7 +217,7 @@ class Claiming(Running):
         chosen: list[tuple[DeadLetter, str]] = []
         for letter in wanted:
             now, token = self.clock.now(), new_token()
-            if self.limits.guard(letter, now) or not rush.may_go(letter.adapter, self._position(letter)):
+            if self.limits.may_be_leased(letter, now) or not rush.may_go(letter.adapter, self._position(letter)):
                 continue
             if await blocked_by(self.letters, letter):
                 continue
@@ -246,8 +248,8 @@ class Claiming(Running):
             won.append(Claim(written, token, token, Attempt(written, token).idempotency_key, written.due_at))
         return won
 
-    def _position(self, letter: DeadLetter) -> Position:
-        return self.breakers.position(letter.adapter, self.clock.monotonic())
+    def _position(self, letter: DeadLetter) -> CircuitState:
+        return self.breakers.state(letter.adapter, self.clock.monotonic())
 
     def _noted(self, letter: DeadLetter, outcome: str, ended: Outcome) -> None:
         """Tell everybody, the breaker first."""
@@ -255,10 +257,10 @@ class Claiming(Running):
         if outcome == "released":
             self._tell(EventName.RELEASED, letter)
         elif ended.failure is None:
-            self.breakers.succeeded(adapter)
+            self.breakers.record_success(adapter)
             self._tell(EventName.RETRY_SUCCEEDED, letter)
         else:
-            self.breakers.failed(adapter, ended.failure.category, self.clock.monotonic())
+            self.breakers.record_failure(adapter, ended.failure.category, self.clock.monotonic())
             self._tell(EventName.RETRY_FAILED, letter)
             if letter.status is DeadLetterStatus.EXHAUSTED:
                 self._tell(EventName.EXHAUSTED, letter)
@@ -280,12 +282,12 @@ class _Rush:
         self.lost = False  # whether somebody else got a letter first
         self._random = random.Random()
 
-    def may_go(self, adapter: str, position: Position) -> bool:
+    def may_go(self, adapter: str, position: CircuitState) -> bool:
         """Whether the adapter's circuit lets it through: of a half-open one a single letter probes."""
-        if position is Position.HALF_OPEN and adapter not in self._probes:
+        if position is CircuitState.HALF_OPEN and adapter not in self._probes:
             self._probes.add(adapter)
             return True
-        return position is Position.CLOSED
+        return position is CircuitState.CLOSED
 
     def is_safe(self, claim: DeadLetter) -> bool:
         """Letters that may kill their worker are handed out one at a time, at their last chance (ADR 0010)."""

@@ -13,12 +13,12 @@ from mahavishnu.adapters.base import Workflow
 from mahavishnu.classify.assess import judge_with
 from mahavishnu.core.queue.replies import Replies
 from mahavishnu.engine.audit import Audited, Auditing
-from mahavishnu.engine.background import Chore, Housekeeping
+from mahavishnu.engine.background import PeriodicTask, PeriodicTasks
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import BY
 from mahavishnu.engine.moves import move
 from mahavishnu.engine.processor import Limits, Processor
-from mahavishnu.engine.roster import BEAT_SECONDS, Roster
+from mahavishnu.engine.roster import HEARTBEAT_SECONDS, WorkerRegistry
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput
 from mahavishnu.model.events import Event, EventName
@@ -43,15 +43,15 @@ class Running(Auditing):
     owner: str
     limits: Limits
     breakers: Breakers
-    roster: Roster
+    roster: WorkerRegistry
     callback: Workflow | None
     _given_interval: float | None = None
     _processor: Processor | None = None
     _runs_in: asyncio.AbstractEventLoop | None = None
-    _housekeeping: Housekeeping | None = None
+    _housekeeping: PeriodicTasks | None = None
     replies: Replies
-    _admitting: Chore
-    _carrying: Chore
+    _admitting: PeriodicTask
+    _carrying: PeriodicTask
     _stopping: list[Processor]  # and those that run one cycle
 
     async def start_retry_processor(
@@ -75,7 +75,7 @@ class Running(Auditing):
         processor = self._new_processor()
         self._processor, self._runs_in = processor, asyncio.get_running_loop()
         try:
-            await self.roster.beat()
+            await self.roster.heartbeat()
         except asyncio.CancelledError:
             if self._processor is processor:
                 self._processor = None
@@ -83,7 +83,7 @@ class Running(Auditing):
         if self._processor is not processor:  # stopped meanwhile
             return
         processor.start()
-        await self._keep_house(Chore("the list of workers", self.roster.beat, lambda: BEAT_SECONDS))
+        await self._keep_house(PeriodicTask("the list of workers", self.roster.heartbeat, lambda: HEARTBEAT_SECONDS))
 
     async def start_chores(self) -> None:
         """Do all that a processor does besides running letters: let in what waits, carry bulk runs on, look at groups.
@@ -96,17 +96,17 @@ class Running(Auditing):
             self._runs_in = asyncio.get_running_loop()
             await self._keep_house()
 
-    async def _keep_house(self, *more: Chore) -> None:
+    async def _keep_house(self, *more: PeriodicTask) -> None:
         if self._housekeeping is not None:
             await self._housekeeping.stop()
-        self._housekeeping = Housekeeping(
+        self._housekeeping = PeriodicTasks(
             self.clock,
             self._admitting,
             self._carrying,
-            Chore("a look at the queue's health", self._warn, lambda: HEALTH_SECONDS),
-            Chore("a look at the groups", self.look_at_groups, lambda: GROUPS_SECONDS),
-            Chore("automatic requeues", self.requeue_exhausted, lambda: REQUEUE_SECONDS),
-            Chore("forgetting old replies", self.replies.clean, lambda: REPLIES_SECONDS),
+            PeriodicTask("a look at the queue's health", self._warn, lambda: HEALTH_SECONDS),
+            PeriodicTask("a look at the groups", self.look_at_groups, lambda: GROUPS_SECONDS),
+            PeriodicTask("automatic requeues", self.requeue_exhausted, lambda: REQUEUE_SECONDS),
+            PeriodicTask("forgetting old replies", self.replies.clean, lambda: REPLIES_SECONDS),
             *more,
         )
         self._housekeeping.start()
@@ -122,7 +122,7 @@ class Running(Auditing):
             await housekeeping.stop()
         for processor in list(self._stopping):  # also one whose stopping was cancelled
             await processor.stop()
-            await self.roster.leave()
+            await self.roster.deregister()
             if processor in self._stopping:
                 self._stopping.remove(processor)
 
@@ -173,7 +173,7 @@ class Running(Auditing):
                 task_id, "no callback is registered that could run it: start the processor or give one", record
             )
         adapter = letter.adapter
-        wait = None if force else self.breakers.wait(adapter, self.clock.monotonic(), token)
+        wait = None if force else self.breakers.acquire(adapter, self.clock.monotonic(), token)
         if wait is not None:
             why = f"circuit open for adapter {adapter!r}, it is tried again in {wait:.0f} seconds"
             return _refused(task_id, why, record)
@@ -184,7 +184,7 @@ class Running(Auditing):
             return _refused(task_id, str(problem), record)
         finally:
             if claimed is None:
-                self.breakers.abandoned(adapter, token)
+                self.breakers.release(adapter, token)
         if claimed is None:
             return _refused(task_id, "there is no letter for this task", record)
         settled, outcome = await (self._processor or self._new_processor()).run_claimed(claimed, token)
@@ -222,7 +222,7 @@ class Running(Auditing):
 
     def _taken_by_hand(self, current: DeadLetter, token: str) -> DeadLetter:
         now = self.clock.now()
-        if self.limits.guard(current, now):
+        if self.limits.may_be_leased(current, now):
             raise IllegalMove(current.key, "claim", "already being retried", f"until {current.due_at}")
         until = now + timedelta(seconds=self.limits.lease_seconds)
         return lifecycle.claim(
@@ -241,7 +241,7 @@ class Running(Auditing):
             limits=self.limits,
             breakers=self.breakers,
             tell=self._heard,
-            shares=self.roster.shares,
+            shares=self.roster.partitions,
             backoffs=lambda: self.backoffs,
         )
 
@@ -252,10 +252,10 @@ class Running(Auditing):
     def _heard(self, event: Event) -> None:
         """Something was written: keep count of the room, wake who waits for it, tell the listeners."""
         if event.name is EventName.RETRY_SUCCEEDED and event.letter is not None and not event.letter.is_open:
-            self.room.freed()
+            self.room.decrement()
             self._admitting.wake()
         elif event.name in _MAKES_ROOM:
-            self.room.stale()
+            self.room.invalidate()
             self._admitting.wake()
         due = event.letter.next_retry_at if event.letter is not None else None
         if self._processor is not None and due is not None and event.name in _BRINGS_WORK:

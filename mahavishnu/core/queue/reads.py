@@ -169,8 +169,8 @@ async def cleared(shelves: deletion.Shelves, waiting: WaitingRoom, now: datetime
         if page.next is None:
             break
         after = page.next
-    rooms = [former async for former in scan(waiting.rooms, Query())]
-    await waiting.rooms.remove(rooms)
+    rooms = [former async for former in scan(waiting.collection, Query())]
+    await waiting.collection.remove(rooms)
     waiting.in_memory.clear()
     return count
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mahavishnu.core.queue.processing import Running
-from mahavishnu.engine.breaker import Position
+from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.engine.moves import move, move_many
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
@@ -99,7 +99,7 @@ class Requeueing(Running):
     def _objection(self, letter: DeadLetter) -> str | None:
         why = self.requeues.objection(letter, self.clock.now())
         adapter = letter.adapter
-        if why is None and self.breakers.position(adapter, self.clock.monotonic()) is Position.OPEN:
+        if why is None and self.breakers.state(adapter, self.clock.monotonic()) is CircuitState.OPEN:
             why = f"the circuit of adapter {adapter!r} is open"
         return why
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mahavishnu.core.queue import reads
 from mahavishnu.engine.audit import Auditing
-from mahavishnu.engine.letter_factory import Intake
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import (
@@ -46,7 +46,7 @@ class TakenIn:
 class Transfer(Auditing):
     """The part of `DeadLetterQueue` that hands letters out and takes them in."""
 
-    intake: Intake
+    intake: LetterFactory
 
     async def export(self, query: Query | None = None, **filters: Any) -> AsyncIterator[str]:
         """Every letter that is meant as a line of JSON, open ones unless said otherwise; `take_in` reads it back.
@@ -112,7 +112,7 @@ class Transfer(Auditing):
             stored = await _taken_in(self.letters, self.store.collection(HISTORY), ours, self.clock)
         finally:
             if ours.is_open:
-                (self.room.used if stored == "new" else self.room.unused)()
+                (self.room.commit if stored == "new" else self.room.cancel)()
         if stored != "same":
             self._tell(EventName.CAPTURED, ours, by=by, imported=True)
         return stored

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.adapters.base import PythonAdapter, adapter
+from mahavishnu.adapters.base import PythonAdapter, as_adapter
 from mahavishnu.model.errors import InvalidInput
 
 HERE: contextvars.ContextVar[str] = contextvars.ContextVar("here", default="nowhere")
@@ -33,13 +33,13 @@ async def plain(task: Any, repos: list[str]) -> str:
 
 @pytest.mark.parametrize("function", [plain, Callable(), lambda task, repos: f"{task} {repos}", lambda *a: plain(*a)])
 async def test_functions_of_every_kind_are_run(function: Any) -> None:
-    assert await adapter(function).run("t", ["a"]) == "t ['a']"
+    assert await as_adapter(function).run("t", ["a"]) == "t ['a']"
 
 
 async def test_an_adapter_is_taken_as_it_is() -> None:
     runner = Runner()
-    assert adapter(runner) is runner
-    assert await adapter(runner).run(None, []) == "ran"
+    assert as_adapter(runner) is runner
+    assert await as_adapter(runner).run(None, []) == "ran"
 
 
 async def test_an_adapter_whose_run_is_a_plain_function_gets_a_thread() -> None:
@@ -47,7 +47,7 @@ async def test_an_adapter_whose_run_is_a_plain_function_gets_a_thread() -> None:
         def run(self, task: Any, repos: list[str]) -> bool:
             return threading.current_thread() is threading.main_thread()
 
-    assert await adapter(Sync()).run({}, []) is False  # type: ignore[arg-type]  # it is none for a type checker
+    assert await as_adapter(Sync()).run({}, []) is False  # type: ignore[arg-type]  # it is none for a type checker
 
 
 async def test_a_sync_function_that_looks_like_the_async_one_it_wraps_is_sync() -> None:
@@ -55,7 +55,7 @@ async def test_a_sync_function_that_looks_like_the_async_one_it_wraps_is_sync() 
     def wrapper(task: Any, repos: list[str]) -> str:
         return asyncio.run(plain(task, repos))
 
-    assert await adapter(wrapper).run("t", ["a"]) == "t ['a']"
+    assert await as_adapter(wrapper).run("t", ["a"]) == "t ['a']"
 
 
 async def test_a_sync_function_that_runs_out_of_values_has_failed() -> None:
@@ -71,7 +71,7 @@ async def test_a_sync_function_that_exits_has_failed_and_ends_nothing_else() -> 
 
 def test_what_cannot_run_anything_is_refused() -> None:
     with pytest.raises(InvalidInput, match="is no adapter"):
-        adapter("sweep")  # type: ignore[arg-type]  # that is the point
+        as_adapter("sweep")  # type: ignore[arg-type]  # that is the point
 
 
 async def test_a_sync_function_runs_in_a_thread_and_sees_the_context() -> None:

@@ -277,7 +277,7 @@ async def test_a_scrape_without_the_store_tells_what_this_process_knows(
 ) -> None:
     desk.dlq.counts["rejected_full"] += 3
     for _ in range(5):
-        desk.dlq.breakers.failed("shop", None, desk.clock.monotonic())
+        desk.dlq.breakers.record_failure("shop", None, desk.clock.monotonic())
     store = FaultyStore(desk.dlq.store)
     monkeypatch.setattr(desk.dlq, "store", store)
     monkeypatch.setattr(desk.dlq, "letters", store.collection(LETTERS))

@@ -10,7 +10,7 @@ import pytest
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.letter_factory import Intake
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model.errors import AlreadyResolved, InvalidInput, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.stores.codec import LETTERS
@@ -63,7 +63,7 @@ async def test_giving_up_and_editing(any_house: House) -> None:
 
 
 async def test_secrets_are_not_told(house: House) -> None:
-    queue = house.queue(intake=Intake(redact_keys=("*token*",)))
+    queue = house.queue(intake=LetterFactory(redact_keys=("*token*",)))
     await queue.enqueue("wf_00000", {"api_token": "s3cret", "to": {"url": "a"}}, [], NETWORK, metadata={"team": "red"})
     await queue.edit("wf_00000", patch={"api_token": "s3cret"}, metadata={"token": "s3cret"}, **ANN)
     await queue.edit(

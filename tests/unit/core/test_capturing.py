@@ -15,7 +15,7 @@ from mahavishnu import hookimpl
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy, create_dlq_integration
 from mahavishnu.core.strategies import Decision, Occurrence
-from mahavishnu.engine.letter_factory import Wanted
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.testing import turn
@@ -452,7 +452,7 @@ class TestFailures:
         assert app.dlq_integration is not None
         async with app:
             before = asyncio.all_tasks()
-            wanted = Wanted(task_id="wf_1", task={})
+            wanted = LetterRequest(task_id="wf_1", task={})
             waiting = asyncio.create_task(app.dlq_integration.capture(wanted, NETWORK))
             await asyncio.sleep(0)  # noqa: TID251 - now the capture has a task of its own, which has not begun
             (keeping,) = asyncio.all_tasks() - before - {waiting}
@@ -591,7 +591,7 @@ async def test_what_is_asked_for_inside_a_retry_gets_a_letter_of_its_own(any_hou
     integration = DLQIntegration(None, queue)
 
     async def parent(task: Any, repos: list[str]) -> str:
-        wanted = [Wanted(task_id="asked", task={}), Wanted(task_id="folded", task={})]
+        wanted = [LetterRequest(task_id="asked", task={}), LetterRequest(task_id="folded", task={})]
         decided = [
             await integration.capture(each, ConnectionError("down"), requested=each.task_id == "asked")
             for each in wanted

@@ -16,7 +16,7 @@ from tests.unit.queues import Gate, House, Runs, fill, letter_of, sound, until
 
 def opened(queue: DeadLetterQueue, adapter: str = "llamaindex") -> None:
     for _ in range(5):
-        queue.breakers.failed(adapter, "network", queue.clock.monotonic())
+        queue.breakers.record_failure(adapter, "network", queue.clock.monotonic())
 
 
 async def test_an_open_circuit_costs_nothing_and_half_open_lets_one_probe_through(any_house: House) -> None:
@@ -110,9 +110,9 @@ async def test_a_forced_retry_that_is_refused_leaves_the_probe_alone(house: Hous
     await queue.resolve("wf_1")
     opened(queue)
     house.clock.advance(60)
-    assert queue.breakers.wait("llamaindex", house.clock.monotonic()) is None  # somebody else probes
+    assert queue.breakers.acquire("llamaindex", house.clock.monotonic()) is None  # somebody else probes
     assert (await queue.retry_task("wf_1", force=True))["success"] is False
-    assert queue.breakers.wait("llamaindex", house.clock.monotonic()) is not None
+    assert queue.breakers.acquire("llamaindex", house.clock.monotonic()) is not None
 
 
 async def test_a_dependency_that_cannot_be_looked_up_does_not_keep_the_probe(house: House) -> None:

@@ -12,7 +12,7 @@ from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.classify.verdict import Context
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.letter_factory import Intake
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model.errors import (
     AlreadyResolved,
     ChangedMeanwhile,
@@ -88,7 +88,7 @@ class TestPatch:
         assert (await queue.edit("wf_1", task={"a": 1})).task == {"a": 1}
 
     async def test_the_limit_of_size_holds_for_what_comes_out(self, house: House) -> None:
-        queue = house.queue(intake=Intake(max_task_bytes=200))
+        queue = house.queue(intake=LetterFactory(max_task_bytes=200))
         await one(queue, {"text": "x" * 150})
         with pytest.raises(InvalidPayload, match="dlq_max_task_bytes"):
             await queue.edit("wf_1", patch={"more": "y" * 50})

@@ -15,10 +15,10 @@ import pytest
 from mahavishnu import hookimpl
 from mahavishnu.classify.chain import Chain
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.core.dlq_integration import Decided, DLQIntegration
+from mahavishnu.core.dlq_integration import CaptureOutcome, DLQIntegration
 from mahavishnu.core.strategies import Decision, Occurrence
-from mahavishnu.engine.batching import MOST, Gathering
-from mahavishnu.engine.letter_factory import Wanted
+from mahavishnu.engine.batching import BATCH_SIZE, Batcher
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.events import Event
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.testing import turn
@@ -30,7 +30,7 @@ trace: ContextVar[str] = ContextVar("trace", default="nobody's")
 @dataclass
 class Thing:
     name: int
-    answer: asyncio.Future[int] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    future: asyncio.Future[int] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class TestGathering:
@@ -42,45 +42,45 @@ class TestGathering:
         async def store(things: Sequence[Thing]) -> None:
             lots.append([thing.name for thing in things])
             for thing in things:
-                thing.answer.set_result(thing.name)
+                thing.future.set_result(thing.name)
 
-        gathering, things = Gathering(store), [Thing(number) for number in range(MOST + 2)]
+        gathering, things = Batcher(store), [Thing(number) for number in range(BATCH_SIZE + 2)]
         for thing in things:
             gathering.add(thing)
         await gathering.finish()
         later = Thing(99)
         gathering.add(later)
-        assert await later.answer == 99
-        assert lots == [[*range(MOST)], [MOST, MOST + 1], [99]]
-        assert [await thing.answer for thing in things] == [*range(MOST + 2)]
+        assert await later.future == 99
+        assert lots == [[*range(BATCH_SIZE)], [BATCH_SIZE, BATCH_SIZE + 1], [99]]
+        assert [await thing.future for thing in things] == [*range(BATCH_SIZE + 2)]
 
     @pytest.mark.parametrize("problem", [ValueError("a bug"), asyncio.CancelledError()])
     async def test_nobody_waits_for_what_will_never_be_answered(self, problem: BaseException) -> None:
         async def store(things: Sequence[Thing]) -> None:
-            things[0].answer.set_result(7)
+            things[0].future.set_result(7)
             raise problem
 
-        gathering, (first, second) = Gathering(store), (Thing(1), Thing(2))
+        gathering, (first, second) = Batcher(store), (Thing(1), Thing(2))
         gathering.add(first)
         gathering.add(second)
-        assert await first.answer == 7
+        assert await first.future == 7
         with pytest.raises(type(problem)):
-            await second.answer
+            await second.future
 
     async def test_a_lot_that_is_cancelled_before_it_leaves_takes_nobody_else_along(self) -> None:
         async def store(things: Sequence[Thing]) -> None:
             for thing in things:
-                thing.answer.set_result(thing.name)
+                thing.future.set_result(thing.name)
 
-        gathering, (first, second) = Gathering(store), (Thing(1), Thing(2))
+        gathering, (first, second) = Batcher(store), (Thing(1), Thing(2))
         before = asyncio.all_tasks()
         gathering.add(first)
         (leaving,) = asyncio.all_tasks() - before
         leaving.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await first.answer
+            await first.future
         gathering.add(second)
-        assert await second.answer == 2
+        assert await second.future == 2
 
     async def test_tasks_that_begin_eagerly_change_nothing(self) -> None:
         lots: list[int] = []
@@ -88,7 +88,7 @@ class TestGathering:
         async def store(things: Sequence[Thing]) -> None:
             lots.append(len(things))
             for thing in things:
-                thing.answer.set_result(thing.name)
+                thing.future.set_result(thing.name)
 
         def eager(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
             """As `asyncio.eager_task_factory` of later Pythons does with what never waits."""
@@ -101,10 +101,10 @@ class TestGathering:
         loop = asyncio.get_running_loop()
         loop.set_task_factory(eager)
         try:
-            gathering, things = Gathering(store), [Thing(1), Thing(2)]
+            gathering, things = Batcher(store), [Thing(1), Thing(2)]
             for thing in things:
                 gathering.add(thing)
-            assert [await thing.answer for thing in things] == [1, 2]
+            assert [await thing.future for thing in things] == [1, 2]
         finally:
             loop.set_task_factory(None)
         assert lots == [2]
@@ -112,9 +112,9 @@ class TestGathering:
     def test_another_event_loop_begins_anew(self) -> None:
         async def store(things: Sequence[Thing]) -> None:
             for thing in things:
-                thing.answer.set_result(thing.name)
+                thing.future.set_result(thing.name)
 
-        gathering = Gathering(store)
+        gathering = Batcher(store)
 
         async def left_behind() -> None:
             gathering.add(Thing(1))
@@ -122,17 +122,19 @@ class TestGathering:
         async def goes_on() -> int:
             thing = Thing(2)
             gathering.add(thing)
-            return await thing.answer
+            return await thing.future
 
         asyncio.run(left_behind())
         assert asyncio.run(goes_on()) == 2
 
 
-def capturing(app: MahavishnuApp, names: Sequence[str], **options: Any) -> list[asyncio.Task[Decided]]:
+def capturing(app: MahavishnuApp, names: Sequence[str], **options: Any) -> list[asyncio.Task[CaptureOutcome]]:
     """Failures of these tasks, all in one turn."""
     integration = app.dlq_integration
     assert integration is not None
-    return [asyncio.create_task(integration.capture(Wanted(name, {"n": name}), NETWORK, **options)) for name in names]
+    return [
+        asyncio.create_task(integration.capture(LetterRequest(name, {"n": name}), NETWORK, **options)) for name in names
+    ]
 
 
 class TestTogether:
@@ -162,16 +164,16 @@ class TestTogether:
         before = await queue_of(app).enqueue("closed", {}, [], "boom")
         await queue_of(app).resolve("closed")
         wanted = [
-            Wanted("new", {}),
-            Wanted("open", {}),
-            Wanted("closed", {}),
-            Wanted("twice", {}),
-            Wanted("twice", {}),
-            Wanted("large", {"text": "x" * 2000}),
-            Wanted("dropped", {}),
-            Wanted("unwritable", {"no": object()}),
-            Wanted("", {}),
-            Wanted("custom", {}, retry_policy="custom:unknown"),
+            LetterRequest("new", {}),
+            LetterRequest("open", {}),
+            LetterRequest("closed", {}),
+            LetterRequest("twice", {}),
+            LetterRequest("twice", {}),
+            LetterRequest("large", {"text": "x" * 2000}),
+            LetterRequest("dropped", {}),
+            LetterRequest("unwritable", {"no": object()}),
+            LetterRequest("", {}),
+            LetterRequest("custom", {}, retry_policy="custom:unknown"),
         ]
         decided = await asyncio.gather(*(integration.capture(each, NETWORK) for each in wanted))
         new, opened, closed, *twice, large, dropped, unwritable, nameless, custom = decided
@@ -231,7 +233,7 @@ class TestTogether:
 
         async def one(name: str) -> None:
             trace.set(f"{name}'s")
-            await integration.capture(Wanted(name, {}), NETWORK)
+            await integration.capture(LetterRequest(name, {}), NETWORK)
 
         await asyncio.gather(one("a"), one("b"), one("a"))
         assert sorted(set(heard)) == [("a", "a's"), ("b", "b's")]
@@ -245,7 +247,7 @@ class TestTogether:
         tasks[1].cancel()
         done = await asyncio.gather(*tasks, return_exceptions=True)
         assert isinstance(done[1], asyncio.CancelledError)
-        assert isinstance(done[0], Decided) and isinstance(done[2], Decided)
+        assert isinstance(done[0], CaptureOutcome) and isinstance(done[2], CaptureOutcome)
         assert app.dlq_integration is not None
         await app.dlq_integration.finish()
         assert len(await queue_of(app).list_tasks()) == 3
@@ -286,7 +288,7 @@ class TestTogether:
         await queue_of(app).open()
         integration = app.dlq_integration
         assert integration is not None
-        tasks = [asyncio.create_task(integration.capture(Wanted(f"wf_{n}", {}), Slow())) for n in range(5)]
+        tasks = [asyncio.create_task(integration.capture(LetterRequest(f"wf_{n}", {}), Slow())) for n in range(5)]
         await asyncio.gather(other(), *tasks)
         texts = [place for place, each in enumerate(turns) if each == "text"]
         assert "other" in turns[texts[0] : texts[-1]]
@@ -334,7 +336,7 @@ class TestTogether:
         integration.set_strategy(strategy)
         queue_of(app).listen(listener)
         errors = [NETWORK, Odd() if place == "text" else NETWORK, NETWORK]
-        tasks = [integration.capture(Wanted(f"wf_{n}", {}), error) for n, error in enumerate(errors)]
+        tasks = [integration.capture(LetterRequest(f"wf_{n}", {}), error) for n, error in enumerate(errors)]
         decided = await asyncio.gather(*tasks)
         assert [each.letter and each.letter.task_id for each in decided] == ["wf_0", "wf_1", "wf_2"]
         await sound(queue_of(app))
@@ -359,7 +361,7 @@ class TestTogether:
         queue = queue_of(app)
         await queue.enqueue("wf_0", {}, [], "boom")
         integration = DLQIntegration(None, queue)
-        waiting = asyncio.create_task(integration.capture(Wanted("wf_0", {}), NETWORK))
+        waiting = asyncio.create_task(integration.capture(LetterRequest("wf_0", {}), NETWORK))
         await turn()
         waiting.cancel()
         await integration.finish()

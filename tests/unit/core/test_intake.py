@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from mahavishnu.core.resilience import ErrorCategory
-from mahavishnu.engine.letter_factory import MASK, Intake
+from mahavishnu.engine.letter_factory import MASK, LetterFactory
 from mahavishnu.model.errors import InvalidInput, InvalidPayload, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.stores.codec import LETTERS
@@ -160,7 +160,7 @@ async def test_after_the_end_a_failure_starts_the_next_generation(any_house: Hou
 
 
 async def test_what_is_too_large_is_refused_or_cut(any_house: House) -> None:
-    queue = any_house.queue(intake=Intake(max_task_bytes=1000))
+    queue = any_house.queue(intake=LetterFactory(max_task_bytes=1000))
     with pytest.raises(InvalidPayload, match="dlq_max_task_bytes"):
         await queue.enqueue("wf_1", {"blob": "x" * 1000}, [], "boom")
     letter = await queue.enqueue("wf_1", {}, [], "boom " * 20_000_000)
@@ -171,7 +171,7 @@ async def test_what_is_too_large_is_refused_or_cut(any_house: House) -> None:
 
 
 async def test_secrets_are_masked_at_any_depth(house: House) -> None:
-    queue = house.queue(intake=Intake(redact_keys=("*password*",)))
+    queue = house.queue(intake=LetterFactory(redact_keys=("*password*",)))
     task = {"user": "ann", "db": [{"DB_PASSWORD": "s3cret"}]}
     letter = await queue.enqueue("wf_1", task, [], "boom", metadata={"password": "s3cret"})
     assert (letter.task, letter.metadata) == ({"user": "ann", "db": [{"DB_PASSWORD": MASK}]}, {"password": MASK})

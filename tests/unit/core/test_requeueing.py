@@ -299,7 +299,7 @@ class TestByRule:
         await exhausted(queue, source=Source(queue="sweep"))
         house.clock.advance(3600)
         for _ in range(5):
-            queue.breakers.failed("sweep", "network", house.clock.monotonic())
+            queue.breakers.record_failure("sweep", "network", house.clock.monotonic())
         assert await queue.requeue_exhausted() == 0
         assert (await queue.list_audit()).items == []
         house.clock.advance(60)

@@ -4,87 +4,87 @@ from __future__ import annotations
 
 import pytest
 
-from mahavishnu.engine.breaker import Breakers, Position
+from mahavishnu.engine.breaker import Breakers, CircuitState
 from mahavishnu.model.errors import InvalidInput
 
 
 def opened(**limits: float) -> Breakers:
     breakers = Breakers(**limits)  # type: ignore[arg-type]
     for _ in range(breakers.threshold):
-        assert breakers.wait("x", 0.0) is None
-        breakers.failed("x", "network", 0.0)
+        assert breakers.acquire("x", 0.0) is None
+        breakers.record_failure("x", "network", 0.0)
     return breakers
 
 
 def test_it_opens_after_so_many_failures_in_a_row() -> None:
     breakers = Breakers(threshold=3)
     for _ in range(2):
-        breakers.failed("x", "network", 0.0)
-    breakers.succeeded("x")
+        breakers.record_failure("x", "network", 0.0)
+    breakers.record_success("x")
     for _ in range(2):
-        breakers.failed("x", "network", 0.0)
-    assert breakers.position("x", 0.0) is Position.CLOSED
-    breakers.failed("x", "network", 0.0)
-    assert breakers.position("x", 0.0) is Position.OPEN
-    assert breakers.wait("x", 10.0) == 50.0
-    assert breakers.wait("y", 10.0) is None
+        breakers.record_failure("x", "network", 0.0)
+    assert breakers.state("x", 0.0) is CircuitState.CLOSED
+    breakers.record_failure("x", "network", 0.0)
+    assert breakers.state("x", 0.0) is CircuitState.OPEN
+    assert breakers.acquire("x", 10.0) == 50.0
+    assert breakers.acquire("y", 10.0) is None
 
 
 def test_half_open_lets_exactly_one_probe_through() -> None:
     breakers = opened()
-    assert breakers.position("x", 60.0) is Position.HALF_OPEN
-    assert [breakers.wait("x", 60.0) for _ in range(100)].count(None) == 1
+    assert breakers.state("x", 60.0) is CircuitState.HALF_OPEN
+    assert [breakers.acquire("x", 60.0) for _ in range(100)].count(None) == 1
 
 
 def test_a_probe_that_succeeds_closes_it() -> None:
     breakers = opened()
-    assert breakers.wait("x", 60.0) is None
-    breakers.succeeded("x")
-    assert all(breakers.wait("x", 61.0) is None for _ in range(10))
+    assert breakers.acquire("x", 60.0) is None
+    breakers.record_success("x")
+    assert all(breakers.acquire("x", 61.0) is None for _ in range(10))
 
 
 def test_a_probe_that_fails_opens_it_again() -> None:
     breakers = opened()
-    assert breakers.wait("x", 60.0) is None
-    breakers.failed("x", "network", 60.0)
-    assert breakers.wait("x", 100.0) == 20.0
+    assert breakers.acquire("x", 60.0) is None
+    breakers.record_failure("x", "network", 60.0)
+    assert breakers.acquire("x", 100.0) == 20.0
 
 
 def test_a_probe_that_was_given_back_lets_another_one_try() -> None:
     breakers = opened()
-    assert breakers.wait("x", 60.0) is None
-    breakers.abandoned("x")
-    assert breakers.wait("x", 60.0) is None
+    assert breakers.acquire("x", 60.0) is None
+    breakers.release("x")
+    assert breakers.acquire("x", 60.0) is None
 
 
 @pytest.mark.parametrize("end", ["failed", "abandoned"])
 def test_how_an_older_call_ends_lets_no_second_probe_through(end: str) -> None:
     breakers = opened()
-    assert breakers.wait("x", 60.0, "probe") is None
+    assert breakers.acquire("x", 60.0, "probe") is None
     if end == "failed":
-        breakers.failed("x", "network", 61.0, "older")
+        breakers.record_failure("x", "network", 61.0, "older")
     else:
-        breakers.abandoned("x", "older")
-    assert breakers.wait("x", 200.0, "another") is not None
-    breakers.abandoned("x", "probe")
-    assert breakers.wait("x", 200.0, "another") is None
+        breakers.release("x", "older")
+    assert breakers.acquire("x", 200.0, "another") is not None
+    breakers.release("x", "probe")
+    assert breakers.acquire("x", 200.0, "another") is None
 
 
 @pytest.mark.parametrize("category", ["permission", "validation"])
 def test_what_is_the_jobs_own_fault_does_not_count(category: str) -> None:
     breakers = Breakers()
     for _ in range(50):
-        breakers.failed("x", category, 0.0)
-    assert breakers.position("x", 0.0) is Position.CLOSED
+        breakers.record_failure("x", category, 0.0)
+    assert breakers.state("x", 0.0) is CircuitState.CLOSED
     half_open = opened()
-    assert half_open.wait("x", 60.0) is None
-    half_open.failed("x", category, 60.0)  # the target answered
-    assert half_open.position("x", 60.0) is Position.CLOSED
+    assert half_open.acquire("x", 60.0) is None
+    half_open.record_failure("x", category, 60.0)  # the target answered
+    assert half_open.state("x", 60.0) is CircuitState.CLOSED
 
 
 def test_what_was_skipped_is_reported() -> None:
     breakers = opened()
-    breakers.wait("x", 1.0)
+    breakers.acquire("x", 1.0)
     assert breakers.report(1.0) == {"x": {"state": "open", "failures": 5, "skipped": 1}}
 
 

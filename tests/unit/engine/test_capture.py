@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from mahavishnu.engine.recorder import How, Office
-from mahavishnu.engine.room import Room
+from mahavishnu.engine.recorder import CaptureKind, LetterRecorder
+from mahavishnu.engine.room import Capacity
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
@@ -23,21 +23,21 @@ class House:
         self.clock = ManualClock()
         self.store = FaultyStore(MemoryStore())
         self.letters = self.store.collection(LETTERS)
-        self.room = Room(max_size, self.count, self.clock)
-        self.office = Office(self.letters, self.store.collection(HISTORY), self.room, self.clock)
+        self.room = Capacity(max_size, self.count, self.clock)
+        self.office = LetterRecorder(self.letters, self.store.collection(HISTORY), self.room, self.clock)
 
     async def count(self) -> int:
         return (await self.letters.tally(letters(resolution="pending"))).total.count
 
-    async def capture(self, task_id: str) -> How:
-        return (await self.office.capture(make_letter(task_id=task_id), make_failure(f"{task_id} failed"))).how
+    async def capture(self, task_id: str) -> CaptureKind:
+        return (await self.office.record(make_letter(task_id=task_id), make_failure(f"{task_id} failed"))).kind
 
 
 async def test_fifty_captures_of_one_task_are_one_letter() -> None:
     house = House()
     how = await asyncio.gather(*(house.capture("a") for _ in range(50)))
-    assert how.count(How.CREATED) == 1
-    assert how.count(How.MERGED) == 49
+    assert how.count(CaptureKind.CREATED) == 1
+    assert how.count(CaptureKind.MERGED) == 49
     letter = await get_one(house.letters, "a")
     assert letter is not None
     assert (letter.occurrences, letter.tallies.deduplicated) == (50, 49)
@@ -49,7 +49,7 @@ async def test_a_closed_letter_is_succeeded_and_goes_to_history() -> None:
     letter = await get_one(house.letters, "a")
     assert letter is not None
     await write_one(house.letters, lifecycle.resolve(letter, now=house.clock.now(), by="ann"))
-    assert await house.capture("a") is How.REOPENED
+    assert await house.capture("a") is CaptureKind.REOPENED
     successor = await get_one(house.letters, "a")
     assert successor is not None
     assert (successor.generation, successor.previous_entry_id) == (2, letter.entry_id)
@@ -59,7 +59,7 @@ async def test_a_closed_letter_is_succeeded_and_goes_to_history() -> None:
 async def test_the_limit_holds_exactly_under_concurrency() -> None:
     house = House(max_size=100)
     results = await asyncio.gather(*(house.capture(f"t{n}") for n in range(500)), return_exceptions=True)
-    assert sum(result is How.CREATED for result in results) == 100
+    assert sum(result is CaptureKind.CREATED for result in results) == 100
     assert sum(isinstance(result, QueueFull) for result in results) == 400
     assert await house.count() == 100
 
@@ -70,12 +70,12 @@ async def test_a_full_queue_still_takes_in_what_it_has_and_has_room_again_when_o
     await house.capture("b")
     with pytest.raises(QueueFull, match=r"2 of 2.*'c'"):
         await house.capture("c")
-    assert await house.capture("a") is How.MERGED
+    assert await house.capture("a") is CaptureKind.MERGED
     letter = await get_one(house.letters, "a")
     assert letter is not None
     await write_one(house.letters, lifecycle.archive(letter, now=house.clock.now(), by="ann"))
-    house.room.freed()
-    assert await house.capture("c") is How.CREATED
+    house.room.decrement()
+    assert await house.capture("c") is CaptureKind.CREATED
 
 
 async def test_others_who_close_letters_are_noticed() -> None:
@@ -85,7 +85,7 @@ async def test_others_who_close_letters_are_noticed() -> None:
     assert isinstance(letter, DeadLetter)
     await write_one(house.letters, lifecycle.archive(letter, now=house.clock.now(), by="another process"))
     house.clock.advance(1)
-    assert await house.capture("b") is How.CREATED
+    assert await house.capture("b") is CaptureKind.CREATED
 
 
 async def test_a_place_is_given_back_when_the_store_fails() -> None:
@@ -93,17 +93,17 @@ async def test_a_place_is_given_back_when_the_store_fails() -> None:
     house.store.faults.unavailable("write", times=1)
     with pytest.raises(StoreUnavailable):
         await house.capture("a")
-    assert await house.capture("a") is How.CREATED
+    assert await house.capture("a") is CaptureKind.CREATED
 
 
 async def test_what_ends_after_its_event_loop_was_replaced_frees_no_place_of_others() -> None:
     async def none_open() -> int:
         return 0
 
-    room = Room(5, none_open, ManualClock())
-    assert await room.reserve_some(5) == 5
-    room.another_loop()
-    room.unused(3)
-    room.used(2)
-    assert await room.reserve_some(10) <= 5
-    assert await room.reserve_some(1) == 0
+    room = Capacity(5, none_open, ManualClock())
+    assert await room.reserve_many(5) == 5
+    room.reset()
+    room.cancel(3)
+    room.commit(2)
+    assert await room.reserve_many(10) <= 5
+    assert await room.reserve_many(1) == 0

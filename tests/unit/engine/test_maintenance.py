@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from mahavishnu.engine.background import Chore, Housekeeping
+from mahavishnu.engine.background import PeriodicTask, PeriodicTasks
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.testing import ManualClock
 from tests.unit.queues import settle
@@ -20,10 +20,10 @@ async def test_each_at_once_then_in_its_own_time() -> None:
         done.append((name, clock.monotonic()))
 
     seconds = {"quick": 5.0, "slow": 20.0}
-    keeping = Housekeeping(
+    keeping = PeriodicTasks(
         clock,
-        Chore("quick", lambda: note("quick"), lambda: seconds["quick"]),
-        Chore("slow", lambda: note("slow"), lambda: seconds["slow"]),
+        PeriodicTask("quick", lambda: note("quick"), lambda: seconds["quick"]),
+        PeriodicTask("slow", lambda: note("slow"), lambda: seconds["slow"]),
     )
     keeping.start()
     keeping.start()
@@ -49,8 +49,8 @@ async def test_woken_it_is_done_at_once() -> None:
     async def do() -> None:
         count.append(1)
 
-    chore = Chore("one", do, lambda: 1000.0)
-    keeping = Housekeeping(clock, chore)
+    chore = PeriodicTask("one", do, lambda: 1000.0)
+    keeping = PeriodicTasks(clock, chore)
     keeping.start()
     await clock.sleeping()
     chore.wake()
@@ -72,11 +72,11 @@ async def test_one_that_hangs_or_fails_disturbs_no_other(caplog: pytest.LogCaptu
     async def badly() -> None:
         raise RuntimeError("oops") if len(count) < 3 else StoreUnavailable("away")
 
-    keeping = Housekeeping(
+    keeping = PeriodicTasks(
         clock,
-        Chore("hangs", never.wait, lambda: 1.0),
-        Chore("fails", badly, lambda: 1.0),
-        Chore("works", well, lambda: 1.0),
+        PeriodicTask("hangs", never.wait, lambda: 1.0),
+        PeriodicTask("fails", badly, lambda: 1.0),
+        PeriodicTask("works", well, lambda: 1.0),
     )
     with caplog.at_level(logging.WARNING):
         keeping.start()
@@ -95,10 +95,10 @@ def test_a_chore_goes_on_in_another_event_loop() -> None:
     async def do() -> None:
         count.append(1)
 
-    chore = Chore("one", do, lambda: 1000.0)
+    chore = PeriodicTask("one", do, lambda: 1000.0)
 
     async def live() -> None:
-        keeping = Housekeeping(clock := ManualClock(), chore)
+        keeping = PeriodicTasks(clock := ManualClock(), chore)
         keeping.start()
         await clock.sleeping()
         await settle()

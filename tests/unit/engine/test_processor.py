@@ -207,7 +207,7 @@ async def test_an_open_circuit_costs_no_budget_and_half_open_probes_once() -> No
 
     house = House(down)
     for _ in range(5):
-        house.processor.breakers.failed("llamaindex", "network", house.clock.monotonic())
+        house.processor.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
     await house.has(*(make_letter(task_id=f"t{n}") for n in range(100)))
     for _ in range(5):
         await house.processor.cycle()
@@ -224,7 +224,7 @@ async def test_what_is_given_back_is_run_when_it_is_due_and_not_an_interval_late
 
     house = House(well, interval_seconds=3600)
     for _ in range(5):
-        house.processor.breakers.failed("llamaindex", "network", house.clock.monotonic())
+        house.processor.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
     await house.has(*(make_letter(task_id=f"t{n}") for n in range(3)))
     house.processor.start()
     await until(lambda: house.told().count(EventName.RELEASED) == 3)
@@ -274,12 +274,12 @@ async def test_a_probe_that_stumbles_does_not_keep_its_place() -> None:
 
     house = House(down)
     for _ in range(5):
-        house.processor.breakers.failed("llamaindex", "network", house.clock.monotonic())
+        house.processor.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
     house.clock.advance(60)
     await house.has(make_letter(task_id="a"))
     house.processor._judge = stumbles
     await house.processor.cycle()
-    assert house.processor.breakers.wait("llamaindex", house.clock.monotonic()) is None
+    assert house.processor.breakers.acquire("llamaindex", house.clock.monotonic()) is None
 
 
 async def test_what_is_no_exception_is_a_failure_all_the_same() -> None:
