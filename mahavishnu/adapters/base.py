@@ -1,16 +1,18 @@
-"""What an adapter is."""
+"""What an adapter is, and the adapters of an app by name."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import difflib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import InvalidInput, NoSuchAdapter
 
 _MOST_THREADS = 1000  # as many as dlq_retry_concurrency allows; they are made when they are needed
 Workflow: TypeAlias = Callable[[Any, list[str]], Any]
@@ -78,7 +80,7 @@ def is_async(function: Workflow) -> bool:
 def as_adapter(thing: Adapter | Workflow) -> Adapter:
     """`thing` as an adapter. Raises InvalidInput if it is neither an adapter nor a function.
 
-    >>> adapter(print)
+    >>> as_adapter(print)
     PythonAdapter('print')
     """
     if isinstance(thing, Adapter) and not isinstance(thing, type) and callable(thing.run):
@@ -88,3 +90,36 @@ def as_adapter(thing: Adapter | Workflow) -> Adapter:
     raise InvalidInput(
         f"{thing!r} is no adapter: give an object with `async def run(task, repos)`, or a function of both"
     )
+
+
+class AdapterRegistry:
+    """Knows how each kind of workflow is run.
+
+    >>> adapters = AdapterRegistry()
+    >>> adapters.register("echo", lambda task, repos: task)
+    >>> adapters.get("echo")
+    PythonAdapter('<lambda>')
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Adapter] = {}
+
+    @property
+    def known(self) -> Mapping[str, Adapter]:
+        """All adapters, by name."""
+        return MappingProxyType(self._known)
+
+    def register(self, name: str, thing: Adapter | Workflow) -> None:
+        """Run the workflows of this name with `thing` from now on. Raises InvalidInput if it cannot run any."""
+        if not isinstance(name, str) or not name:
+            raise InvalidInput(f"an adapter's name must be text that is not empty, not {name!r}")
+        self._known[name] = as_adapter(thing)
+
+    def get(self, name: str) -> Adapter:
+        """The adapter of this name. Raises NoSuchAdapter."""
+        found = self._known.get(name)
+        if found is None:
+            near = difflib.get_close_matches(str(name), self._known, 1)
+            known = f"there are {', '.join(sorted(self._known))}" if self._known else "none is registered"
+            raise NoSuchAdapter(str(name), f"did you mean {near[0]!r}?" if near else known)
+        return found

@@ -10,8 +10,7 @@ from typing import Any, Self, TypeVar, cast
 from uuid import uuid4
 
 from mahavishnu.adapters import runner
-from mahavishnu.adapters.base import Adapter, PythonAdapter, Workflow
-from mahavishnu.adapters.registry import AdapterRegistry
+from mahavishnu.adapters.base import Adapter, AdapterRegistry, PythonAdapter, Workflow
 from mahavishnu.adapters.runner import WorkflowResult, failed_repos, failure_in_result
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings, SettingsError

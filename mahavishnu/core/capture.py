@@ -22,7 +22,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.strategies import Occurrence, Strategy, decide
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.letter_factory import LetterRequest, redact
-from mahavishnu.engine.waiting import WaitingPlace
+from mahavishnu.engine.waiting_room import WaitingPlace
 from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull, StoreError
 from mahavishnu.model.json_value import held, told
 from mahavishnu.model.letter import DeadLetter

@@ -31,7 +31,7 @@ from mahavishnu.core.queue.reads import LetterList
 from mahavishnu.core.queue.replies import REPLIES, Replies
 from mahavishnu.core.queue.requeue import Requeueing
 from mahavishnu.core.queue.transfer import Transfer
-from mahavishnu.engine.background import PeriodicTask
+from mahavishnu.engine.background import PeriodicTask, WorkerRegistry
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import BY
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
@@ -39,10 +39,8 @@ from mahavishnu.engine.event_bus import Announcer, reporting_to
 from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.engine.processor import Limits
-from mahavishnu.engine.recorder import CaptureKind, CaptureResult, LetterRecorder
-from mahavishnu.engine.room import Capacity
-from mahavishnu.engine.roster import WorkerRegistry
-from mahavishnu.engine.waiting import WAITING, WaitingRoom
+from mahavishnu.engine.recorder import Capacity, CaptureKind, CaptureResult, LetterRecorder
+from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import Backoff, BackoffRegistry
 from mahavishnu.model.clock import Clock, SystemClock

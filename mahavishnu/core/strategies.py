@@ -51,7 +51,7 @@ Strategy: TypeAlias = "DLQIntegrationStrategy | Callable[[Occurrence], Decision 
 def resolve_strategy(wanted: Any) -> Strategy:
     """A strategy by name, or the given callable. Raises InvalidInput, a ValueError, naming the four.
 
-    >>> strategy_of("selective")
+    >>> resolve_strategy("selective")
     <DLQIntegrationStrategy.SELECTIVE: 'selective'>
     """
     if callable(wanted) and not isinstance(wanted, type):

@@ -1,4 +1,4 @@
-"""Chores: what has to be done now and then while letters are worked on."""
+"""What runs beside the processor: periodic tasks, and the registry of live workers that share the letters."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError
+from mahavishnu.model.ids import PARTITIONS
+from mahavishnu.model.query import Between, Query
+from mahavishnu.stores.base import Collection, get_one, write_one
+from mahavishnu.stores.workers import Worker
 
 log = logging.getLogger(__name__)
+HEARTBEAT_SECONDS = 5.0
+LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
+_FORGOTTEN = timedelta(days=1)
 
 
 @dataclass(slots=True)
@@ -70,3 +78,52 @@ class PeriodicTasks:
         finally:
             for wait in waits:
                 wait.cancel()
+
+
+class WorkerRegistry:
+    """This worker's place among the live ones. Being wrong costs conflicts, never correctness: every claim is a CAS."""
+
+    def __init__(self, workers: Collection[Worker], name: str, clock: Clock) -> None:
+        self.live: tuple[str, ...] = (name,)
+        self._workers = workers
+        self._me = Worker(name, clock.now(), clock.now())
+        self._clock = clock
+
+    def partitions(self) -> list[range]:
+        """The partitions of this worker, then those of the others, going round: who helps begins with the next one."""
+        place, workers = self.live.index(self._me.name), len(self.live)
+        every = [range(PARTITIONS * each // workers, PARTITIONS * (each + 1) // workers) for each in range(workers)]
+        return every[place:] + every[:place]
+
+    async def heartbeat(self) -> None:
+        """Say that this worker lives, and see who else does. Never raises a StoreError: the others are as they were."""
+        now = self._clock.now()
+        try:
+            current = await get_one(self._workers, self._me.name)
+            seen = Worker(self._me.name, self._me.started_at, now, current.version if current else None)
+            await write_one(self._workers, seen)
+            live = sorted({self._me.name, *await self._live_names()})
+            if tuple(live) != self.live:
+                log.info("%d workers share the letters: %s", len(live), ", ".join(live))
+            self.live = tuple(live)
+            gone = await self._workers.find(Query((Between("seen_at", below=now - _FORGOTTEN),)))
+            await self._workers.remove(gone.items)
+        except StoreError as problem:
+            log.debug("the list of workers is out of reach: %s", problem)
+
+    async def others(self) -> list[str]:
+        """The other workers that live now. Raises StoreError."""
+        return [name for name in await self._live_names() if name != self._me.name]
+
+    async def _live_names(self) -> list[str]:
+        since = self._clock.now() - timedelta(seconds=LIVES_SECONDS)
+        page = await self._workers.find(Query((Between("seen_at", at_least=since),)))
+        return [worker.name for worker in page.items]
+
+    async def deregister(self) -> None:
+        """Say that this worker takes no more letters; the others take over at their next beat."""
+        try:
+            if (current := await get_one(self._workers, self._me.name)) is not None:
+                await self._workers.remove([current])
+        except StoreError as problem:
+            log.debug("the list of workers is out of reach: %s", problem)

@@ -9,8 +9,8 @@ from typing import Any, Self
 from mahavishnu.classify.chain import Chain
 from mahavishnu.engine.event_bus import Announcer
 from mahavishnu.engine.letter_factory import LetterFactory
-from mahavishnu.engine.room import Capacity
-from mahavishnu.engine.waiting import WaitingRoom
+from mahavishnu.engine.recorder import Capacity
+from mahavishnu.engine.waiting_room import WaitingRoom
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.events import Event, EventName

@@ -155,7 +155,7 @@ def is_secret(key: str, patterns: Sequence[str]) -> bool:
 def redact(value: Any, patterns: Sequence[str]) -> Any:
     """`value` with the values under matching keys masked, at any depth. A masked payload may not run again as it is.
 
-    >>> redacted({"user": "ann", "api_token": "s3cret"}, ["*token*"])
+    >>> redact({"user": "ann", "api_token": "s3cret"}, ["*token*"])
     {'user': 'ann', 'api_token': '***'}
     """
     if not patterns:

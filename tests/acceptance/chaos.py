@@ -22,7 +22,7 @@ from typing import Any
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.processor import Limits
-from mahavishnu.engine.waiting import WAITING
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.query import Query

@@ -13,12 +13,11 @@ from mahavishnu.adapters.base import Workflow
 from mahavishnu.classify.assess import judge_with
 from mahavishnu.core.queue.replies import Replies
 from mahavishnu.engine.audit import Audited, Auditing
-from mahavishnu.engine.background import PeriodicTask, PeriodicTasks
+from mahavishnu.engine.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import BY
 from mahavishnu.engine.moves import move
 from mahavishnu.engine.processor import Limits, Processor
-from mahavishnu.engine.roster import HEARTBEAT_SECONDS, WorkerRegistry
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput
 from mahavishnu.model.events import Event, EventName

@@ -11,7 +11,7 @@ from typing import Any
 
 from mahavishnu.core.queue import deletion
 from mahavishnu.core.queue.statistics import ACTIVE
-from mahavishnu.engine.waiting import WaitingRoom
+from mahavishnu.engine.waiting_room import WaitingRoom
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from mahavishnu.engine.recorder import CaptureKind, LetterRecorder
-from mahavishnu.engine.room import Capacity
+from mahavishnu.engine.recorder import Capacity, CaptureKind, LetterRecorder
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter

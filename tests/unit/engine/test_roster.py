@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from mahavishnu.engine.roster import LIVES_SECONDS, WorkerRegistry
+from mahavishnu.engine.background import LIVES_SECONDS, WorkerRegistry
 from mahavishnu.model.ids import PARTITIONS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.workers import WORKERS
