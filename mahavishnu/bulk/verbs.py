@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
 
-from mahavishnu.classify.assess import objection
-from mahavishnu.classify.regroup import fingerprint_again
+from mahavishnu.classify.assess import Assessor
 from mahavishnu.engine.audit import Auditing
 from mahavishnu.engine.edits import Edit, edited
 from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Verb
@@ -42,7 +41,7 @@ def _redrive(desk: Auditing, run: BulkRun, letter: DeadLetter) -> DeadLetter:
 
 
 def _regroup(desk: Auditing, run: BulkRun, letter: DeadLetter) -> DeadLetter:
-    fingerprint = fingerprint_again(letter, desk.chain)
+    fingerprint = Assessor(desk.chain).fingerprint_again(letter)
     if letter.is_open and fingerprint == letter.fingerprint:
         raise InvalidInput("it belongs to the group that it is in")
     return lifecycle.regroup(letter, now=desk.clock.now(), fingerprint=fingerprint)
@@ -90,7 +89,7 @@ class RunVerbs:
 
     async def objection(self, letter: DeadLetter) -> InvalidInput | None:
         """What plugins have against the task."""
-        why = await objection(self._desk.chain, letter, self._desk.clock.now())
+        why = await Assessor(self._desk.chain).objection(letter, self._desk.clock.now())
         return InvalidInput(f"the task cannot be that: {why}") if why else None
 
     def moved(self, run: BulkRun, letter: DeadLetter) -> None:

@@ -1,21 +1,26 @@
-"""Asking the classifier about a failure: what it was, as a record, a verdict and a fingerprint."""
+"""Assessing failures: what kind each of them was, by the classifier; and the same again for stored letters.
+
+An `Assessor` makes one `Assessment` of a failure, whoever met it: a workflow that was run for the first time, the
+processor, or a worker elsewhere that reports how a run ended.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import builtins
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.failure import cut, failure_of
-from mahavishnu.classify.fingerprint import fingerprint_of
-from mahavishnu.classify.reclassify import recalled
-from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict, category
+from mahavishnu.classify.fingerprint import VERSION, fingerprint_of
+from mahavishnu.classify.verdict import BUILT_IN, NO_CONTEXT, NOBODY, Context, Verdict, category
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import ErrorCategory, Failure, RetryPolicy, fast_constructor
-from mahavishnu.model.letter_parts import Verdict as Reasons
+from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, Failure, RetryPolicy, fast_constructor
+from mahavishnu.model.letter_parts import Verdict as Explanation
 
 BY_CALLER = "caller"
 _LONGEST_TYPE = 500
@@ -23,64 +28,157 @@ _new_context = fast_constructor(Context)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A failure as it is written into a letter, and what the classifier said about it."""
+class Assessment:
+    """A failure as it is recorded, what the classifier says about it, and what follows for the letter.
+
+    `fingerprint` is what groups letters by their cause; a retry leaves its letter's fingerprint as it is, and has none.
+    """
 
     failure: Failure
     verdict: Verdict
     fingerprint: str | None = None
+    retry_in: timedelta | None = None  # the least wait before the next run, where somebody named one
+    hopeless: bool = False  # said by somebody who knows: no automatic retry can help
+
+    @property
+    def category(self) -> ErrorCategory:
+        return self.verdict.category
+
+    @property
+    def explanation(self) -> Explanation:
+        """Why the failure has this category, and who says so, as a letter keeps it."""
+        return Explanation(self.verdict.reason, self.verdict.author)
 
 
-_new_judged = fast_constructor(Judged)
+_new_assessment = fast_constructor(Assessment)
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
-    """What a classifier says about a failure, as far as an attempt needs it."""
+class Assessor:
+    """Records and classifies failures with the plugins of a chain."""
 
-    category: str
-    retry_in: timedelta | None = None
-    hopeless: bool = False  # said by somebody who knows: no automatic retry can help
-    verdict: Reasons | None = None  # why it has this category, and who says so
+    chain: Chain
+
+    async def assess(
+        self,
+        error: BaseException | str,
+        at: datetime,
+        context: Context = NO_CONTEXT,
+        named: ErrorCategory | str | None = None,
+    ) -> Assessment:
+        """Assess the failure of a first run. A category that the caller `named` counts more than the classifier's.
+
+        The plugins are asked even then, because some of them count what they see. Raises InvalidInput for a category
+        that does not exist.
+        """
+        assessment = _assessment(error, at, await self._verdict(error, context, named))
+        if self.chain.names_causes:  # a plugin may take its time, and the event loop must not wait for it
+            cause = await asyncio.to_thread(self.chain.fingerprint, error, context, assessment.failure)
+        else:
+            cause = fingerprint_of(assessment.failure)
+        return replace(assessment, fingerprint=cause)
+
+    def assess_sync(self, error: BaseException | str, at: datetime, context: Context = NO_CONTEXT) -> Assessment:
+        """Assess as `assess` does, without a wait; for a chain that `is_prompt`."""
+        verdict = self.chain.classify(error, context)
+        failure = failure_of(error, at=at, category=verdict.category)
+        return _new_assessment(
+            failure=failure,
+            verdict=verdict,
+            fingerprint=fingerprint_of(failure),
+            retry_in=verdict.retry_in,
+            hopeless=verdict.policy == RetryPolicy.NEVER,
+        )
+
+    async def assess_attempt(self, error: BaseException | str, at: datetime, letter: DeadLetter) -> Assessment:
+        """Assess how a retry of `letter` failed."""
+        return _assessment(error, at, await self._verdict(error, letter_context(letter, at)))
+
+    async def assess_reported(
+        self,
+        error: BaseException | str,
+        at: datetime,
+        letter: DeadLetter,
+        error_type: str | None = None,
+        named: ErrorCategory | str | None = None,
+        retry_in: timedelta | None = None,
+    ) -> Assessment:
+        """Assess a failed retry that a worker elsewhere reports: mostly a text, with the name of the error's type.
+
+        A category or a wait that the worker `named` counts. Raises InvalidInput for a category that does not exist.
+        """
+        errors = [error] if isinstance(error, BaseException) else [*rebuild_errors(error_type, error, None)]
+        context = replace(letter_context(letter, at), recalled=error is not errors[0])  # then it has no attributes
+        for each in errors:
+            verdict = await self._verdict(each, context, named)
+            if verdict.author != NOBODY:
+                break
+        assessment = _assessment(error, at, verdict)
+        failure = replace(assessment.failure, processor=letter.lease.owner if letter.lease else None)
+        if error_type is not None:
+            failure = replace(failure, type=cut(error_type, _LONGEST_TYPE))
+        if retry_in is None:
+            return replace(assessment, failure=failure)
+        return replace(assessment, failure=failure, retry_in=retry_in, hopeless=False)
+
+    async def _verdict(
+        self, error: BaseException | str, context: Context, named: ErrorCategory | str | None = None
+    ) -> Verdict:
+        verdict = await self.chain.classify_async(error, context)
+        if named is None or category(named) is verdict.category:
+            return verdict
+        return Verdict(category(named), "the caller says so", BY_CALLER)
+
+    async def objection(self, letter: DeadLetter, at: datetime) -> str | None:
+        """Why a plugin thinks that the task of this letter should not be what it is; None if none does."""
+        return await self.chain.objection(letter.task, letter_context(letter, at))
+
+    def reconsider(self, letter: DeadLetter) -> Verdict | None:
+        """The verdict that the letter would get now, if it changes the category, policy or budget; else None.
+
+        A letter that is being retried or is closed stays as it is, and so does what nobody recognises. The built-in
+        rules do not overrule themselves on an exception: when it was raised they saw all of it, and now only its text.
+        """
+        if not letter.is_open or letter.status is DeadLetterStatus.RETRYING:
+            return None
+        last = letter.failures[-1] if letter.failures else None
+        context = replace(_stored_context(letter), retry_count=letter.retry_count)
+        for error in rebuild_errors(last.type if last else None, letter.last_error, last.traceback if last else None):
+            verdict = self.chain.classify(error, context)
+            if verdict.author == NOBODY:
+                continue
+            if verdict.author == letter.verdict.author == BUILT_IN and last is not None and last.type:
+                continue
+            return verdict if _changes(letter, verdict) else None
+        return None
+
+    def fingerprint_again(self, letter: DeadLetter) -> str | None:
+        """The fingerprint that the letter would get today: the one that it has, unless a rule changed. Never raises.
+
+        It is made of the failure that the letter was written for, not of later ones. A letter that keeps no failure
+        keeps its fingerprint. So does an exception that a plugin named when it was raised and does not name now: the
+        plugin saw all of it then, and now only its text, so its silence says nothing.
+        """
+        if not letter.failures:
+            return letter.fingerprint
+        first = letter.failures[0]
+        context = _stored_context(letter)
+        for error in rebuild_errors(first.type, first.message, first.traceback):
+            if (named := self.chain.named_fingerprint(error, context)) is not None:
+                return named
+        was_named = letter.fingerprint is not None and letter.fingerprint.startswith(f"{VERSION}:")
+        if was_named and first.type is not None and self.chain.plugins.steps("fingerprint_failure"):
+            return letter.fingerprint
+        return fingerprint_of(first)
 
 
-class Judge(Protocol):
-    """Describes and classifies what a run of `letter` raised or answered. Must not raise."""
-
-    async def __call__(
-        self, error: BaseException | str, at: datetime, letter: DeadLetter
-    ) -> tuple[Failure, Ruling]: ...
-
-
-async def judge(
-    chain: Chain,
-    error: BaseException | str,
-    at: datetime,
-    context: Context = NO_CONTEXT,
-    said: ErrorCategory | str | None = None,
-) -> Judged:
-    """Describe and classify `error`; a category `said` by the caller counts. Raises InvalidInput for one there is not.
-
-    The plugins are asked even then: some of them count.
-    """
-    verdict = await chain.classify_async(error, context)
-    if said is not None:
-        named = category(said)
-        if named is not verdict.category:
-            verdict = Verdict(named, "the caller says so", BY_CALLER)
-    failure = failure_of(error, at=at, category=verdict.category)
-    if chain.names_causes:  # it may hang for a moment, the loop must not
-        mark = await asyncio.to_thread(chain.fingerprint, error, context, failure)
-    else:
-        mark = fingerprint_of(failure)
-    return Judged(failure, verdict, mark)
-
-
-def judge_at_once(chain: Chain, error: BaseException | str, at: datetime, context: Context = NO_CONTEXT) -> Judged:
-    """As `judge`, for a chain that `is_prompt`."""
-    verdict = chain.classify(error, context)
-    failure = failure_of(error, at=at, category=verdict.category)
-    return _new_judged(failure=failure, verdict=verdict, fingerprint=fingerprint_of(failure))
+def _assessment(error: BaseException | str, at: datetime, verdict: Verdict) -> Assessment:
+    return Assessment(
+        failure_of(error, at=at, category=verdict.category),
+        verdict,
+        retry_in=verdict.retry_in,
+        hopeless=verdict.policy == RetryPolicy.NEVER,
+    )
 
 
 def context_for(
@@ -97,53 +195,43 @@ def context_for(
     )
 
 
-async def objection(chain: Chain, letter: DeadLetter, at: datetime) -> str | None:
-    """Why a plugin thinks that the task of this letter should not be what it is; None if none does."""
-    task = letter.task
-    context = context_for(at, letter.task_id, task, letter.adapter, letter.repos, letter.retry_count)
-    return await chain.objection(task, context)
+def letter_context(letter: DeadLetter, at: datetime) -> Context:
+    """What a classifier may want to know about a failed retry of this letter."""
+    return context_for(at, letter.task_id, letter.task, letter.adapter, letter.repos, letter.retry_count)
 
 
-def judge_with(chain: Chain) -> Judge:
-    """The classifier as the processor needs it: a verdict whose own policy is `never` ends the automatic retries."""
-
-    async def decide(error: BaseException | str, at: datetime, letter: DeadLetter) -> tuple[Failure, Ruling]:
-        context = context_for(at, letter.task_id, letter.task, letter.adapter, letter.repos, letter.retry_count)
-        verdict = await chain.classify_async(error, context)
-        ruling = _ruling(verdict, verdict.retry_in, hopeless=verdict.policy == RetryPolicy.NEVER)
-        return failure_of(error, at=at, category=verdict.category), ruling
-
-    return decide
+def _stored_context(letter: DeadLetter) -> Context:
+    """The context of an error that is rebuilt from the letter, whenever it was raised."""
+    task = letter.task if isinstance(letter.task, dict) else {}
+    return Context(task_id=letter.task_id, task=task, repos=letter.repos, recalled=True)
 
 
-async def judge_reported(
-    chain: Chain,
-    error: BaseException | str,
-    at: datetime,
-    letter: DeadLetter,
-    error_type: str | None = None,
-    said: ErrorCategory | str | None = None,
-    retry_in: timedelta | None = None,
-) -> tuple[Failure, Ruling]:
-    """As `judge_with`, of a failure that a worker elsewhere tells: in words mostly, with the name of the error's type.
-
-    A category or a wait that the worker says counts. Raises InvalidInput for a category that there is not.
-    """
-    context = context_for(at, letter.task_id, letter.task, letter.adapter, letter.repos, letter.retry_count)
-    told = [error] if isinstance(error, BaseException) else [*recalled(error_type, error, None)]
-    context = replace(context, recalled=error is not told[0])  # then it has no attributes
-    for each in told:
-        judged = await judge(chain, each, at, context, said)
-        if judged.verdict.author != NOBODY:
-            break
-    verdict = judged.verdict
-    owner = letter.lease.owner if letter.lease else None
-    hopeless = verdict.policy == RetryPolicy.NEVER and retry_in is None
-    failure = failure_of(error, at=at, category=verdict.category, processor=owner)
-    if error_type is not None:
-        failure = replace(failure, type=cut(error_type, _LONGEST_TYPE))
-    return failure, _ruling(verdict, verdict.retry_in if retry_in is None else retry_in, hopeless=hopeless)
+def _changes(letter: DeadLetter, verdict: Verdict) -> bool:
+    return (
+        verdict.category != letter.error_category
+        or (verdict.policy is not None and verdict.policy != letter.retry_policy)
+        or (verdict.max_retries is not None and verdict.max_retries != letter.max_retries)
+    )
 
 
-def _ruling(verdict: Verdict, retry_in: timedelta | None, *, hopeless: bool) -> Ruling:
-    return Ruling(verdict.category, retry_in, hopeless, Reasons(verdict.reason, verdict.author))
+def rebuild_errors(type_name: str | None, message: str, traceback: str | None) -> Iterator[BaseException | str]:
+    """A recorded error as an exception again, if its type is loaded in this process, and then as text."""
+    if type_name and (error := _rebuild_exception(type_name, message)) is not None:
+        yield error
+    if traceback:
+        yield traceback
+    else:
+        yield f"{type_name}: {message}" if type_name and type_name != message else message
+
+
+def _rebuild_exception(type_name: str, message: str) -> BaseException | None:
+    """An instance of the type with this message, made without a call of its `__init__` and without an import."""
+    module, _, name = type_name.rpartition(".")
+    found: object = sys.modules.get(module) if module else builtins
+    found = getattr(found, name, None)
+    if not isinstance(found, type) or not issubclass(found, BaseException):
+        return None
+    try:
+        return found.__new__(found, message)
+    except Exception:
+        return None  # its own __new__ needs more than a message

@@ -1,4 +1,4 @@
-"""Failed runs on their way to letters: judged, decided on and stored, those that come in together in one go.
+"""Failed runs on their way to letters: assessment, decided on and stored, those that come in together in one go.
 
 Nothing here raises: the run has an error of its own to tell.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.classify.assess import Judged, context_for, judge, judge_at_once
+from mahavishnu.classify.assess import Assessment, Assessor, context_for
 from mahavishnu.classify.exceptions import said
 from mahavishnu.classify.failure import cut
 from mahavishnu.classify.verdict import Context as Asked
@@ -67,13 +67,13 @@ class PendingCapture:
     strategy: Strategy  # one for all of this, whatever is switched meanwhile
     future: Future[CaptureOutcome]
     context: Context  # of who waits: what is told and logged belongs to its trace
-    judged: Judged | None = None
+    assessment: Assessment | None = None
     reason: str = ""
     letter: DeadLetter | None = None  # the letter that it makes
 
     @property
     def category(self) -> ErrorCategory | None:
-        return self.judged.verdict.category if self.judged else None
+        return self.assessment.verdict.category if self.assessment else None
 
 
 _new_occurrence, _new_decided = fast_constructor(Occurrence), fast_constructor(CaptureOutcome)
@@ -91,17 +91,17 @@ class CapturePipeline:
         if self.dlq.chain.is_prompt:
             self._gathering.add(case)
         else:
-            self._gathering.spawn(self._judge_first(case), [case], case.context)
+            self._gathering.spawn(self._assess_first(case), [case], case.context)
 
     async def finish(self) -> None:
         """Return when all that has begun has come to its end."""
         await self._gathering.finish()
 
-    async def _judge_first(self, case: PendingCapture) -> None:
+    async def _assess_first(self, case: PendingCapture) -> None:
         """Plugins take their time: nobody else's failure waits for them."""
         try:
             now = self.dlq.clock.now()
-            case.judged = await judge(self.dlq.chain, case.error, now, _context(case, now))
+            case.assessment = await Assessor(self.dlq.chain).assess(case.error, now, _context(case, now))
         except Exception as problem:
             self._not_captured(case, problem)
         else:
@@ -112,11 +112,11 @@ class CapturePipeline:
         now = self.dlq.clock.now()
         if not self.dlq.chain.is_prompt:  # a plugin has been registered since
             for case in cases:
-                if case.judged is None:
-                    self._gathering.spawn(self._judge_first(case), [case], case.context)
-            cases = [case for case in cases if case.judged is not None]
+                if case.assessment is None:
+                    self._gathering.spawn(self._assess_first(case), [case], case.context)
+            cases = [case for case in cases if case.assessment is not None]
         try:
-            for step in (self._judge, self._decide):
+            for step in (self._assess, self._decide):
                 cases = await self._done(step, cases, now)
             kept = [(case, case.letter) for case in cases if case.letter is not None]
             if kept:
@@ -146,32 +146,34 @@ class CapturePipeline:
                 began = clock.monotonic()
         return done
 
-    def _judge(self, case: PendingCapture, now: datetime) -> None:
-        if case.judged is None:
-            case.judged = judge_at_once(self.dlq.chain, case.error, now, _context(case, now))
+    def _assess(self, case: PendingCapture, now: datetime) -> None:
+        if case.assessment is None:
+            case.assessment = Assessor(self.dlq.chain).assess_sync(case.error, now, _context(case, now))
 
     def _decide(self, case: PendingCapture, now: datetime) -> None:
         """What the strategy says of it, and the letter that it makes if it is to be kept."""
-        wanted, judged = case.request, case.judged
-        assert judged is not None
+        wanted, assessment = case.request, case.assessment
+        assert assessment is not None
         occurrence = _new_occurrence(
             task_id=wanted.task_id,
             task=wanted.task,
             repos=tuple(wanted.repos),
             error=case.error,
-            verdict=judged.verdict,
+            verdict=assessment.verdict,
             requested=case.requested,
         )
         decision = decide(case.strategy, occurrence)
         if not decision.keep:
             self.dlq.skipped(wanted.task_id, decision.reason)
             self._counts["skipped_by_strategy"] += 1
-            resolve(case.future, CaptureOutcome(wanted.task_id, judged.verdict.category, skip_reason=decision.reason))
+            resolve(
+                case.future, CaptureOutcome(wanted.task_id, assessment.verdict.category, skip_reason=decision.reason)
+            )
             return
         case.reason = decision.reason
         wanted = _advised(wanted, decision.retry_policy, decision.max_retries)
         try:
-            case.letter = self._letter(wanted, judged, now)
+            case.letter = self._letter(wanted, assessment, now)
         except ENDS:
             raise
         except BaseException as problem:  # writing it runs code of whatever is in it
@@ -179,11 +181,11 @@ class CapturePipeline:
                 raise
             why = cut(said(problem) or type(problem).__name__, _LONGEST_REASON)
             log.error("task %r is kept as far as JSON can hold it, and nothing retries it: %s", wanted.task_id, why)
-            case.letter = self._letter(self.dlq.intake.with_placeholders(wanted, why), judged, now)
+            case.letter = self._letter(self.dlq.intake.with_placeholders(wanted, why), assessment, now)
 
-    def _letter(self, wanted: LetterRequest, judged: Judged, now: datetime) -> DeadLetter:
+    def _letter(self, wanted: LetterRequest, assessment: Assessment, now: datetime) -> DeadLetter:
         intake, backoffs = self.dlq.intake, self.dlq.backoffs
-        return intake.make(wanted, judged, now, by_category=self._by_category(), backoffs=backoffs)
+        return intake.make(wanted, assessment, now, by_category=self._by_category(), backoffs=backoffs)
 
     async def _store(self, kept: Sequence[tuple[PendingCapture, DeadLetter]]) -> None:
         """Letters by one call; those that need more than that are seen to one by one."""

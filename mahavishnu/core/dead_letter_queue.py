@@ -18,9 +18,8 @@ from typing import Any, Self
 
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.bulk.service import Bulk
-from mahavishnu.classify.assess import context_for, judge
+from mahavishnu.classify.assess import Assessor, context_for
 from mahavishnu.classify.chain import Chain
-from mahavishnu.classify.reclassify import reconsider
 from mahavishnu.core.queue import deletion, reads
 from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.core.queue.claims import Claiming
@@ -257,8 +256,8 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         )
         now = self.clock.now()
         context = context_for(now, task_id, task, repos=texts(repos, f"repos of task {task_id!r:.80}"))
-        judged = await judge(self.chain, error, now, context, error_category)
-        fresh = self.intake.make(wanted, judged, now, backoffs=self.backoffs)
+        assessment = await Assessor(self.chain).assess(error, now, context, error_category)
+        fresh = self.intake.make(wanted, assessment, now, backoffs=self.backoffs)
         return (await self.capture(fresh)).letter
 
     async def capture(self, fresh: DeadLetter) -> CaptureResult:
@@ -450,7 +449,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         as_they_are: set[str] = set()
 
         def change(letter: DeadLetter) -> DeadLetter:
-            verdict = reconsider(letter, self.chain)
+            verdict = Assessor(self.chain).reconsider(letter)
             if verdict is None:
                 as_they_are.add(letter.key)
                 raise InvalidInput(f"the classifier says of letter {letter.key!r} what it said before")

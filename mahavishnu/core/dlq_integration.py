@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import copy_context
 from typing import Any, Protocol
 
-from mahavishnu.classify.assess import judge
+from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import POLICY_OF
 from mahavishnu.core import wiring
 from mahavishnu.core.capture import CaptureOutcome, CapturePipeline, PendingCapture
@@ -78,15 +78,18 @@ class DLQIntegration:
         self, error: BaseException | str, error_category: ErrorCategory | str | None = None
     ) -> bool:
         """Whether such a failure would become a letter now."""
-        judged = await judge(self.dlq.chain, error, self.dlq.clock.now(), said=error_category)
-        return decide(self._strategy, Occurrence("", {}, (), error, judged.verdict)).keep
+        assessment = await self._assess(error, error_category)
+        return decide(self._strategy, Occurrence("", {}, (), error, assessment.verdict)).keep
 
     async def determine_retry_policy(
         self, error: BaseException | str, error_category: ErrorCategory | str | None = None
     ) -> RetryPolicy | str:
         """The policy that such a failure's category, or its classifier, advises."""
-        verdict = (await judge(self.dlq.chain, error, self.dlq.clock.now(), said=error_category)).verdict
+        verdict = (await self._assess(error, error_category)).verdict
         return verdict.policy or POLICY_OF[verdict.category]
+
+    async def _assess(self, error: BaseException | str, named: ErrorCategory | str | None) -> Assessment:
+        return await Assessor(self.dlq.chain).assess(error, self.dlq.clock.now(), named=named)
 
     async def capture(
         self, wanted: LetterRequest, error: BaseException | str, *, adapter: str | None = None, requested: bool = False

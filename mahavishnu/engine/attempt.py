@@ -1,4 +1,4 @@
-"""One attempt, as a pipeline of named steps over one value: guard, call, judge, settle, emit."""
+"""One attempt, as a pipeline of named steps over one value: guard, call, assess, settle, announce."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from mahavishnu.adapters.base import PythonAdapter, Workflow
 from mahavishnu.adapters.runner import failed_repos, failure_in_result
-from mahavishnu.classify.assess import Judge, Ruling
+from mahavishnu.classify.assess import Assessment
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.attempt import Attempt, current_attempt
 from mahavishnu.model.backoff import BackoffRegistry
@@ -26,17 +26,26 @@ class Outcome:
     """How a run ended: with `failure` or without."""
 
     result: Any = None
-    failure: Failure | None = None
-    ruling: Ruling | None = None
-    left: tuple[str, ...] | None = None  # the repos that are still to be done, where that is known
+    assessment: Assessment | None = None
+    failed_repos: tuple[str, ...] | None = None  # the repos that are still to be done, where that is known
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.assessment.failure if self.assessment else None
 
     @property
     def success(self) -> bool:
-        return self.failure is None
+        return self.assessment is None
 
 
-async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, limit_seconds: float | None) -> Outcome:
-    """Call the task and judge how it ended. Being cancelled is no outcome: it passes through.
+AssessAttempt = Callable[[BaseException | str, datetime, DeadLetter], Awaitable[Assessment]]
+"""Assesses what a run of the letter raised or answered; `Assessor.assess_attempt` is one. It must not raise."""
+
+
+async def run(
+    callback: Workflow, attempt: Attempt, assess: AssessAttempt, clock: Clock, limit_seconds: float | None
+) -> Outcome:
+    """Call the task and assess how it ended. Being cancelled is no outcome: it passes through.
 
     A sync callback runs in a thread, so that it cannot stop the others; past the limit it is counted as failed, but
     nothing can interrupt a thread.
@@ -66,33 +75,30 @@ async def run(callback: Workflow, attempt: Attempt, judge: Judge, clock: Clock, 
         attempt.end()
     if error is None:
         return Outcome(result)
-    failure, ruling = await judge(error, clock.now(), attempt.letter)
+    assessment = await assess(error, clock.now(), attempt.letter)
     owner = attempt.letter.lease.owner if attempt.letter.lease else None
     seconds = round(clock.monotonic() - started, 3)
-    left = failed_repos(result, attempt.letter.repos)
-    return Outcome(result, replace(failure, duration_seconds=seconds, processor=owner), ruling, left)
+    failure = replace(assessment.failure, duration_seconds=seconds, processor=owner)
+    return Outcome(result, replace(assessment, failure=failure), failed_repos(result, attempt.letter.repos))
 
 
 def settled(
     letter: DeadLetter, token: str, outcome: Outcome, now: datetime, backoffs: BackoffRegistry = backoff.DEFAULT
 ) -> DeadLetter:
     """The letter after the run. Raises LostLease if the run no longer owns it."""
-    if outcome.failure is None:
+    assessment, left = outcome.assessment, outcome.failed_repos
+    if assessment is None:
         return lifecycle.succeed(letter, token=token, now=now, backoffs=backoffs)
-    ruling = outcome.ruling
-    verdict = ruling.verdict if ruling else None
-    if ruling is not None and ruling.hopeless:
-        return lifecycle.exhaust(
-            letter, token=token, failure=outcome.failure, now=now, left=outcome.left, verdict=verdict
-        )
-    retry_in = ruling.retry_in if ruling else None
+    failure, verdict = assessment.failure, assessment.explanation
+    if assessment.hopeless:
+        return lifecycle.exhaust(letter, token=token, failure=failure, now=now, left=left, verdict=verdict)
     return lifecycle.fail(
         letter,
         token=token,
-        failure=outcome.failure,
+        failure=failure,
         now=now,
-        retry_in=retry_in,
-        left=outcome.left,
+        retry_in=assessment.retry_in,
+        left=left,
         verdict=verdict,
         backoffs=backoffs,
     )

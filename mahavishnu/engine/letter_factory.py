@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mahavishnu.classify.assess import Judged
+from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.verdict import POLICY_OF, policy
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
@@ -61,7 +61,7 @@ class LetterFactory:
     def make(
         self,
         wanted: LetterRequest,
-        judged: Judged,
+        assessment: Assessment,
         now: datetime,
         *,
         by_category: bool = False,
@@ -71,7 +71,7 @@ class LetterFactory:
 
         Its payload may be too large yet: `check_size` says so.
         """
-        failure, verdict = judged.failure, judged.verdict
+        failure, verdict = assessment.failure, assessment.verdict
         if not isinstance(wanted.task_id, str):
             raise InvalidInput(f"task_id must be text, not {wanted.task_id!r:.80}")
         if wanted.metadata is not None and not isinstance(wanted.metadata, Mapping):
@@ -93,8 +93,8 @@ class LetterFactory:
                 failed_at=failure.at,
                 created_at=now,
                 updated_at=now,
-                retry_policy=self._policy(wanted, judged, by_category),
-                max_retries=self._budget(wanted, judged),
+                retry_policy=self._policy(wanted, assessment, by_category),
+                max_retries=self._budget(wanted, assessment),
                 priority=_priority(wanted),
                 depends_on=texts(wanted.depends_on, "depends_on of task {!r:.80}", wanted.task_id),
                 namespace=wanted.namespace,
@@ -102,7 +102,7 @@ class LetterFactory:
                 reason=_reason(wanted),
                 source=wanted.source,
                 verdict=_new_verdict(verdict.reason or None, verdict.author or None),
-                fingerprint=judged.fingerprint,
+                fingerprint=assessment.fingerprint,
             ),
             retry_in=verdict.retry_in,
             backoffs=backoffs,
@@ -130,21 +130,21 @@ class LetterFactory:
         """Whether the payload is not too large."""
         return len(letter.payload.text) <= self.max_task_bytes
 
-    def _policy(self, wanted: LetterRequest, judged: Judged, by_category: bool) -> str:
+    def _policy(self, wanted: LetterRequest, assessment: Assessment, by_category: bool) -> str:
         if wanted.retry_policy is not None:
             return policy(wanted.retry_policy)
-        if judged.verdict.policy is not None:
-            return judged.verdict.policy
-        return POLICY_OF[judged.verdict.category] if by_category else policy(self.retry_policy)
+        if assessment.verdict.policy is not None:
+            return assessment.verdict.policy
+        return POLICY_OF[assessment.verdict.category] if by_category else policy(self.retry_policy)
 
-    def _budget(self, wanted: LetterRequest, judged: Judged) -> int:
+    def _budget(self, wanted: LetterRequest, assessment: Assessment) -> int:
         if wanted.max_retries is not None:
             if isinstance(wanted.max_retries, bool) or not isinstance(wanted.max_retries, int):
                 raise InvalidInput(f"max_retries of {_name(wanted)} must be a whole number, not {wanted.max_retries!r}")
             return wanted.max_retries
-        if judged.verdict.max_retries is not None:
-            return judged.verdict.max_retries
-        return self.category_max_retries.get(judged.verdict.category, self.max_retries)
+        if assessment.verdict.max_retries is not None:
+            return assessment.verdict.max_retries
+        return self.category_max_retries.get(assessment.verdict.category, self.max_retries)
 
 
 def is_secret(key: str, patterns: Sequence[str]) -> bool:

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from mahavishnu.adapters.base import Workflow
-from mahavishnu.classify.assess import Judge
 from mahavishnu.engine import attempt as steps
-from mahavishnu.engine.attempt import Outcome
+from mahavishnu.engine.attempt import AssessAttempt, Outcome
 from mahavishnu.engine.breaker import Breakers, CircuitState
 from mahavishnu.engine.claiming import DueLetters
 from mahavishnu.engine.dependencies import blocked_by
@@ -67,7 +66,7 @@ class Processor:
         self,
         collection: Collection[DeadLetter],
         callback: Workflow,
-        judge: Judge,
+        assess: AssessAttempt,
         *,
         owner: str,
         clock: Clock,
@@ -84,7 +83,7 @@ class Processor:
         self._letters = collection
         self._finder = DueLetters(collection, shares)
         self._callback = callback
-        self._judge = judge
+        self._assess = assess
         self._clock = clock
         self._tell_listener = tell
         self._backoffs = backoffs
@@ -361,7 +360,7 @@ class Processor:
         self._tell(EventName.RETRY_STARTED, held.letter)
         attempt = Attempt(held.letter, held.token)
         held.running = asyncio.ensure_future(
-            steps.run(self._callback, attempt, self._judge, self._clock, self.limits.run_seconds)
+            steps.run(self._callback, attempt, self._assess, self._clock, self.limits.run_seconds)
         )
         try:
             outcome = await held.running
@@ -385,13 +384,12 @@ class Processor:
         adapter = held.letter.adapter
         if self.breakers.state(adapter, self._clock.monotonic()) is CircuitState.HALF_OPEN:
             self.wake(self._clock.now() + timedelta(seconds=_PROBED_SECONDS))
-        if outcome.failure is None:
+        if outcome.assessment is None:
             self.breakers.record_success(adapter)
         else:
-            category = outcome.ruling.category if outcome.ruling else None
-            self.breakers.record_failure(adapter, category, self._clock.monotonic(), held.token)
+            self.breakers.record_failure(adapter, outcome.assessment.category, self._clock.monotonic(), held.token)
         if not self.limits.only_failed_repos:
-            outcome = replace(outcome, left=None)
+            outcome = replace(outcome, failed_repos=None)
         letter = await self._held.settle(held, outcome)
         if letter is not None and letter.next_retry_at is not None:
             self.wake(letter.next_retry_at)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from mahavishnu.classify.assess import judge_reported
+from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.verdict import category as named_category
 from mahavishnu.core.queue.processing import Running
 from mahavishnu.engine.attempt import Outcome, settled
@@ -163,8 +163,8 @@ class Claiming(Running):
         ended = Outcome()
         if outcome == "failed":
             assert error is not None
-            now = self.clock.now()
-            ended = Outcome(None, *await judge_reported(self.chain, error, now, letter, error_type, category, wait))
+            now, assessor = self.clock.now(), Assessor(self.chain)
+            ended = Outcome(None, await assessor.assess_reported(error, now, letter, error_type, category, wait))
 
         def change(current: DeadLetter) -> DeadLetter:
             if current.settled == mark:

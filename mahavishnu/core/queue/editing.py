@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mahavishnu.classify.assess import objection
+from mahavishnu.classify.assess import Assessor
 from mahavishnu.engine.audit import Auditing
 from mahavishnu.engine.context import BY
 from mahavishnu.engine.dependencies import refuse_circle
@@ -157,5 +157,5 @@ class Editing(Auditing):
         """Raise InvalidInput for what only others can know: waiting in a circle, and what plugins object to."""
         if edit.fields.get("depends_on"):
             await refuse_circle(self.letters, after)
-        if edit.task and (why := await objection(self.chain, after, self.clock.now())):
+        if edit.task and (why := await Assessor(self.chain).objection(after, self.clock.now())):
             raise InvalidInput(f"the task of letter {after.key!r} cannot be that: {why}")

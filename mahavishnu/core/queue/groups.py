@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
+from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.fingerprint import title
-from mahavishnu.classify.regroup import fingerprint_again
 from mahavishnu.core.queue import reads
 from mahavishnu.core.queue.group_counts import Count, Counts, Looks, closed_at, counted, hourly, looked_at
 from mahavishnu.engine.audit import Auditing
@@ -238,7 +238,7 @@ class Grouping(Auditing):
         ways: dict[str, tuple[str | None, str | None]] = {}
 
         def change(letter: DeadLetter) -> DeadLetter:
-            fingerprint = fingerprint_again(letter, self.chain)
+            fingerprint = Assessor(self.chain).fingerprint_again(letter)
             if fingerprint == letter.fingerprint:
                 as_they_are.add(letter.key)
                 raise InvalidInput(f"letter {letter.key!r} belongs to the group that it is in")

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from mahavishnu.adapters.base import Workflow
-from mahavishnu.classify.assess import judge_with
+from mahavishnu.classify.assess import Assessor
 from mahavishnu.core.queue.replies import Replies
 from mahavishnu.engine.audit import Audited, Auditing
 from mahavishnu.engine.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
@@ -234,7 +234,7 @@ class Running(Auditing):
         return Processor(
             self.letters,
             self.callback,
-            judge_with(self.chain),
+            Assessor(self.chain).assess_attempt,
             owner=self.owner,
             clock=self.clock,
             limits=self.limits,

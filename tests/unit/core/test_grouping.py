@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahavishnu import hookimpl
-from mahavishnu.classify.assess import judge
+from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.failure import failure_of
 from mahavishnu.classify.plugins import Plugins
-from mahavishnu.classify.regroup import fingerprint_again
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.group_counts import Counts
 from mahavishnu.model.errors import (
@@ -817,7 +816,7 @@ async def test_letters_made_by_hand_stay_outside(house: House) -> None:
     """They keep no failure that could be looked at."""
     letter = make_letter()
 
-    assert not letter.failures and fingerprint_again(letter, Chain()) is None
+    assert not letter.failures and Assessor(Chain()).fingerprint_again(letter) is None
 
 
 async def test_a_later_failure_does_not_change_the_group(house: House) -> None:
@@ -881,11 +880,11 @@ def test_while_no_rule_changes_no_group_does(error: BaseException | str, depth: 
     """Whatever the failure was: what is kept of it gives the same fingerprint."""
     if isinstance(error, BaseException):
         error = _raised(error, depth)
-    judged = asyncio.run(judge(Chain(), error, START))
-    letter = make_letter(failures=(judged.failure,), fingerprint=judged.fingerprint)
+    assessed = asyncio.run(Assessor(Chain()).assess(error, START))
+    letter = make_letter(failures=(assessed.failure,), fingerprint=assessed.fingerprint)
 
-    assert judged.failure == failure_of(error, at=START, category=judged.failure.category)
-    assert fingerprint_again(letter, Chain()) == judged.fingerprint
+    assert assessed.failure == failure_of(error, at=START, category=assessed.failure.category)
+    assert Assessor(Chain()).fingerprint_again(letter) == assessed.fingerprint
 
 
 @given(st.integers(0, 3000))
@@ -902,4 +901,4 @@ def test_nor_for_tracebacks_that_were_cut(depth: int) -> None:
     except ValueError as error:
         failure = failure_of(error, at=START)
         stored = make_letter(failures=(failure,), fingerprint=Chain().fingerprint(error, None, failure))
-        assert fingerprint_again(stored, Chain()) == stored.fingerprint == Chain().fingerprint(error)
+        assert Assessor(Chain()).fingerprint_again(stored) == stored.fingerprint == Chain().fingerprint(error)

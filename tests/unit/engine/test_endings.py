@@ -139,7 +139,7 @@ async def test_each_is_told_where_it_was_run() -> None:
 
     current: ContextVar[str] = ContextVar("current", default="nobody's")
     house = await house_of(Together(len(NAMES)))
-    processor = Processor(house.letters, Together(len(NAMES)), house.processor._judge, owner="me", clock=house.clock)
+    processor = Processor(house.letters, Together(len(NAMES)), house.processor._assess, owner="me", clock=house.clock)
     processor._tell_listener = listen
 
     async def run(letter: DeadLetter) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mahavishnu.adapters.runner import failure_in_result
-from mahavishnu.classify.assess import Ruling
+from mahavishnu.classify.assess import Assessment
+from mahavishnu.classify.verdict import Verdict
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.processor import Limits, Processor
 from mahavishnu.model import lifecycle
@@ -18,7 +19,7 @@ from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import partition_of
 from mahavishnu.model.letter import DeadLetter, evolve
-from mahavishnu.model.letter_parts import Failure
+from mahavishnu.model.letter_parts import ErrorCategory, Failure
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.codec import LETTERS
@@ -27,8 +28,9 @@ from mahavishnu.testing import FaultyStore, ManualClock, make_letter, turn
 from tests.unit.queues import Gate, Runs, until
 
 
-async def judge(error: BaseException | str, at: datetime, letter: DeadLetter) -> tuple[Failure, Ruling]:
-    return Failure(at, str(error), type(error).__name__, "network"), Ruling("network")
+async def assess(error: BaseException | str, at: datetime, letter: DeadLetter) -> Assessment:
+    failure = Failure(at, str(error), type(error).__name__, "network")
+    return Assessment(failure, Verdict(ErrorCategory.NETWORK, "the test says so", "test"))
 
 
 class House:
@@ -42,7 +44,7 @@ class House:
         self.processor = Processor(
             self.letters,
             callback,
-            judge,
+            assess,
             owner="me",
             clock=self.clock,
             limits=Limits(**{"interval_seconds": 10, **limits}),
@@ -145,7 +147,7 @@ async def test_two_processors_run_each_letter_once() -> None:
         runs.append(task["name"])
 
     house = House(note)
-    other = Processor(house.letters, note, judge, owner="other", clock=house.clock)
+    other = Processor(house.letters, note, assess, owner="other", clock=house.clock)
     await house.has(*(make_letter(task={"name": f"{n}"}) for n in range(300)))
     await asyncio.gather(house.processor.cycle(), other.cycle())
     assert sorted(runs) == sorted(f"{n}" for n in range(300))
@@ -180,7 +182,7 @@ async def test_what_others_have_left_lying_is_taken_share_by_share_and_what_they
 
     house = House(note)
     helper = Processor(
-        house.letters, note, judge, owner="helper", clock=house.clock,
+        house.letters, note, assess, owner="helper", clock=house.clock,
         shares=lambda: [range(64, 128), range(128, 256), range(64)],
     )  # fmt: skip
     now = house.clock.now()
@@ -266,8 +268,8 @@ async def test_what_is_due_while_all_places_are_taken_is_run_when_one_is_free() 
 
 
 async def test_a_probe_that_stumbles_does_not_keep_its_place() -> None:
-    async def stumbles(error: BaseException | str, at: datetime, letter: DeadLetter) -> tuple[Failure, Ruling]:
-        raise RuntimeError("a judge must not raise")
+    async def stumbles(error: BaseException | str, at: datetime, letter: DeadLetter) -> Assessment:
+        raise RuntimeError("an assessor must not raise")
 
     async def down(task: Any, repos: list[str]) -> None:
         raise ConnectionError("down")
@@ -277,7 +279,7 @@ async def test_a_probe_that_stumbles_does_not_keep_its_place() -> None:
         house.processor.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
     house.clock.advance(60)
     await house.has(make_letter(task_id="a"))
-    house.processor._judge = stumbles
+    house.processor._assess = stumbles
     await house.processor.cycle()
     assert house.processor.breakers.acquire("llamaindex", house.clock.monotonic()) is None
 

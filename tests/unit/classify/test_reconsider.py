@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.failure import failure_of
 from mahavishnu.classify.plugins import Plugins
-from mahavishnu.classify.reclassify import reconsider
 from mahavishnu.classify.verdict import Context, Verdict
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
@@ -56,7 +56,7 @@ def chain(answer: Any, of: str = "card") -> Chain:
 
 
 def test_a_new_plugin_changes_the_category() -> None:
-    verdict = reconsider(letter(CardDeclined("x", 3)), chain(ErrorCategory.VALIDATION))
+    verdict = Assessor(chain(ErrorCategory.VALIDATION)).reconsider(letter(CardDeclined("x", 3)))
     assert verdict is not None and (verdict.category, verdict.author) == ("validation", "cards")
 
 
@@ -70,7 +70,7 @@ def test_a_plugin_that_looks_at_the_type_gets_an_exception_of_it() -> None:
     plugins = Plugins()
     plugins.register(look, "cards")
     declined = raised(lambda: (_ for _ in ()).throw(CardDeclined("x", 3)))
-    verdict = reconsider(letter(declined), Chain(plugins))
+    verdict = Assessor(Chain(plugins)).reconsider(letter(declined))
     assert verdict is not None and verdict.category == "resource"
     assert seen == [(CardDeclined, "card x was declined for 3", True)]
 
@@ -79,7 +79,7 @@ def test_a_plugin_that_misses_an_attribute_is_not_at_fault() -> None:
     plugins = Plugins()
     plugins.register(lambda error: "resource" if error.amount > 2 else None, "cards")
     chain = Chain(plugins, max_faults=1)
-    assert reconsider(letter(CardDeclined("x", 3)), chain) is None
+    assert Assessor(chain).reconsider(letter(CardDeclined("x", 3))) is None
     assert [info.state for info in plugins.report()] == ["ok", "ok"]
 
 
@@ -96,16 +96,16 @@ def test_a_plugin_that_misses_an_attribute_is_not_at_fault() -> None:
     ],
 )
 def test_only_what_changes_something_is_told(answer: Any, changes: bool) -> None:
-    assert (reconsider(letter("card declined"), chain(answer)) is not None) is changes
+    assert (Assessor(chain(answer)).reconsider(letter("card declined")) is not None) is changes
 
 
 def test_the_built_in_rules_do_not_overrule_what_they_said_of_the_exception() -> None:
-    assert reconsider(letter(by_httpx(503)), Chain()) is None
-    assert reconsider(letter(type("Odd", (ConnectionError,), {})("disk full")), Chain()) is None
+    assert Assessor(Chain()).reconsider(letter(by_httpx(503))) is None
+    assert Assessor(Chain()).reconsider(letter(type("Odd", (ConnectionError,), {})("disk full"))) is None
 
 
 def test_the_built_in_rules_may_have_learned_about_a_text() -> None:
-    learned = reconsider(letter("connection refused", error_category="permanent"), Chain())
+    learned = Assessor(Chain()).reconsider(letter("connection refused", error_category="permanent"))
     assert learned is not None and learned.category == "network"
 
 
@@ -117,21 +117,21 @@ def test_a_stored_traceback_is_read() -> None:
             raise CardDeclined("x", 3) from problem
 
     stored = replace(letter(raised(fail)), verdict=Said("", "somebody else"), error_category="permanent")
-    verdict = reconsider(stored, Chain())
+    verdict = Assessor(Chain()).reconsider(stored)
     assert verdict is not None and verdict.category == "network"
 
 
 def test_letters_that_are_being_retried_or_closed_are_left_alone() -> None:
     known = chain("network")
     waiting = letter("card declined")
-    assert reconsider(waiting, known) is not None
+    assert Assessor(known).reconsider(waiting) is not None
     taken = lifecycle.claim(waiting, owner="w", token="t", until=NOW + timedelta(1), now=NOW + timedelta(hours=1))
-    assert reconsider(taken, known) is None
-    assert reconsider(lifecycle.resolve(waiting, now=NOW, by="me"), known) is None
+    assert Assessor(known).reconsider(taken) is None
+    assert Assessor(known).reconsider(lifecycle.resolve(waiting, now=NOW, by="me")) is None
 
 
 def test_a_letter_without_failures_is_read_by_its_text() -> None:
-    assert reconsider(letter("card declined", failures=()), chain("network")) is not None
+    assert Assessor(chain("network")).reconsider(letter("card declined", failures=())) is not None
     odd = replace(letter("card declined"), failures=(failure_of("x", at=NOW),))
     odd = replace(odd, failures=(replace(odd.failures[0], type="no.such.module.Error"),))
-    assert reconsider(odd, chain("network")) is not None
+    assert Assessor(chain("network")).reconsider(odd) is not None
