@@ -6,20 +6,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import Response
 
 from mahavishnu import __version__
-from mahavishnu.api import start
-from mahavishnu.api.auth import Access
-from mahavishnu.api.errors import Problem, documented, handle_errors
-from mahavishnu.api.middleware import Edge
+from mahavishnu.api.auth import Access, Viewer
+from mahavishnu.api.errors import Problem, handle_errors, problem_responses
+from mahavishnu.api.middleware import ApiMiddleware
+from mahavishnu.api.responses import json_response
 from mahavishnu.api.routes import audit, claims, events, groups, health, letters, runs
+from mahavishnu.api.schemas import ServerInfo
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
 API = "/api/v1"
 MAX_BODY_BYTES = 4 * 1024 * 1024
 SHARED = (f"{API}/dlq", f"{API}/dlq/stats", f"{API}/dlq/statistics", f"{API}/groups", "/metrics")  # the same for all
 STREAMS = (f"{API}/dlq/export", f"{API}/events")  # HEAD would have all of it made for nothing
+start = APIRouter(tags=["start"])
 _DESCRIPTION = """Failed workflows: find, understand, fix and redrive what is left.
 
 Lists have a `Link` header to their next page. Errors are problem documents (RFC 9457). A change with an
@@ -51,22 +54,21 @@ def create_app(
         openapi_url=f"{API}/openapi.json",
         docs_url=None,  # it would load scripts of other sites
         redoc_url=None,
-        responses=documented(400, 401, 403, 408, 413, 422, 503),
+        responses=problem_responses(400, 401, 403, 408, 413, 422, 503),
         redirect_slashes=False,
         generate_unique_id_function=lambda route: f"{route.tags[0] if route.tags else ''}_{route.name}",
     )
     api.state.dlq = dlq
-    api.state.live = events.Live(dlq)
+    api.state.live = events.LiveFeed(dlq)
     routes = APIRouter(prefix=API)
-    for each in (letters, runs, groups, claims, audit, events):
-        routes.include_router(each.router)
+    for resource in (letters, runs, groups, claims, audit, events):
+        routes.include_router(resource.router)
     api.include_router(routes)
-    api.include_router(start.router, prefix=API)
-    api.include_router(start.root)
+    api.include_router(start)
     api.include_router(health.router)
     handle_errors(api, API)
     api.add_middleware(
-        Edge,
+        ApiMiddleware,
         dlq=dlq,
         access=access or Access(),
         max_body_bytes=max_body_bytes,
@@ -76,6 +78,18 @@ def create_app(
     )
     _document(api)
     return api
+
+
+@start.get("/", response_model=ServerInfo, summary="What this server is", name="root")
+@start.get(API, response_model=ServerInfo, summary="What this server is, and where everything is", name="start")
+async def server_info(request: Request, actor: Viewer) -> Response:
+    """Its version, and the paths of the API, of its description and of its health."""
+    mounted_at = request.scope.get("root_path", "")
+    openapi = str(request.app.openapi_url)
+    paths = {"api": openapi.rpartition("/")[0], "openapi": openapi, "health": "/readyz"}
+    return json_response(
+        {"name": "mahavishnu", "version": __version__, **{name: mounted_at + path for name, path in paths.items()}}
+    )
 
 
 def _document(api: FastAPI) -> None:
@@ -93,7 +107,7 @@ def _document(api: FastAPI) -> None:
                 for operation in path.values():
                     unprocessable = operation.get("responses", {})
                     if "422" in unprocessable:
-                        unprocessable["422"] = documented(422)[422]
+                        unprocessable["422"] = problem_responses(422)[422]
             for unused in ("HTTPValidationError", "ValidationError"):
                 components["schemas"].pop(unused, None)
             api.openapi_schema = document

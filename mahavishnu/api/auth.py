@@ -15,7 +15,7 @@ from fastapi import Depends, HTTPException, Request
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput
 
-NOBODY_IN_PARTICULAR = "api_user"  # who acts where there are no tokens
+ANONYMOUS = "api_user"  # who acts where there are no tokens
 
 
 class Role(IntEnum):
@@ -47,7 +47,7 @@ class Access:
         tokens: dict[bytes, Actor] = {}
         for role, people in ((Role.VIEWER, viewers), (Role.OPERATOR, operators), (Role.ADMIN, admins)):
             for name, token in people.items():
-                if name == NOBODY_IN_PARTICULAR:
+                if name == ANONYMOUS:
                     raise InvalidInput(f"nobody can be called {name!r}: that one acts in whatever name it says")
                 if not token or _digest(token) in tokens:
                     raise InvalidInput(
@@ -67,7 +67,7 @@ class Access:
     def actor(self, authorization: str | None) -> Actor | None:
         """Who sends this Authorization header, or None."""
         if not self.tokens:
-            return Actor(NOBODY_IN_PARTICULAR, Role.ADMIN)
+            return Actor(ANONYMOUS, Role.ADMIN)
         kind, _, token = (authorization or "").partition(" ")
         return self.tokens.get(_digest(token.strip())) if kind.lower() == "bearer" else None
 
@@ -87,7 +87,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def comes_from_elsewhere(headers: Mapping[str, str], client: tuple[str, int] | None) -> bool:
+def is_foreign_request(headers: Mapping[str, str], client: tuple[str, int] | None) -> bool:
     """Whether another machine sends this, or a browser for another site; without tokens nothing else stops it."""
     if client is not None and not is_loopback(client[0]):
         return True
@@ -101,21 +101,21 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()  # looking it up tells nothing by its time
 
 
-async def queue_of(request: Request) -> DeadLetterQueue:  # async: FastAPI runs others in threads
+async def get_queue(request: Request) -> DeadLetterQueue:  # async: FastAPI runs others in threads
     """The queue that this API is for."""
     queue: DeadLetterQueue = request.app.state.dlq
     return queue
 
 
-def needs(role: Role, action: str) -> Callable[[Request], Awaitable[Actor]]:
+def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor]]:
     """A dependency: the actor, if he has at least this role. A denial is written into the audit."""
 
     async def allowed(request: Request) -> Actor:
         actor: Actor = request.scope["actor"]
         if actor.role < role:
-            what = request.scope["asked_path"]
+            what = request.scope["request_path"]
             why = f"needs the role {role.name.lower()}, and {actor.name} has the role {actor.role.name.lower()}"
-            dlq = await queue_of(request)
+            dlq = await get_queue(request)
             await dlq.record_denial(actor.name, actor.role.name.lower(), action, what, why)
             raise HTTPException(403, f"{action} {why}")
         return actor
@@ -123,16 +123,16 @@ def needs(role: Role, action: str) -> Callable[[Request], Awaitable[Actor]]:
     return allowed
 
 
-Queue = Annotated[DeadLetterQueue, Depends(queue_of)]
-Viewer = Annotated[Actor, Depends(needs(Role.VIEWER, "looking"))]
+Queue = Annotated[DeadLetterQueue, Depends(get_queue)]
+Viewer = Annotated[Actor, Depends(require_role(Role.VIEWER, "looking"))]
 
 
-def by(actor: Actor, named: str | None) -> str:
+def acting_name(actor: Actor, named: str | None) -> str:
     """Whose name an act goes under: the token's; another one only with it, or where there are no tokens.
 
-    >>> by(Actor("ann", Role.OPERATOR), "bob"), by(Actor("api_user", Role.ADMIN), "bob")
+    >>> acting_name(Actor("ann", Role.OPERATOR), "bob"), acting_name(Actor("api_user", Role.ADMIN), "bob")
     ('bob (token of ann)', 'bob')
     """
     if not named or named == actor.name:
         return actor.name
-    return named if actor.name == NOBODY_IN_PARTICULAR else f"{named} (token of {actor.name})"
+    return named if actor.name == ANONYMOUS else f"{named} (token of {actor.name})"

@@ -86,7 +86,7 @@ def problem(status: int, name: str, detail: str, *, headers: Mapping[str, str] |
     return Response(json.dumps(document) + "\n", status, dict(headers or {}), MEDIA_TYPE)
 
 
-def answer_to(error: Exception) -> Response:
+def problem_for(error: Exception) -> Response:
     """The problem that an error of ours is. What a store says of its own inside goes to the log only."""
     status, name = next((status, name) for kind, status, name in _STATUSES if isinstance(error, kind))
     if isinstance(error, StoreError):
@@ -104,12 +104,12 @@ def handle_errors(api: FastAPI, at: str) -> None:
     async def ours(request: Request, error: Exception) -> Response:
         if getattr(error, "maybe_written", False):
             request.state.maybe_done = True
-        return answer_to(error)
+        return problem_for(error)
 
     async def malformed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         found = error.errors()
-        problems = [{"where": ".".join(map(str, each["loc"])), "problem": _said(each)} for each in found[:20]]
+        problems = [{"where": ".".join(map(str, each["loc"])), "problem": _field_problem(each)} for each in found[:20]]
         detail = "; ".join(f"{each['where']}: {each['problem']}" for each in problems)
         is_text = any(each["type"] == "json_invalid" for each in found)
         return problem(400 if is_text else 422, "invalid-request", detail, problems=problems)
@@ -118,12 +118,12 @@ def handle_errors(api: FastAPI, at: str) -> None:
         assert isinstance(error, HTTPException)
         name, detail, headers = HTTPStatus(error.status_code).phrase, str(error.detail), error.headers
         if error.status_code == 404:
-            detail = _no_such_path(request, at)
+            detail = _unknown_path(request, at)
         elif error.status_code == 405:
-            allowed = ", ".join(_methods(request))
+            allowed = ", ".join(_allowed_methods(request))
             detail, headers = f"this path knows {allowed}, and not {request.method}", {"Allow": allowed}
         elif error.status_code == 400 and error.__cause__ is not None:
-            detail = _unreadable(error.__cause__)
+            detail = _body_problem(error.__cause__)
         return problem(error.status_code, name.lower().replace(" ", "-"), detail, headers=headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:
@@ -136,7 +136,7 @@ def handle_errors(api: FastAPI, at: str) -> None:
     api.add_exception_handler(Exception, unexpected)
 
 
-def _said(error: Mapping[str, Any]) -> str:
+def _field_problem(error: Mapping[str, Any]) -> str:
     """What is wrong with one field or parameter, and what is probably meant."""
     kind, given, message = error["type"], error["input"], str(error["msg"])
     if error["loc"] == ("body",) and isinstance(given, bytes):
@@ -149,15 +149,15 @@ def _said(error: Mapping[str, Any]) -> str:
     return message
 
 
-def _no_such_path(request: Request, at: str) -> str:
+def _unknown_path(request: Request, at: str) -> str:
     where = request.scope.get("root_path", "") + at
     return (
-        f"there is no {request.scope['asked_path']:.200}: the paths are in {where}/openapi.json, "
+        f"there is no {request.scope['request_path']:.200}: the paths are in {where}/openapi.json, "
         f"and a / inside of a name is sent as %2F: {where}/dlq/orders%2F7"
     )
 
 
-def _methods(request: Request) -> list[str]:
+def _allowed_methods(request: Request) -> list[str]:
     """What can be asked of this path; Starlette names the methods of the first route only."""
 
     def fits(method: str) -> bool:
@@ -166,7 +166,7 @@ def _methods(request: Request) -> list[str]:
     return [method for method in ("GET", "POST", "PATCH", "PUT", "DELETE") if fits(method)]
 
 
-def _unreadable(why: BaseException) -> str:
+def _body_problem(why: BaseException) -> str:
     """Why a body could not be read, where it is not the grammar of JSON."""
     if isinstance(why, UnicodeError):
         return "the body is not UTF-8"
@@ -175,7 +175,7 @@ def _unreadable(why: BaseException) -> str:
     return f"the body cannot be read: {why!s:.200}"
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For OpenAPI: these statuses are answered with a problem."""
     return {
         status: {

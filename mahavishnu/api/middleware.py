@@ -11,15 +11,14 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Access, Actor, Role, comes_from_elsewhere
-from mahavishnu.api.errors import answer_to, problem
-from mahavishnu.api.sharing import Shared
+from mahavishnu.api.auth import Access, Actor, Role, is_foreign_request
+from mahavishnu.api.errors import problem, problem_for
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.replies import Reply
 from mahavishnu.engine.audit import acting_as
@@ -31,16 +30,17 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 MARK = "\ue000"  # begins what stands for an escaped slash inside a path's part, or for itself
-SLASH, ITSELF = f"{MARK}s", f"{MARK}m"  # a task id may contain both
-OPEN_TO_ALL = ("/healthz", "/readyz")
+ESCAPED_SLASH, ESCAPED_MARK = f"{MARK}s", f"{MARK}m"  # a task id may contain both
+PUBLIC_PATHS = ("/healthz", "/readyz")
 BODY_SECONDS = 60.0
-_CHANGES = ("POST", "PATCH", "PUT", "DELETE")
+_CHANGING_METHODS = ("POST", "PATCH", "PUT", "DELETE")
 
 
-class Answer(NamedTuple):
+class CompleteResponse(NamedTuple):
     """A whole answer, to be sent to many."""
 
     status: int
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Edge:
+class ApiMiddleware:
     """The outermost layer of the API."""
 
     def __init__(
@@ -65,52 +65,56 @@ class Edge:
         """`shared` are paths whose answers depend on the query alone, and not on who asks; `endless` are streams."""
         self._app, self._dlq, self._access = app, dlq, access
         self._max_body_bytes, self._via = max_body_bytes, via
-        self._shared, self._reads, self._endless = frozenset(shared), Shared[Answer](), frozenset(endless)
+        self._shared, self._reads, self._endless = (
+            frozenset(shared),
+            SharedReads[CompleteResponse](),
+            frozenset(endless),
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["method"] == "HEAD" and _place(scope) not in self._endless:
+        if scope["method"] == "HEAD" and _local_path(scope) not in self._endless:
             scope, send = {**scope, "method": "GET"}, partial(_without_body, send)
         headers = Headers(scope=scope)
-        refusal = await self._admitted(scope, headers)
+        refusal = await self._authenticate(scope, headers)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
         body = b""
-        if scope["method"] in _CHANGES:
-            read = await self._read(receive, headers)
+        if scope["method"] in _CHANGING_METHODS:
+            read = await self._read_body(receive, headers)
             if isinstance(read, Response):
                 await read(scope, receive, send)
                 return
-            body, receive = read, _replayed(read)
+            body, receive = read, _receive_once(read)
         actor: Actor = scope["actor"]
         with acting_as(role=actor.role.name.lower(), via=self._via):
             key = headers.get("idempotency-key")
-            if key and scope["method"] in _CHANGES:
-                await self._once(key, actor, scope, body, receive, send)
-            elif scope["method"] == "GET" and actor.role >= Role.VIEWER and _place(scope) in self._shared:
-                await self._for_all(scope, send)
+            if key and scope["method"] in _CHANGING_METHODS:
+                await self._with_idempotency_key(key, actor, scope, body, receive, send)
+            elif scope["method"] == "GET" and actor.role >= Role.VIEWER and _local_path(scope) in self._shared:
+                await self._send_shared(scope, send)
             else:
                 await self._app(scope, receive, send)
 
-    async def _admitted(self, scope: Scope, headers: Headers) -> Response | None:
+    async def _authenticate(self, scope: Scope, headers: Headers) -> Response | None:
         raw = scope.get("raw_path") or scope["path"].encode()
         try:
             parts = [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")]
         except UnicodeDecodeError:
             return problem(400, "bad-request", "the path is not UTF-8")
-        scope["path"] = "/".join(part.replace(MARK, ITSELF).replace("/", SLASH) for part in parts)
-        scope["asked_path"] = "/".join(parts)
+        scope["path"] = "/".join(part.replace(MARK, ESCAPED_MARK).replace("/", ESCAPED_SLASH) for part in parts)
+        scope["request_path"] = "/".join(parts)
         actor = self._access.actor(headers.get("authorization"))
-        if not self._access.tokens and comes_from_elsewhere(headers, scope.get("client")):
+        if not self._access.tokens and is_foreign_request(headers, scope.get("client")):
             return problem(
                 403,
                 "forbidden",
                 "without tokens this server answers this machine only, and no page of another site: give it a token",
             )
-        if actor is None and (scope["method"] in _CHANGES or _place(scope) not in OPEN_TO_ALL):
+        if actor is None and (scope["method"] in _CHANGING_METHODS or _local_path(scope) not in PUBLIC_PATHS):
             return problem(
                 401,
                 "unauthorized",
@@ -120,14 +124,14 @@ class Edge:
         scope["actor"] = actor or Actor("anybody", Role.NOBODY)
         return None
 
-    async def _for_all(self, scope: Scope, send: Send) -> None:
+    async def _send_shared(self, scope: Scope, send: Send) -> None:
         """Answer everybody who asks the same at the same time from one read."""
         asked = (scope.get("root_path", ""), scope["path"], scope["query_string"])
-        answer = await self._reads.get(asked, partial(_whole, self._app, scope))
+        answer = await self._reads.get(asked, partial(_complete_response, self._app, scope))
         await send({"type": "http.response.start", "status": answer.status, "headers": [*answer.headers]})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _read(self, receive: Receive, headers: Headers) -> bytes | Response:
+    async def _read_body(self, receive: Receive, headers: Headers) -> bytes | Response:
         """The whole body, or the refusal of one that is too large or takes too long."""
         limit = self._max_body_bytes
         refusal = problem(413, "content-too-large", f"a request may have {limit} bytes; send it in parts")
@@ -151,7 +155,9 @@ class Edge:
             return problem(408, "request-timeout", told, headers={"Connection": "close"})
         return b"".join(parts)
 
-    async def _once(self, key: str, actor: Actor, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+    async def _with_idempotency_key(
+        self, key: str, actor: Actor, scope: Scope, body: bytes, receive: Receive, send: Send
+    ) -> None:
         """Do it, or give the answer again that was given when it was done."""
         asked = hashlib.sha256(
             b"\0".join([scope["method"].encode(), scope["path"].encode(), scope["query_string"], body])
@@ -164,10 +170,10 @@ class Edge:
             await self._dlq.open()
             former = await self._dlq.replies.begin(whose, asked)
         except StoreError as failed:
-            await answer_to(failed)(scope, receive, send)
+            await problem_for(failed)(scope, receive, send)
             return
         if former is not None:
-            await _again(former, asked)(scope, receive, send)
+            await _replay(former, asked)(scope, receive, send)
             return
         status, headers, parts = 0, {}, []
         scope["state"] = {**scope.get("state", {})}
@@ -181,12 +187,12 @@ class Edge:
                 parts.append(message.get("body", b""))
                 nobody_knows = status >= 500 and scope["state"].get("maybe_done", False)
                 if not nobody_knows and not message.get("more_body", False):
-                    await self._keep(whose, status, headers, b"".join(parts))
+                    await self._store_reply(whose, status, headers, b"".join(parts))
             await send(message)
 
         await self._app(scope, receive, keeping)
 
-    async def _keep(self, whose: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+    async def _store_reply(self, whose: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """Remember an answer. What cannot be remembered is answered all the same: it has had its effect."""
         kept = {name: headers[name] for name in ("content-type", "location", "etag") if name in headers}
         try:
@@ -203,7 +209,7 @@ async def _without_body(send: Send, message: Message) -> None:
     await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
 
-async def _whole(app: App, scope: Scope) -> Answer:
+async def _complete_response(app: App, scope: Scope) -> CompleteResponse:
     """What `app` answers to a request without a body."""
     status, headers, parts = 0, (), []
 
@@ -214,17 +220,17 @@ async def _whole(app: App, scope: Scope) -> Answer:
         elif message["type"] == "http.response.body":
             parts.append(message.get("body", b""))
 
-    await app(scope, _replayed(b""), keeping)
-    return Answer(status, headers, b"".join(parts))
+    await app(scope, _receive_once(b""), keeping)
+    return CompleteResponse(status, headers, b"".join(parts))
 
 
-def _place(scope: Scope) -> str:
+def _local_path(scope: Scope) -> str:
     """The path inside of this app, wherever it is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
 
 
-def _again(former: Reply, asked: str) -> Response:
+def _replay(former: Reply, asked: str) -> Response:
     if former.asked != asked:
         return problem(
             422, "idempotency-key-reused", "this Idempotency-Key was used for another request; take a new one"
@@ -241,7 +247,7 @@ def _again(former: Reply, asked: str) -> Response:
     return Response(former.body, former.status, headers)
 
 
-def _replayed(body: bytes) -> Receive:
+def _receive_once(body: bytes) -> Receive:
     sent = False
 
     async def receive() -> Message:
@@ -252,3 +258,49 @@ def _replayed(body: bytes) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive
+
+
+class SharedReads(Generic[R]):
+    """Reads that many ask for at the same time are done once.
+
+    Whoever asks while such a read is under way waits for the next one, which all who wait share: nobody is answered
+    from a read that began before they asked, so that they see what was written before.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[Any, asyncio.Task[R]] = {}
+        self._next: dict[Any, asyncio.Task[R]] = {}
+
+    async def get(self, key: Any, read: Callable[[], Awaitable[R]]) -> R:
+        """The answer of a read that has begun after this was called."""
+        if key in self._next:
+            return await asyncio.shield(self._next[key])
+        running = self._running.get(key)
+        if running is None:
+            task = self._running[key] = asyncio.ensure_future(self._begin(key, read))
+        else:
+            task = self._next[key] = asyncio.ensure_future(self._after(running, key, read))
+        task.add_done_callback(_retrieve_exception)  # also if nobody waits for it any more
+        return await asyncio.shield(task)
+
+    async def _begin(self, key: Any, read: Callable[[], Awaitable[R]]) -> R:
+        try:
+            return await read()
+        finally:
+            if key not in self._next:
+                self._running.pop(key, None)
+
+    async def _after(self, running: asyncio.Task[R], key: Any, read: Callable[[], Awaitable[R]]) -> R:
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError:  # the loop ends; another one may come
+            del self._next[key]
+            self._running.pop(key, None)
+            raise
+        self._running[key] = self._next.pop(key)
+        return await self._begin(key, read)
+
+
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

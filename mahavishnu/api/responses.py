@@ -10,12 +10,12 @@ from enum import Enum
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
+import pydantic_core
 from fastapi import Depends, Query, Request
-from pydantic_core import PydanticSerializationError, to_json
 from starlette.responses import Response
 
 from mahavishnu.api.errors import problem
-from mahavishnu.api.middleware import ITSELF, MARK, SLASH
+from mahavishnu.api.middleware import ESCAPED_MARK, ESCAPED_SLASH, MARK
 from mahavishnu.api.schemas import Filter
 from mahavishnu.model import query as queries
 from mahavishnu.model.clock import instant_text
@@ -31,47 +31,47 @@ JSON = "application/json"
 
 
 def as_query(
-    asked: Filter, *, limit: int = 500, sort: tuple[queries.Sort, ...] = queries.NEWEST_FIRST
+    letter_filter: Filter, *, limit: int = 500, sort: tuple[queries.Sort, ...] = queries.NEWEST_FIRST
 ) -> queries.Query:
     """The query that a filter means. Raises InvalidQuery."""
     metadata = {}
-    for pair in asked.metadata or ():
+    for pair in letter_filter.metadata or ():
         path, equals, value = pair.partition("=")
         if not equals or not path:
             raise InvalidQuery(f"{pair!r:.80} is no condition on the metadata: write path=value")
         metadata[path] = value
     return queries.letters(
-        status=_values(asked.status),
-        resolution=_values(asked.resolution_status),
-        category=_values(asked.category),
-        policy=asked.policy,
-        reason=_values(asked.reason),
-        namespace=asked.namespace,
-        queue=asked.queue,
-        fingerprint=asked.fingerprint,
-        task_id=asked.task_id,
-        repo=asked.repo,
-        run=asked.run,
-        text=asked.text,
+        status=_enum_values(letter_filter.status),
+        resolution=_enum_values(letter_filter.resolution_status),
+        category=_enum_values(letter_filter.category),
+        policy=letter_filter.policy,
+        reason=_enum_values(letter_filter.reason),
+        namespace=letter_filter.namespace,
+        queue=letter_filter.queue,
+        fingerprint=letter_filter.fingerprint,
+        task_id=letter_filter.task_id,
+        repo=letter_filter.repo,
+        run=letter_filter.run,
+        text=letter_filter.text,
         metadata=metadata,
-        failed=(asked.failed_from, asked.failed_before),
-        created=(asked.created_from, asked.created_before),
-        updated=(asked.updated_from, asked.updated_before),
+        failed=(letter_filter.failed_from, letter_filter.failed_before),
+        created=(letter_filter.created_from, letter_filter.created_before),
+        updated=(letter_filter.updated_from, letter_filter.updated_before),
         sort=sort,
         limit=limit,
     )
 
 
-def _values(given: Sequence[Enum] | None) -> list[str] | None:
+def _enum_values(given: Sequence[Enum] | None) -> list[str] | None:
     return None if given is None else [str(each.value) for each in given]
 
 
-def named(task_id: str) -> str:
+def decode_id(task_id: str) -> str:
     """The task id in a path: an escaped slash is part of it."""
-    return task_id.replace(SLASH, "/").replace(ITSELF, MARK)
+    return task_id.replace(ESCAPED_SLASH, "/").replace(ESCAPED_MARK, MARK)
 
 
-class Place:
+class LetterScope:
     """Which of the task ids of that name: its namespace and queue."""
 
     def __init__(
@@ -83,20 +83,20 @@ class Place:
         self.arguments = {"namespace": namespace, "queue": queue}
 
 
-Where = Annotated[Place, Depends()]
+ScopeQuery = Annotated[LetterScope, Depends()]
 
 
 def letter_json(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
     """A letter as every surface shows it."""
     task = letter.task
-    return {**_letter(letter, whole), "task": task, "metadata": letter.metadata, "task_snapshot": task}
+    return {**_letter_fields(letter, whole), "task": task, "metadata": letter.metadata, "task_snapshot": task}
 
 
 def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes:
     """The same for many, as a line without white space, by what is quickest: lists are what is read most."""
     shown = [
         {
-            **_letter(letter, whole),
+            **_letter_fields(letter, whole),
             "task": (task := letter.payload.shown),
             "metadata": letter.labels.shown,
             "task_snapshot": task,
@@ -104,12 +104,12 @@ def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes
         for letter in letters
     ]
     try:
-        return to_json(shown) + b"\n"
-    except PydanticSerializationError:  # half a character, or somebody else's nesting without an end
+        return pydantic_core.to_json(shown) + b"\n"
+    except pydantic_core.PydanticSerializationError:  # half a character, or somebody else's nesting without an end
         return json.dumps(shown).encode() + b"\n"
 
 
-def _letter(letter: DeadLetter, whole: bool) -> dict[str, Any]:
+def _letter_fields(letter: DeadLetter, whole: bool) -> dict[str, Any]:
     """All but its payload and metadata."""
     shown = without_payload(letter)
     shown |= {
@@ -124,12 +124,12 @@ def _letter(letter: DeadLetter, whole: bool) -> dict[str, Any]:
     }
     if whole:
         shown |= {
-            "failures": [plain(failure) for failure in letter.failures],
+            "failures": [to_json(failure) for failure in letter.failures],
             "verdict_reason": letter.verdict.reason,
             "verdict_author": letter.verdict.author,
             "claim_owner": letter.lease and letter.lease.owner,
             "due_at": letter.due_at and instant_text(letter.due_at),
-            "requeue": letter.requeue and plain(letter.requeue),
+            "requeue": letter.requeue and to_json(letter.requeue),
             "source_kind": str(letter.source.kind),
             "source_queue": letter.source.queue,
             "source_id": letter.source.id,
@@ -138,11 +138,11 @@ def _letter(letter: DeadLetter, whole: bool) -> dict[str, Any]:
     return shown
 
 
-def plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """Any value of ours as JSON values; the store's versions are nobody's business.
 
     >>> from datetime import UTC
-    >>> plain({"at": datetime(2030, 1, 1, tzinfo=UTC)})
+    >>> to_json({"at": datetime(2030, 1, 1, tzinfo=UTC)})
     {'at': '2030-01-01T00:00:00.000Z'}
     """
     match value:
@@ -155,26 +155,26 @@ def plain(value: Any) -> Any:
         case DeadLetter():
             return letter_json(value)
         case Mapping():
-            return {str(name): plain(item) for name, item in value.items()}
+            return {str(name): to_json(item) for name, item in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [plain(item) for item in value]
+            return [to_json(item) for item in value]
         case None | bool() | int() | float() | str():
             return value
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(item) for name, item in _fields(value).items() if name != "version"}
+        return {name: to_json(item) for name, item in _fields_of(value).items() if name != "version"}
     return str(value)
 
 
-def _fields(value: Any) -> dict[str, Any]:
+def _fields_of(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
-def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """JSON, checked by the tests and not once more at each request."""
-    return Response(as_bytes(value) + b"\n", status, dict(headers or {}), JSON)
+    return Response(json_bytes(value) + b"\n", status, dict(headers or {}), JSON)
 
 
-def as_bytes(value: Any) -> bytes:
+def json_bytes(value: Any) -> bytes:
     """`value` as JSON; half a character, which a payload may contain, is written as an escape."""
     try:
         return json.dumps(value, ensure_ascii=False).encode()
@@ -191,41 +191,41 @@ def etag(version: Version | None) -> str:
     return f'"{".".join(map(str, version or ()))}"'
 
 
-def is_known(if_none_match: str | None, version: Version | None) -> bool:
+def etag_matches(if_none_match: str | None, version: Version | None) -> bool:
     """Whether an If-None-Match header names this version. A weak mark will do, which a compressing proxy makes of ours.
 
-    >>> is_known('W/"7.1"', (7, 1)), is_known('"7"', (7, 1))
+    >>> etag_matches('W/"7.1"', (7, 1)), etag_matches('"7"', (7, 1))
     (True, False)
     """
-    return _names(if_none_match, lambda mark: mark.removeprefix("W/") == etag(version))
+    return _lists_mark(if_none_match, lambda mark: mark.removeprefix("W/") == etag(version))
 
 
-def changed_since(if_match: str, version: Version | None, what: str) -> Response | None:
+def refuse_if_changed(if_match: str, version: Version | None, what: str) -> Response | None:
     """The refusal of a change, unless its If-Match header names this version. A weak mark never does (RFC 9110)."""
-    if _names(if_match, lambda mark: mark == etag(version)):
+    if _lists_mark(if_match, lambda mark: mark == etag(version)):
         return None
     why = f"{what} has changed since you read it: look again"
-    if _names(if_match, lambda mark: mark.removeprefix("W/") == etag(version)):
+    if _lists_mark(if_match, lambda mark: mark.removeprefix("W/") == etag(version)):
         why = 'a weak mark (W/"…") does not allow a change: send the ETag of the answer without W/, or no If-Match'
     return problem(412, "changed-meanwhile", why)
 
 
-def _names(header: str | None, fits: Callable[[str], bool]) -> bool:
+def _lists_mark(header: str | None, fits: Callable[[str], bool]) -> bool:
     marks = [] if header is None else [each.strip() for each in header.split(",")]
     return any(mark == "*" or fits(mark) for mark in marks)
 
 
-def in_header(text: str) -> str:
+def header_text(text: str) -> str:
     """Any text as a header can hold it.
 
-    >>> in_header("away:\\n10 \u00b5s")
+    >>> header_text("away:\\n10 \u00b5s")
     'away: 10 ?s'
     """
     line = "".join(char if char.isprintable() else " " for char in text)
     return line.encode("ascii", "replace").decode()
 
 
-def next_page(request: Request, cursor: str) -> str:
+def next_link(request: Request, cursor: str) -> str:
     """A Link header to the next page of the same list."""
     given = [(name, value) for name, value in request.query_params.multi_items() if name not in ("cursor", "offset")]
     return f'<{request.url.path}?{urlencode([*given, ("cursor", cursor)])}>; rel="next"'
@@ -233,10 +233,10 @@ def next_page(request: Request, cursor: str) -> str:
 
 def page_headers(request: Request, page: Page[Any] | GroupPage) -> dict[str, str]:
     """Where the next page is, and why something may be missing from this one."""
-    headers = {} if page.next is None else {"Link": next_page(request, str(page.next))}
+    headers = {} if page.next is None else {"Link": next_link(request, str(page.next))}
     return headers | degraded_header(page.degraded)
 
 
 def degraded_header(why: str | None) -> dict[str, str]:
     """That something is out of reach, as every answer says it."""
-    return {"X-Degraded": in_header(why)} if why else {}
+    return {"X-Degraded": header_text(why)} if why else {}

@@ -25,12 +25,12 @@ from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCate
 Name = Annotated[StrictStr, Field(min_length=1, max_length=500)]
 TaskId = Annotated[StrictStr, Field(min_length=1, max_length=MAX_TASK_ID_BYTES)]
 Text = Annotated[StrictStr, Field(max_length=10_000)]
-Whole = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1)]
+Int32 = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1)]
 T = TypeVar("T")
 Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=30 * 86400)]
 
 
-def _iso(given: Any) -> datetime:
+def _parse_instant(given: Any) -> datetime:
     """Only what is written as an instant: pydantic takes any number for one, and 20260101 for a day in 1970."""
     try:
         moment = datetime.fromisoformat(str.upper(given))  # RFC 3339 allows t and z
@@ -39,42 +39,42 @@ def _iso(given: Any) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-Moment = Annotated[datetime, BeforeValidator(_iso)]  # without a zone it is UTC
+Instant = Annotated[datetime, BeforeValidator(_parse_instant)]  # without a zone it is UTC
 
 
-class _OrOne:
+class _OneOrMany:
     """Marks a list for which one value may be sent as it is."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(_listed, handler(source))
+        return core_schema.no_info_before_validator_function(_as_list, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         many = handler(schema)
         return {"anyOf": [many, many["items"]]}
 
 
-def _listed(given: Any) -> Any:
+def _as_list(given: Any) -> Any:
     return given if isinstance(given, list) else [given]
 
 
-Some = Annotated[list[T], _OrOne()]
-Many = Annotated[list[T], Field(max_length=10_000), _OrOne()]  # what every store can look for at once
+AnyOf = Annotated[list[T], _OneOrMany()]
+AnyOfMany = Annotated[list[T], Field(max_length=10_000), _OneOrMany()]  # what every store can look for at once
 
 
-class Asked(BaseModel):
+class RequestModel(BaseModel):
     """A request: what it does not know, it refuses."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class PageAsked(Asked):
+class PageQuery(RequestModel):
     """How much of a list, and from where."""
 
     limit: Annotated[int, Field(ge=1, le=1000)] = 50
     cursor: Annotated[str | None, Field(max_length=10_000, description="From the Link header of a page")] = None
 
 
-class Answer(BaseModel):
+class ResponseModel(BaseModel):
     """An answer: it may grow."""
 
     model_config = ConfigDict(extra="allow")
@@ -83,7 +83,7 @@ class Answer(BaseModel):
 # --- letters
 
 
-class Letter(Answer):
+class Letter(ResponseModel):
     """One captured failure. The first eight names are those of an earlier API and say the same as others."""
 
     dlq_entry_uuid: str
@@ -129,7 +129,7 @@ class Letter(Answer):
     resolution_notes: str | None
 
 
-class Failure(Answer):
+class Failure(ResponseModel):
     """One run that failed."""
 
     at: str
@@ -141,7 +141,7 @@ class Failure(Answer):
     duration_seconds: float | None
 
 
-class WholeLetter(Letter):
+class LetterDetail(Letter):
     """A letter with its failures and what is known of the classification, the requeue and the lease."""
 
     failures: list[Failure]
@@ -151,7 +151,7 @@ class WholeLetter(Letter):
     due_at: str | None
 
 
-class NewLetter(Asked):
+class NewLetter(RequestModel):
     """A failure to be kept."""
 
     task_id: TaskId
@@ -162,21 +162,21 @@ class NewLetter(Asked):
     retry_policy: Name | None = None
     max_retries: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
     metadata: dict[str, Any] = {}
-    priority: Whole | None = None
+    priority: Int32 | None = None
     depends_on: list[StrictStr] = []
     namespace: Name = "default"
     queue: Name = "default"
     reason: DlqReason = DlqReason.WORKFLOW_FAILED
 
 
-class Act(Asked):
+class ActionRequest(RequestModel):
     """Why somebody does something; `by` is who, where there are no tokens that say it."""
 
     by: Name | None = None
     notes: Text | None = None
 
 
-class Edit(Act):
+class LetterEdit(ActionRequest):
     """Changes to a letter: whole values, or a merge patch (RFC 7386) on its task. `redrive` runs it again."""
 
     task: Any = None
@@ -186,12 +186,12 @@ class Edit(Act):
     depends_on: list[StrictStr] | None = None
     retry_policy: Name | None = None
     max_retries: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
-    priority: Whole | None = None
-    next_retry_at: Moment | None = None
+    priority: Int32 | None = None
+    next_retry_at: Instant | None = None
     redrive: StrictBool = False
 
 
-class Difference(Answer):
+class Difference(ResponseModel):
     """One place where two versions differ."""
 
     path: str
@@ -199,7 +199,7 @@ class Difference(Answer):
     after: Any = None
 
 
-class EditPreview(Answer):
+class EditPreview(ResponseModel):
     """What an edit would do; `refused` says why it would not be taken."""
 
     before: dict[str, Any]
@@ -208,7 +208,7 @@ class EditPreview(Answer):
     refused: str | None
 
 
-class Revision(Answer):
+class Revision(ResponseModel):
     """What a letter was before an edit."""
 
     number: int
@@ -218,7 +218,7 @@ class Revision(Answer):
     repos: list[str]
 
 
-class RequeueAsked(Asked):
+class RequeueRequest(RequestModel):
     """How a letter is sent back."""
 
     max_retries: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
@@ -226,7 +226,7 @@ class RequeueAsked(Asked):
     resolved_by: Name | None = None
 
 
-class Requeued(Answer):
+class RequeueResult(ResponseModel):
     """A letter was sent back."""
 
     success: bool
@@ -235,7 +235,7 @@ class Requeued(Answer):
     retry_count: int
 
 
-class Retried(Answer):
+class RetryResult(ResponseModel):
     """How the run went."""
 
     success: bool
@@ -243,7 +243,7 @@ class Retried(Answer):
     status: str | None = None
 
 
-class ReasonLine(Answer):
+class ReasonLine(ResponseModel):
     """The letters that were written for one reason, in numbers."""
 
     dlq_reason: str
@@ -258,7 +258,7 @@ class ReasonLine(Answer):
     newest_entry: str | None
 
 
-class Clear(Asked):
+class ClearRequest(RequestModel):
     """A confirmation that every open letter is to be deleted."""
 
     confirm: Literal["delete every open letter"]
@@ -266,13 +266,13 @@ class Clear(Asked):
     notes: Text | None = None
 
 
-class Cleared(Answer):
+class ClearResult(ResponseModel):
     """How many letters were deleted."""
 
     cleared: int
 
 
-class Imported(Answer):
+class ImportSummary(ResponseModel):
     """What became of each letter: `new`, `same`, `joined`, `succeeded`, or why it was refused."""
 
     taken: dict[str, str]
@@ -282,32 +282,32 @@ class Imported(Answer):
 # --- what a query means
 
 
-class Filter(Asked):
+class Filter(RequestModel):
     """Which letters are meant: those for which all of these hold. A list of values means any of them."""
 
-    status: Some[DeadLetterStatus] | None = None
-    resolution_status: Some[ResolutionStatus] | None = None
-    category: Some[ErrorCategory] | None = None
-    policy: Many[Name] | None = None
-    reason: Some[DlqReason] | None = None
-    namespace: Many[Name] | None = None
-    queue: Many[Name] | None = None
-    fingerprint: Many[Name] | None = None
-    task_id: Many[TaskId] | None = None
-    repo: Many[Name] | None = None
-    run: Many[Name] | None = None
+    status: AnyOf[DeadLetterStatus] | None = None
+    resolution_status: AnyOf[ResolutionStatus] | None = None
+    category: AnyOf[ErrorCategory] | None = None
+    policy: AnyOfMany[Name] | None = None
+    reason: AnyOf[DlqReason] | None = None
+    namespace: AnyOfMany[Name] | None = None
+    queue: AnyOfMany[Name] | None = None
+    fingerprint: AnyOfMany[Name] | None = None
+    task_id: AnyOfMany[TaskId] | None = None
+    repo: AnyOfMany[Name] | None = None
+    run: AnyOfMany[Name] | None = None
     text: Annotated[StrictStr, Field(max_length=1000)] | None = Field(
         default=None, description="Words of the error, all of which occur"
     )
-    metadata: Annotated[list[Name], Field(max_length=100), _OrOne()] | None = Field(
+    metadata: Annotated[list[Name], Field(max_length=100), _OneOrMany()] | None = Field(
         default=None, description="path=value in the metadata", examples=[["team=web"]]
     )
-    failed_from: Moment | None = None
-    failed_before: Moment | None = None
-    created_from: Moment | None = None
-    created_before: Moment | None = None
-    updated_from: Moment | None = None
-    updated_before: Moment | None = None
+    failed_from: Instant | None = None
+    failed_before: Instant | None = None
+    created_from: Instant | None = None
+    created_before: Instant | None = None
+    updated_from: Instant | None = None
+    updated_before: Instant | None = None
 
 
 # --- bulk runs
@@ -315,7 +315,7 @@ class Filter(Asked):
 Verb = Literal["redrive", "archive", "resolve", "cancel", "fail", "edit", "regroup"]
 
 
-class NewRun(Asked):
+class NewRun(RequestModel):
     """A bulk run: which letters, and what is to become of them. A preview takes it as it is."""
 
     verb: Verb
@@ -335,20 +335,20 @@ class NewRun(Asked):
     by: Name | None = None
 
 
-class RunAct(Asked):
+class RunAction(RequestModel):
     """Why a run is paused, resumed or cancelled."""
 
     reason: Text | None = None
     by: Name | None = None
 
 
-class Resume(RunAct):
+class ResumeRequest(RunAction):
     """How a run goes on: with the stop rule that it has, another one, or none (null)."""
 
     stop_percent: Annotated[StrictFloat | StrictInt, Field(ge=0, le=100)] | None = None
 
 
-class Run(Answer):
+class Run(ResponseModel):
     """A bulk run as it stands."""
 
     run_id: str
@@ -366,7 +366,7 @@ class Run(Answer):
     stop_percent: float | None
 
 
-class RunItem(Answer):
+class RunItem(ResponseModel):
     """One member of a run and what became of it."""
 
     key: str
@@ -376,7 +376,7 @@ class RunItem(Answer):
     outcome: str | None
 
 
-class RunPreview(Answer):
+class RunPreview(ResponseModel):
     """What a run would do."""
 
     matched: int
@@ -388,7 +388,7 @@ class RunPreview(Answer):
 # --- groups
 
 
-class Group(Answer):
+class Group(ResponseModel):
     """Letters with one fingerprint."""
 
     fingerprint: str
@@ -405,25 +405,25 @@ class Group(Answer):
     day_before: int
 
 
-class GroupEdit(Asked):
+class GroupEdit(RequestModel):
     """What is said of a group. Leave out what stays; null takes an owner or a hold away."""
 
     state: Literal["new", "investigating", "waiting_for_fix", "ready_to_redrive", "resolved", "wont_fix"] | None = None
     owner: Name | None = None
     note: Text | None = None
     link: Annotated[StrictStr, Field(min_length=1, max_length=2000)] | None = None
-    hold_until: Moment | None = None
+    hold_until: Instant | None = None
     hold_release: Name | None = None
     by: Name | None = None
 
 
-class ReleaseHold(Asked):
+class ReleaseHold(RequestModel):
     """The release is out."""
 
     by: Name | None = None
 
 
-class Released(Answer):
+class ReleaseResult(ResponseModel):
     """The fingerprints of the groups that waited for it."""
 
     released: list[str]
@@ -432,7 +432,7 @@ class Released(Answer):
 # --- claims
 
 
-class ClaimAsked(Asked):
+class ClaimRequest(RequestModel):
     """A worker asks for letters."""
 
     worker: Name
@@ -442,7 +442,7 @@ class ClaimAsked(Asked):
     queue: Name | None = None
 
 
-class Claim(Answer):
+class Claim(ResponseModel):
     """The right to run a letter until `lease_until`. Send the token with whatever you say of it."""
 
     token: str
@@ -452,7 +452,7 @@ class Claim(Answer):
     letter: Letter
 
 
-class Renewal(Asked):
+class RenewRequest(RequestModel):
     """The run goes on."""
 
     task_id: TaskId
@@ -462,13 +462,13 @@ class Renewal(Asked):
     queue: Name = "default"
 
 
-class Renewed(Answer):
+class RenewResult(ResponseModel):
     """When the lease ends now."""
 
     lease_until: str
 
 
-class Settlement(Asked):
+class SettleRequest(RequestModel):
     """How the run went."""
 
     task_id: TaskId
@@ -485,7 +485,7 @@ class Settlement(Asked):
 # --- audit, health
 
 
-class AuditLine(Answer):
+class AuditLine(ResponseModel):
     """Who did what, or tried to."""
 
     entry_id: str
@@ -496,7 +496,7 @@ class AuditLine(Answer):
     outcome: str
 
 
-class Start(Answer):
+class ServerInfo(ResponseModel):
     """What this server is, and the paths to begin with."""
 
     name: str
@@ -506,7 +506,7 @@ class Start(Answer):
     health: str
 
 
-class HealthAnswer(Answer):
+class HealthReport(ResponseModel):
     """How the queue is."""
 
     status: Literal["ok", "degraded", "down"]

@@ -7,27 +7,27 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, needs
-from mahavishnu.api.errors import documented
-from mahavishnu.api.responses import answer, letter_json
-from mahavishnu.api.schemas import Claim, ClaimAsked, Renewal, Renewed, Settlement, WholeLetter
+from mahavishnu.api.auth import Actor, Queue, Role, require_role
+from mahavishnu.api.errors import problem_responses
+from mahavishnu.api.responses import json_response, letter_json
+from mahavishnu.api.schemas import Claim, ClaimRequest, LetterDetail, RenewRequest, RenewResult, SettleRequest
 from mahavishnu.model.clock import instant_text
 
-Worker = Annotated[Actor, Depends(needs(Role.OPERATOR, "working on letters"))]
+Worker = Annotated[Actor, Depends(require_role(Role.OPERATOR, "working on letters"))]
 router = APIRouter(tags=["claims"], prefix="/claims")
 
 
 @router.post("", response_model=list[Claim], summary="Take due letters")
-async def claim(dlq: Queue, actor: Worker, asked: ClaimAsked) -> Response:
+async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
     """Nobody else gets them until `lease_until`. An empty list: nothing is due."""
     claims = await dlq.claim_letters(
-        asked.worker,
-        limit=asked.limit,
-        lease_seconds=asked.lease_seconds,
-        queue=asked.queue,
-        namespace=asked.namespace,
+        body.worker,
+        limit=body.limit,
+        lease_seconds=body.lease_seconds,
+        queue=body.queue,
+        namespace=body.namespace,
     )
-    return answer(
+    return json_response(
         [
             {
                 "token": each.token,
@@ -41,31 +41,33 @@ async def claim(dlq: Queue, actor: Worker, asked: ClaimAsked) -> Response:
     )
 
 
-@router.post("/renew", response_model=Renewed, responses=documented(404, 409), summary="The run goes on")
-async def renew(dlq: Queue, actor: Worker, asked: Renewal) -> Response:
+@router.post("/renew", response_model=RenewResult, responses=problem_responses(404, 409), summary="The run goes on")
+async def renew(dlq: Queue, actor: Worker, body: RenewRequest) -> Response:
     """A lease that ran out, and was taken by somebody else, is refused with 409: stop the run."""
     until = await dlq.renew_claim(
-        asked.task_id,
-        asked.token,
-        lease_seconds=asked.lease_seconds,
-        namespace=asked.namespace,
-        queue=asked.queue,
+        body.task_id,
+        body.token,
+        lease_seconds=body.lease_seconds,
+        namespace=body.namespace,
+        queue=body.queue,
     )
-    return answer({"lease_until": instant_text(until)})
+    return json_response({"lease_until": instant_text(until)})
 
 
-@router.post("/settle", response_model=WholeLetter, responses=documented(404, 409), summary="Say how the run went")
-async def settle(dlq: Queue, actor: Worker, asked: Settlement) -> Response:
+@router.post(
+    "/settle", response_model=LetterDetail, responses=problem_responses(404, 409), summary="Say how the run went"
+)
+async def settle(dlq: Queue, actor: Worker, body: SettleRequest) -> Response:
     """`released` gives the letter back unrun. A lease that is lost is refused with 409, and nothing is changed."""
     settled = await dlq.settle_claim(
-        asked.task_id,
-        asked.token,
-        asked.outcome,
-        error=asked.error,
-        error_type=asked.error_type,
-        category=asked.category,
-        retry_in=asked.retry_in,
-        namespace=asked.namespace,
-        queue=asked.queue,
+        body.task_id,
+        body.token,
+        body.outcome,
+        error=body.error,
+        error_type=body.error_type,
+        category=body.category,
+        retry_in=body.retry_in,
+        namespace=body.namespace,
+        queue=body.queue,
     )
-    return answer(letter_json(settled, whole=True))
+    return json_response(letter_json(settled, whole=True))

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Header, Request
 from starlette.responses import StreamingResponse
 
 from mahavishnu.api.auth import Queue, Viewer
-from mahavishnu.api.responses import plain
+from mahavishnu.api.responses import to_json
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text
 from mahavishnu.model.errors import InvalidInput, StoreError
@@ -30,51 +30,51 @@ from mahavishnu.stores.groups import GROUPS
 from mahavishnu.stores.runs import RUNS
 
 log = logging.getLogger(__name__)
-LOOK_SECONDS = 1.0
-QUIET_SECONDS = 15.0  # after which a comment shows that the line is open
-_BEHIND = timedelta(seconds=5)  # clocks of other machines may be behind, and their writes visible later
-_MOST = 500  # changes told in one look; beyond that, one is told to read anew
-_WAITING = 2000  # events kept for a slow listener
-_REMEMBERED = 10_000
+POLL_SECONDS = 1.0
+KEEPALIVE_SECONDS = 15.0  # after which a comment shows that the line is open
+_CLOCK_SKEW = timedelta(seconds=5)  # clocks of other machines may be behind, and their writes visible later
+_MAX_CHANGES = 500  # changes told in one look; beyond that, one is told to read anew
+_MAX_QUEUED = 2000  # events kept for a slow listener
+_MAX_SEEN = 10_000
 _LETTER = ("task_id", "namespace", "queue", "entry_id", "status", "error_category", "fingerprint", "retry_count",
            "priority", "updated_at")  # fmt: skip
 _RUN = ("run_id", "verb", "state", "counts", "halted_because", "updated_at")
 _GROUP = ("fingerprint", "state", "owner", "updated_at")
 router = APIRouter(tags=["live"])
 
-Told = tuple[str, str, dict[str, Any]]  # the event's id (empty: the last one counts on), its name, its data
+LiveEvent = tuple[str, str, dict[str, Any]]  # the event's id (empty: the last one counts on), its name, its data
 Seen = OrderedDict[tuple[str, str, Any], None]
-ANEW: Told = ("", "many", {"of": "everything"})
+READ_AGAIN: LiveEvent = ("", "many", {"of": "everything"})
 
 
-class Live:
+class LiveFeed:
     """Looks at the store while somebody listens, and tells every listener."""
 
     def __init__(self, dlq: DeadLetterQueue, pace: Clock | None = None) -> None:
         """`pace` says how often it looks; it is not the clock of the letters, whose time may be another one."""
         self._dlq = dlq
         self._pace = pace or SystemClock()
-        self._listeners: set[asyncio.Queue[Told | None]] = set()
-        self._looking: asyncio.Task[None] | None = None
-        self._happened = asyncio.Event()
+        self._listeners: set[asyncio.Queue[LiveEvent | None]] = set()
+        self._polling: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
         self._seen: Seen = OrderedDict()
         self._degraded: str | None = None
         self._cleared = False
 
-    async def listen(self, since: datetime | None = None) -> AsyncIterator[Told | None]:
+    async def listen(self, since: datetime | None = None) -> AsyncIterator[LiveEvent | None]:
         """Everything from now on, or from shortly before `since`; None now and then while nothing happens.
 
         It ends when this is closed.
         """
-        queue: asyncio.Queue[Told | None] = asyncio.Queue(_WAITING)
+        queue: asyncio.Queue[LiveEvent | None] = asyncio.Queue(_MAX_QUEUED)
         self._listeners.add(queue)  # before the look back: what is told meanwhile comes after it
         try:
-            if self._looking is None:
-                self._looking = asyncio.create_task(self._look(self._dlq.clock.now()))
+            if self._polling is None:
+                self._polling = asyncio.create_task(self._poll(self._dlq.clock.now()))
             elif self._degraded is not None:
-                yield _degraded(self._degraded)
+                yield _degraded_event(self._degraded)
             if since is not None:
-                for told in await self._missed(since):
+                for told in await self._missed_events(since):
                     yield told
             while True:
                 each = await queue.get()
@@ -84,120 +84,123 @@ class Live:
         finally:
             self._listeners.discard(queue)
             if not self._listeners:
-                self._stop_looking()
+                self._stop_polling()
 
-    async def _missed(self, since: datetime) -> list[Told]:
+    async def _missed_events(self, since: datetime) -> list[LiveEvent]:
         try:
-            return (await self._changed(since - _BEHIND))[0]
+            return (await self._changes(since - _CLOCK_SKEW))[0]
         except StoreError as problem:
             log.warning("what somebody has missed cannot be told: %s", problem)
-            return [ANEW]
+            return [READ_AGAIN]
 
     async def close(self) -> None:
         """Tell nobody anything any more: who listens is at the end."""
-        self._tell(_END)
-        self._stop_looking()
+        self._publish(_END)
+        self._stop_polling()
 
-    def _stop_looking(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
+    def _stop_polling(self) -> None:
+        if self._polling is not None:
+            self._polling.cancel()
+            self._polling = None
         self._degraded = None
 
-    async def _look(self, since: datetime) -> None:
-        stop = self._dlq.listen(self._heard)
+    async def _poll(self, since: datetime) -> None:
+        stop = self._dlq.listen(self._on_event)
         quiet = 0.0
         try:
             while True:
-                self._happened.clear()
+                self._wake.clear()
                 began = self._dlq.clock.now()
                 try:
-                    changes, degraded = await self._changed(since - _BEHIND, self._seen)
+                    changes, degraded = await self._changes(since - _CLOCK_SKEW, self._seen)
                     since = began
                 except StoreError as problem:
                     changes, degraded = [], "the store cannot be reached"
                     if self._degraded is None:
                         log.warning("live views cannot look at the store: %s", problem)
-                changes += self._besides(degraded)
+                changes += self._status_events(degraded)
                 for told in changes:
-                    self._tell(told)
-                quiet = 0.0 if changes else quiet + LOOK_SECONDS
-                if quiet >= QUIET_SECONDS:
+                    self._publish(told)
+                quiet = 0.0 if changes else quiet + POLL_SECONDS
+                if quiet >= KEEPALIVE_SECONDS:
                     quiet = 0.0
-                    self._tell(None)
-                await self._rest()
+                    self._publish(None)
+                await self._wait_for_next_poll()
         except Exception:  # nobody else would notice: who listens comes back, and then it is looked again
             log.exception("live views have stopped looking")
-            self._looking = None
-            self._tell(_END)
+            self._polling = None
+            self._publish(_END)
         finally:
             stop()
 
-    def _heard(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         self._cleared |= event.name is EventName.CLEARED  # what is deleted is found by no look
-        self._happened.set()
+        self._wake.set()
 
-    def _besides(self, degraded: str | None) -> list[Told]:
+    def _status_events(self, degraded: str | None) -> list[LiveEvent]:
         """What is to be told that no record says."""
-        told: list[Told] = []
+        told: list[LiveEvent] = []
         if degraded is not None and self._degraded is None:
-            told.append(_degraded(degraded))
+            told.append(_degraded_event(degraded))
         if self._cleared or (degraded is None and self._degraded is not None):  # others may have written meanwhile
-            told.append(ANEW)
+            told.append(READ_AGAIN)
         self._degraded, self._cleared = degraded, False
         return told
 
-    async def _rest(self) -> None:
+    async def _wait_for_next_poll(self) -> None:
         """A moment, so that a busy queue is not looked at all the time; then until something happens, or a while."""
-        await self._pace.sleep(LOOK_SECONDS / 5)
-        waits = {asyncio.ensure_future(self._happened.wait()), asyncio.ensure_future(self._pace.sleep(LOOK_SECONDS))}
+        await self._pace.sleep(POLL_SECONDS / 5)
+        waits = {asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(self._pace.sleep(POLL_SECONDS))}
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
 
-    async def _changed(self, since: datetime, seen: Seen | None = None) -> tuple[list[Told], str | None]:
+    async def _changes(self, since: datetime, seen: Seen | None = None) -> tuple[list[LiveEvent], str | None]:
         """What has changed, except for what is `seen`, and why some may be missing."""
-        store, query = self._dlq.store, Query((Between("updated_at", at_least=since),), (Sort("updated_at"),), _MOST)
+        store, query = (
+            self._dlq.store,
+            Query((Between("updated_at", at_least=since),), (Sort("updated_at"),), _MAX_CHANGES),
+        )
         letters = await store.collection(LETTERS).find(query)
         runs = await store.collection(RUNS).find(query)
         groups = await store.collection(GROUPS).find(query)  # all of them, before one counts as seen
-        changes = _of("letter", letters, _LETTER, seen) + _of("run", runs, _RUN, seen)
-        changes += _of("group", groups, _GROUP, seen)
+        changes = _events_of("letter", letters, _LETTER, seen) + _events_of("run", runs, _RUN, seen)
+        changes += _events_of("group", groups, _GROUP, seen)
         return sorted(changes, key=lambda told: told[0]), letters.degraded or runs.degraded or groups.degraded
 
-    def _tell(self, told: Told | None) -> None:
+    def _publish(self, told: LiveEvent | None) -> None:
         for queue in list(self._listeners):
-            _put(queue, told)
+            _enqueue(queue, told)
 
 
-_END: Told = ("", "end", {})
+_END: LiveEvent = ("", "end", {})
 
 
-def _put(queue: asyncio.Queue[Told | None], told: Told | None) -> None:
+def _enqueue(queue: asyncio.Queue[LiveEvent | None], told: LiveEvent | None) -> None:
     if queue.full():  # too slow: it reads anew
         while not queue.empty():
             queue.get_nowait()
-        queue.put_nowait(ANEW)
+        queue.put_nowait(READ_AGAIN)
     queue.put_nowait(told)
 
 
-def _degraded(why: str) -> Told:
+def _degraded_event(why: str) -> LiveEvent:
     return "", "degraded", {"detail": why}
 
 
-def _of(name: str, page: Page[Any], shown: tuple[str, ...], seen: Seen | None) -> list[Told]:
-    told: list[Told] = []
+def _events_of(name: str, page: Page[Any], shown: tuple[str, ...], seen: Seen | None) -> list[LiveEvent]:
+    told: list[LiveEvent] = []
     for record in page.items:
         mark = (name, record.key, record.version)  # two changes may have the same instant
         if seen is not None:
             if mark in seen:
                 continue
             seen[mark] = None
-            while len(seen) > _REMEMBERED:
+            while len(seen) > _MAX_SEEN:
                 seen.popitem(last=False)
-        told.append((instant_text(record.updated_at), name, {each: plain(getattr(record, each)) for each in shown}))
+        told.append((instant_text(record.updated_at), name, {each: to_json(getattr(record, each)) for each in shown}))
     if page.next is not None:
         told.append((told[-1][0] if told else "", "many", {"of": name}))
     return told
@@ -217,21 +220,25 @@ async def events(
     `degraded`: changes may be missing, until `many` tells that it is over. With Last-Event-ID it goes on shortly
     before that: a change may be told twice, and none is left out.
     """
-    live: Live = request.app.state.live
-    since = _instant_of(last_event_id)
+    live: LiveFeed = request.app.state.live
+    since = _instant_from_id(last_event_id)
     await dlq.open()
-    return StreamingResponse(_written(live.listen(since)), media_type="text/event-stream", headers=_UNBUFFERED)
+    return StreamingResponse(_as_sse(live.listen(since)), media_type="text/event-stream", headers=_UNBUFFERED)
 
 
-def _instant_of(event_id: str | None) -> datetime | None:
+def _instant_from_id(event_id: str | None) -> datetime | None:
     """When the last event that was heard happened; None for an id that is not ours: from now on.
 
-    >>> _instant_of("2026-01-01T00:00:00.000Z").year, _instant_of("7"), _instant_of("0001-01-01T00:00:00Z")
-    (2026, None, None)
+    >>> _instant_from_id("2026-01-01T00:00:00.000Z").year
+    2026
+    >>> _instant_from_id("7"), _instant_from_id("0001-01-01T00:00:00Z")
+    (None, None)
     """
     try:
-        looked_from = instant(datetime.fromisoformat(event_id or "") - _BEHIND)  # in the year 1 there is none before
-        return looked_from + _BEHIND
+        looked_from = instant(
+            datetime.fromisoformat(event_id or "") - _CLOCK_SKEW
+        )  # in the year 1 there is none before
+        return looked_from + _CLOCK_SKEW
     except (ValueError, OverflowError, InvalidInput):
         return None
 
@@ -239,7 +246,7 @@ def _instant_of(event_id: str | None) -> datetime | None:
 _UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-async def _written(told: AsyncIterator[Told | None]) -> AsyncIterator[str]:
+async def _as_sse(told: AsyncIterator[LiveEvent | None]) -> AsyncIterator[str]:
     yield ": open\n\n"
     async for each in told:
         if each is None:

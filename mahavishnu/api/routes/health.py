@@ -12,9 +12,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, needs
-from mahavishnu.api.responses import answer
-from mahavishnu.api.schemas import HealthAnswer
+from mahavishnu.api.auth import Actor, Queue, Role, require_role
+from mahavishnu.api.responses import json_response
+from mahavishnu.api.schemas import HealthReport
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.model.errors import StoreError
@@ -22,7 +22,7 @@ from mahavishnu.stores.base import Health
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
-_LIFETIME = {
+_LIFETIME_COUNTERS = {
     "enqueued_total": "Letters written since the beginning",
     "retry_success": "Retries that succeeded",
     "retry_failed": "Retries that failed",
@@ -37,28 +37,28 @@ _LIFETIME = {
     "deduplicated": "Failures that became part of an open letter",
     "cleared": "Open letters that were deleted",
 }
-_HERE = {
+_PROCESS_COUNTERS = {
     "skipped_by_strategy": "Failures that this process did not keep",
     "rejected_full": "Failures that found no room in this process",
     "capture_failed": "Failures that this process could not keep",
 }
-_DOWN: dict[int | str, dict[str, Any]] = {503: {"model": HealthAnswer, "description": "Nothing can be kept or read"}}
+_DOWN: dict[int | str, dict[str, Any]] = {503: {"model": HealthReport, "description": "Nothing can be kept or read"}}
 
 
-@router.get("/healthz", response_model=HealthAnswer, summary="Is the process alive?")
+@router.get("/healthz", response_model=HealthReport, summary="Is the process alive?")
 async def healthz(request: Request, dlq: Queue) -> Response:
     """Always 200 while it can answer; `degraded` tells that letters are kept locally, or that the store is away."""
-    return answer(_shown(await dlq.health(), request.scope["actor"]))
+    return json_response(_health_json(await dlq.health(), request.scope["actor"]))
 
 
-@router.get("/readyz", response_model=HealthAnswer, responses=_DOWN, summary="Can it work?")
+@router.get("/readyz", response_model=HealthReport, responses=_DOWN, summary="Can it work?")
 async def readyz(request: Request, dlq: Queue) -> Response:
     """200 for `ok` and `degraded`, in which nothing is lost; 503 for `down`."""
     health = await dlq.health()
-    return answer(_shown(health, request.scope["actor"]), 503 if health.status == "down" else 200)
+    return json_response(_health_json(health, request.scope["actor"]), 503 if health.status == "down" else 200)
 
 
-def _shown(health: Health, actor: Actor) -> dict[str, Any]:
+def _health_json(health: Health, actor: Actor) -> dict[str, Any]:
     """The detail may name hosts: it is for those who may look."""
     detail = health.detail if actor.role >= Role.VIEWER else ""
     return {"status": health.status, "detail": detail, "kept_locally": health.waiting}
@@ -70,7 +70,9 @@ def _shown(health: Health, actor: Actor) -> dict[str, Any]:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text"}},
     summary="The numbers, for Prometheus",
 )
-async def metrics(dlq: Queue, actor: Annotated[Actor, Depends(needs(Role.VIEWER, "reading metrics"))]) -> Response:
+async def metrics(
+    dlq: Queue, actor: Annotated[Actor, Depends(require_role(Role.VIEWER, "reading metrics"))]
+) -> Response:
     """Lifetime numbers are those of the store, not of this process: they survive it. While it is away they are left
     out, and `mahavishnu_dlq_store_up` is 0.
     """
@@ -79,7 +81,7 @@ async def metrics(dlq: Queue, actor: Annotated[Actor, Depends(needs(Role.VIEWER,
 
 async def _scrape(dlq: DeadLetterQueue) -> bytes:
     try:
-        stored = _Stored(await dlq.get_statistics(), await dlq.requeue_outcomes())
+        stored = _StoreNumbers(await dlq.get_statistics(), await dlq.requeue_outcomes())
     except StoreError as problem:  # a scrape that fails would tell less than one without the store's numbers
         log.error("the metrics are without those of the store: %s", problem)
         return generate_latest(_Scrape(dlq, None, (await dlq.health()).status))
@@ -87,7 +89,7 @@ async def _scrape(dlq: DeadLetterQueue) -> bytes:
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _StoreNumbers:
     """The numbers that only the store knows."""
 
     numbers: Mapping[str, Any]
@@ -96,13 +98,13 @@ class _Stored:
     def collect(self) -> Iterator[Metric]:
         numbers, lifetime = self.numbers, self.numbers["lifetime_stats"]
         yield GaugeMetricFamily("dlq_size", "Open letters", numbers["queue_size"])
-        yield _by("mahavishnu_dlq_entries", "Open letters", "status", numbers["status_breakdown"])
-        yield _by("mahavishnu_dlq_entries_by_category", "Open letters", "category", numbers["error_categories"])
+        yield _gauge_by("mahavishnu_dlq_entries", "Open letters", "status", numbers["status_breakdown"])
+        yield _gauge_by("mahavishnu_dlq_entries_by_category", "Open letters", "category", numbers["error_categories"])
         yield GaugeMetricFamily("mahavishnu_dlq_waiting", "Failures that wait for room", numbers["waiting"])
         yield GaugeMetricFamily(
             "mahavishnu_dlq_spool_entries", "Letters kept locally", numbers["storage"]["kept_locally"]
         )
-        yield from _counters(_LIFETIME, lifetime)
+        yield from _counters(_LIFETIME_COUNTERS, lifetime)
         yield CounterMetricFamily("tasks_moved_to_dlq", "Letters written", lifetime["enqueued_total"])
         yield CounterMetricFamily("dlq_requeue_attempts", "Letters sent back", lifetime["requeued"])
         yield CounterMetricFamily(
@@ -119,14 +121,14 @@ class _Scrape:
     """What Prometheus is told; names never carry what grows with the letters."""
 
     dlq: DeadLetterQueue
-    stored: _Stored | None
+    stored: _StoreNumbers | None
     mode: str
 
     def collect(self) -> Iterator[Metric]:
         up = int(self.stored is not None)
         yield GaugeMetricFamily("mahavishnu_dlq_store_up", "0 while the store cannot tell its numbers", up)
         modes = {mode: int(self.mode == mode) for mode in ("ok", "degraded", "down")}
-        yield _by("mahavishnu_dlq_store_state", "1 for the state that the store is in", "state", modes)
+        yield _gauge_by("mahavishnu_dlq_store_state", "1 for the state that the store is in", "state", modes)
         yield GaugeMetricFamily("mahavishnu_dlq_max_entries", "Room for open letters", self.dlq.max_size)
         circuits = self.dlq.breakers.report(self.dlq.clock.monotonic())
         states = GaugeMetricFamily(
@@ -136,9 +138,9 @@ class _Scrape:
         )
         for adapter, circuit in circuits.items():
             for position in CircuitState:
-                states.add_metric([_writable(adapter), str(position)], int(circuit["state"] == position))
+                states.add_metric([_encodable(adapter), str(position)], int(circuit["state"] == position))
         yield states
-        yield from _counters(_HERE, self.dlq.counts)
+        yield from _counters(_PROCESS_COUNTERS, self.dlq.counts)
         if self.stored is not None:
             yield from self.stored.collect()
 
@@ -148,12 +150,12 @@ def _counters(meanings: Mapping[str, str], values: Mapping[str, int]) -> Iterato
         yield CounterMetricFamily(f"mahavishnu_dlq_{name.removesuffix('_total')}", meaning, values.get(name, 0))
 
 
-def _by(name: str, meaning: str, label: str, values: Mapping[str, int]) -> Metric:
+def _gauge_by(name: str, meaning: str, label: str, values: Mapping[str, int]) -> Metric:
     family = GaugeMetricFamily(name, meaning, labels=[label])
     for value, count in values.items():
-        family.add_metric([_writable(value)], count)
+        family.add_metric([_encodable(value)], count)
     return family
 
 
-def _writable(name: str) -> str:
+def _encodable(name: str) -> str:
     return str(name).encode(errors="replace").decode()  # a letter may say half a character

@@ -10,40 +10,40 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
-from mahavishnu.api.auth import Actor, Queue, Role, Viewer, by, needs
-from mahavishnu.api.errors import documented, problem
+from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.errors import problem, problem_responses
 from mahavishnu.api.responses import (
     JSON,
-    Where,
-    answer,
+    ScopeQuery,
     as_query,
-    changed_since,
+    decode_id,
     degraded_header,
     etag,
-    is_known,
+    etag_matches,
+    json_response,
     letter_json,
     letters_json,
-    named,
     page_headers,
-    plain,
+    refuse_if_changed,
+    to_json,
 )
 from mahavishnu.api.schemas import (
-    Act,
-    Clear,
-    Cleared,
-    Edit,
+    ActionRequest,
+    ClearRequest,
+    ClearResult,
     EditPreview,
     Filter,
-    Imported,
+    ImportSummary,
     Letter,
+    LetterDetail,
+    LetterEdit,
     NewLetter,
-    PageAsked,
+    PageQuery,
     ReasonLine,
-    RequeueAsked,
-    Requeued,
-    Retried,
+    RequeueRequest,
+    RequeueResult,
+    RetryResult,
     Revision,
-    WholeLetter,
 )
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.clock import SystemClock
@@ -52,8 +52,8 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort
 from mahavishnu.stores.base import Cursor
 
-Operator = Annotated[Actor, Depends(needs(Role.OPERATOR, "changing letters"))]
-Admin = Annotated[Actor, Depends(needs(Role.ADMIN, "deleting letters"))]
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing letters"))]
+Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting letters"))]
 IfMatch = Annotated[str | None, Header(description="The ETag of the letter as you read it")]
 SORTS = {
     "newest": NEWEST_FIRST,
@@ -62,7 +62,7 @@ SORTS = {
     "due": (Sort("due_at"),),
     "priority": (Sort("priority", descending=True), Sort("due_at")),
 }
-_NO_LETTER = documented(404)
+_NO_LETTER = problem_responses(404)
 NDJSON = "application/x-ndjson"
 CHUNK = 64 * 1024  # characters that are written at once
 PAGE_BYTES = 16 * 1024 * 1024  # about; a page ends early where its letters have more
@@ -70,7 +70,7 @@ log = logging.getLogger(__name__)
 router = APIRouter(tags=["letters"])
 
 
-class ListAsked(Filter, PageAsked):
+class LetterQuery(Filter, PageQuery):
     """Which letters, how many, from where, and in which order."""
 
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
@@ -78,54 +78,60 @@ class ListAsked(Filter, PageAsked):
     whole: Annotated[bool, Field(description="With failures and tracebacks, as a single letter has them")] = False
 
 
-@router.get("/dlq", response_model=list[Letter], summary="Letters, newest first")
-async def listed(request: Request, dlq: Queue, actor: Viewer, asked: Annotated[ListAsked, Query()]) -> Response:
+@router.get("/dlq", response_model=list[Letter], summary="Letters, newest first", name="list")
+async def list_letters(
+    request: Request, dlq: Queue, actor: Viewer, params: Annotated[LetterQuery, Query()]
+) -> Response:
     """A page of letters; the Link header leads to the next one, X-Degraded says why some may be missing."""
-    query = as_query(asked, limit=asked.limit, sort=SORTS[asked.sort])
-    after = None if asked.cursor is None else Cursor.parse(asked.cursor)
-    page = await dlq.find(query, after, offset=asked.offset, most_bytes=PAGE_BYTES)
+    query = as_query(params, limit=params.limit, sort=SORTS[params.sort])
+    after = None if params.cursor is None else Cursor.parse(params.cursor)
+    page = await dlq.find(query, after, offset=params.offset, most_bytes=PAGE_BYTES)
     headers = page_headers(request, page)
     if page.corrupt:
         headers["X-Corrupt"] = str(len(page.corrupt))
-    return Response(letters_json(page.items, whole=asked.whole), 200, headers, JSON)
+    return Response(letters_json(page.items, whole=params.whole), 200, headers, JSON)
 
 
-@router.post("/dlq", status_code=201, response_model=WholeLetter, responses=documented(409), summary="Keep a failure")
-async def enqueue(dlq: Queue, actor: Operator, asked: NewLetter) -> Response:
+@router.post(
+    "/dlq", status_code=201, response_model=LetterDetail, responses=problem_responses(409), summary="Keep a failure"
+)
+async def enqueue(dlq: Queue, actor: Operator, body: NewLetter) -> Response:
     """The letter is durable when this answers. A failure of a task with an open letter is merged into that."""
-    letter = await dlq.enqueue(**{"repos": [], "task": None, **asked.model_dump(exclude_unset=True)})
-    return answer(letter_json(letter, whole=True), 201, {"ETag": etag(letter.version)})
+    letter = await dlq.enqueue(**{"repos": [], "task": None, **body.model_dump(exclude_unset=True)})
+    return json_response(letter_json(letter, whole=True), 201, {"ETag": etag(letter.version)})
 
 
 @router.get("/dlq/stats", response_model=list[ReasonLine], summary="The letters by reason, in numbers")
 async def by_reason(dlq: Queue, actor: Viewer) -> Response:
     """One line for each reason that letters were written for."""
     lines = await dlq.get_statistics_by_reason()
-    return answer(plain(lines), 200, degraded_header(lines.degraded))
+    return json_response(to_json(lines), 200, degraded_header(lines.degraded))
 
 
 @router.get("/dlq/statistics", response_model=dict[str, Any], summary="The queue in numbers")
 async def statistics(dlq: Queue, actor: Viewer) -> Response:
     """Size, breakdowns, lifetime numbers, processor, breakers, storage, and what a person should look at."""
     numbers = await dlq.get_statistics()
-    told = {**plain(numbers), "warnings": await dlq.health_warnings(numbers)}
-    return answer(told, 200, degraded_header(numbers["degraded"]))
+    told = {**to_json(numbers), "warnings": await dlq.health_warnings(numbers)}
+    return json_response(told, 200, degraded_header(numbers["degraded"]))
 
 
-@router.post("/dlq/clear", response_model=Cleared, summary="Delete every open letter")
-async def clear(dlq: Queue, actor: Admin, asked: Clear) -> Response:
+@router.post("/dlq/clear", response_model=ClearResult, summary="Delete every open letter")
+async def clear(dlq: Queue, actor: Admin, body: ClearRequest) -> Response:
     """Nothing brings them back; the statistics remember how many there were."""
-    return answer({"cleared": await dlq.clear_all(by=by(actor, asked.by), notes=asked.notes)})
+    return json_response({"cleared": await dlq.clear_all(by=acting_name(actor, body.by), notes=body.notes)})
 
 
-@router.post("/dlq/import", response_model=Imported, summary="Take in letters that were exported")
-async def take_in(dlq: Queue, actor: Operator, letters: list[dict[str, Any]]) -> Response:
+@router.post("/dlq/import", response_model=ImportSummary, summary="Take in letters that were exported", name="import")
+async def import_letters(dlq: Queue, actor: Operator, letters: list[dict[str, Any]]) -> Response:
     """Letters as `export` gives them, one JSON document each. One that is here already stays as it is."""
     result = await dlq.take_in_many(letters, by=actor.name)
-    return answer({"taken": result.taken, "refused": {name: _why(why) for name, why in result.refused.items()}})
+    return json_response(
+        {"taken": result.taken, "refused": {name: _import_problem(why) for name, why in result.refused.items()}}
+    )
 
 
-def _why(problem: MahavishnuError) -> str:
+def _import_problem(problem: MahavishnuError) -> str:
     if not isinstance(problem, StoreError):
         return str(problem)
     log.error("a letter cannot be taken in: %s", problem)  # what a store says is not for everybody
@@ -138,15 +144,15 @@ def _why(problem: MahavishnuError) -> str:
     responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}, "description": "Lines"}},
     summary="Letters as lines of JSON, which import takes",
 )
-async def export(dlq: Queue, actor: Viewer, asked: Annotated[Filter, Query()]) -> Response:
+async def export(dlq: Queue, actor: Viewer, params: Annotated[Filter, Query()]) -> Response:
     """Whole, as they are stored. An answer that ends early, without the end that HTTP gives it, is not complete."""
-    lines = dlq.export(as_query(asked))
+    lines = dlq.export(as_query(params))
     first = await anext(lines, None)  # a store that is away is told by the status
 
-    return StreamingResponse(_together(first, lines), media_type=NDJSON)
+    return StreamingResponse(_joined_lines(first, lines), media_type=NDJSON)
 
 
-async def _together(first: str | None, lines: AsyncIterator[str]) -> AsyncIterator[str]:
+async def _joined_lines(first: str | None, lines: AsyncIterator[str]) -> AsyncIterator[str]:
     """Many lines at once; after each time others have their turn, so that it is noticed if nobody reads on."""
     parts = [] if first is None else [f"{first}\n"]
     size = 0
@@ -166,77 +172,79 @@ async def _together(first: str | None, lines: AsyncIterator[str]) -> AsyncIterat
 
 @router.get(
     "/dlq/{task_id}/letter",
-    response_model=WholeLetter,
+    response_model=LetterDetail,
     responses=_NO_LETTER,
     summary="One letter, whatever its task is called",
     name="letter",
 )
-@router.get("/dlq/{task_id}", response_model=WholeLetter, responses=_NO_LETTER, summary="One letter")
+@router.get("/dlq/{task_id}", response_model=LetterDetail, responses=_NO_LETTER, summary="One letter")
 async def one(
-    dlq: Queue, actor: Viewer, where: Where, task_id: str, if_none_match: Annotated[str | None, Header()] = None
+    dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, if_none_match: Annotated[str | None, Header()] = None
 ) -> Response:
     """With all that is known; its ETag is wanted by an edit."""
-    letter = await _letter(dlq, task_id, where)
+    letter = await _get_letter(dlq, task_id, where)
     mark = etag(letter.version)
-    if is_known(if_none_match, letter.version):
+    if etag_matches(if_none_match, letter.version):
         return Response(None, 304, {"ETag": mark})
-    return answer(letter_json(letter, whole=True), 200, {"ETag": mark})
+    return json_response(letter_json(letter, whole=True), 200, {"ETag": mark})
 
 
 @router.patch(
-    "/dlq/{task_id}", response_model=WholeLetter, responses=documented(404, 409, 412), summary="Edit a letter"
+    "/dlq/{task_id}", response_model=LetterDetail, responses=problem_responses(404, 409, 412), summary="Edit a letter"
 )
 async def edit(
-    dlq: Queue, actor: Operator, where: Where, task_id: str, asked: Edit, if_match: IfMatch = None
+    dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: LetterEdit, if_match: IfMatch = None
 ) -> Response:
     """What it was before is kept as a revision. With If-Match, a letter that has changed since is not edited."""
-    changes = _changes(asked)
+    changes = _changes(body)
     base = None
     if if_match is not None:
-        base = await _letter(dlq, task_id, where)
-        if refusal := changed_since(if_match, base.version, f"letter {base.key!r}"):
+        base = await _get_letter(dlq, task_id, where)
+        if refusal := refuse_if_changed(if_match, base.version, f"letter {base.key!r}"):
             return refusal
     edited = await dlq.edit(
-        named(task_id),
-        by=by(actor, asked.by),
-        notes=asked.notes,
+        decode_id(task_id),
+        by=acting_name(actor, body.by),
+        notes=body.notes,
         base=base,
-        redrive=asked.redrive,
+        redrive=body.redrive,
         **changes,
         **where.arguments,
     )
-    return answer(letter_json(edited, whole=True), 200, {"ETag": etag(edited.version)})
+    return json_response(letter_json(edited, whole=True), 200, {"ETag": etag(edited.version)})
 
 
 @router.post(
     "/dlq/{task_id}/preview", response_model=EditPreview, responses=_NO_LETTER, summary="What an edit would do"
 )
-async def preview(dlq: Queue, actor: Viewer, where: Where, task_id: str, asked: Edit) -> Response:
+async def preview(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, body: LetterEdit) -> Response:
     """Nothing is changed."""
-    wanted: dict[str, Any] = {**_changes(asked), **where.arguments}
-    return answer(plain(await dlq.preview_edit(named(task_id), redrive=asked.redrive, **wanted)))
+    wanted: dict[str, Any] = {**_changes(body), **where.arguments}
+    return json_response(to_json(await dlq.preview_edit(decode_id(task_id), redrive=body.redrive, **wanted)))
 
 
 @router.get(
     "/dlq/{task_id}/revisions", response_model=list[Revision], responses=_NO_LETTER, summary="What a letter was before"
 )
-async def revisions(dlq: Queue, actor: Viewer, where: Where, task_id: str) -> Response:
+async def revisions(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str) -> Response:
     """Oldest first."""
-    return answer(plain(await dlq.revisions(named(task_id), **where.arguments)))
+    return json_response(to_json(await dlq.revisions(decode_id(task_id), **where.arguments)))
 
 
-@router.post("/dlq/{task_id}/requeue", response_model=Requeued, responses=documented(400, 500), summary="Send back")
+@router.post(
+    "/dlq/{task_id}/requeue", response_model=RequeueResult, responses=problem_responses(400, 500), summary="Send back"
+)
 async def requeue(
-    dlq: Queue, actor: Operator, where: Where, task_id: str, asked: RequeueAsked | None = None
+    dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: RequeueRequest | None = None
 ) -> Response:
     """With a higher priority and fresh attempts; once, until a run has ended."""
-    asked = asked or RequeueAsked()
+    body = body or RequeueRequest()
     try:
         done = await dlq.requeue_from_dlq(
-            named(task_id),
-            asked.max_retries,
-            asked.priority_boost,
-            by(actor, asked.resolved_by),
+            decode_id(task_id),
+            body.max_retries,
+            body.priority_boost,
+            acting_name(actor, body.resolved_by),
             namespace=where.namespace,
             queue=where.queue,
         )
@@ -248,24 +256,26 @@ async def requeue(
         "new_state": done["new_task_state"],
         "retry_count": done["dlq_retry_count"],
     }
-    return answer(shown) if done["success"] else problem(400, "requeue-failed", shown["message"], **shown)
+    return json_response(shown) if done["success"] else problem(400, "requeue-failed", shown["message"], **shown)
 
 
-@router.post("/dlq/{task_id}/retry", response_model=Retried, responses=documented(404, 409), summary="Run it now")
+@router.post(
+    "/dlq/{task_id}/retry", response_model=RetryResult, responses=problem_responses(404, 409), summary="Run it now"
+)
 async def retry(
-    dlq: Queue, actor: Operator, where: Where, task_id: str, asked: Act | None = None, force: bool = False
+    dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: ActionRequest | None = None, force: bool = False
 ) -> Response:
     """Here and at once, without using up its automatic retries; the server needs the app for that."""
-    await _letter(dlq, task_id, where)
+    await _get_letter(dlq, task_id, where)
     ran = await dlq.retry_task(
-        named(task_id), force=force, by=by(actor, asked.by if asked else None), **where.arguments
+        decode_id(task_id), force=force, by=acting_name(actor, body.by if body else None), **where.arguments
     )
     if "status" not in ran:
         return problem(409, "not-run", str(ran["error"]))
-    return answer(plain({"error": None, **ran}))
+    return json_response(to_json({"error": None, **ran}))
 
 
-_ACTS = {
+_ACTIONS = {
     "redrive": "Fresh attempts, the first one due now; an archived letter is taken out for them",
     "resolve": "A person settled it otherwise: the case is closed",
     "fail": "It will never work: the case is closed, and kept for analysis",
@@ -274,36 +284,40 @@ _ACTS = {
 }
 
 
-def _act(name: str, summary: str) -> None:
-    async def act(dlq: Queue, actor: Operator, where: Where, task_id: str, asked: Act | None = None) -> Response:
-        who, notes = by(actor, asked.by if asked else None), asked.notes if asked else None
+def _add_action(name: str, summary: str) -> None:
+    async def act(
+        dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: ActionRequest | None = None
+    ) -> Response:
+        who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
         verb = getattr(dlq, name)
-        return answer(letter_json(await verb(named(task_id), by=who, notes=notes, **where.arguments), whole=True))
+        return json_response(
+            letter_json(await verb(decode_id(task_id), by=who, notes=notes, **where.arguments), whole=True)
+        )
 
     router.post(
         f"/dlq/{{task_id}}/{name}",
-        response_model=WholeLetter,
-        responses=documented(404, 409),
+        response_model=LetterDetail,
+        responses=problem_responses(404, 409),
         summary=summary,
         name=name,
     )(act)
 
 
-for _name, _summary in _ACTS.items():
-    _act(_name, _summary)
+for _name, _summary in _ACTIONS.items():
+    _add_action(_name, _summary)
 
 
-def _changes(asked: Edit) -> dict[str, Any]:
+def _changes(body: LetterEdit) -> dict[str, Any]:
     """What is to be changed: only what was said."""
-    said = asked.model_dump(exclude_unset=True)
+    said = body.model_dump(exclude_unset=True)
     changes = {name: value for name, value in said.items() if name not in ("by", "notes", "redrive")}
     if "task" in changes and "patch" in changes:
         raise InvalidInput("give a task or a patch of it, not both")
     return changes
 
 
-async def _letter(dlq: DeadLetterQueue, task_id: str, where: Where) -> DeadLetter:
-    letter = await dlq.get_task(named(task_id), include_archived=True, **where.arguments)
+async def _get_letter(dlq: DeadLetterQueue, task_id: str, where: ScopeQuery) -> DeadLetter:
+    letter = await dlq.get_task(decode_id(task_id), include_archived=True, **where.arguments)
     if letter is None:
-        raise NoSuchLetter(named(task_id))
+        raise NoSuchLetter(decode_id(task_id))
     return letter

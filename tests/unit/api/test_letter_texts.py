@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.api.responses import as_bytes, letter_json, letters_json
+from mahavishnu.api.responses import json_bytes, letter_json, letters_json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.testing import make_letter
@@ -32,7 +32,7 @@ def test_many_say_what_each_says(status: str, whole: bool) -> None:
             make_letter(status=status, task=task, metadata={"of": task}, error=f"hôte\n{half}") for task in tasks
         ]
         letters += [decoded(letter) for letter in letters]
-        each = [json.loads(as_bytes(letter_json(letter, whole=whole))) for letter in letters]
+        each = [json.loads(json_bytes(letter_json(letter, whole=whole))) for letter in letters]
         assert json.loads(letters_json(letters, whole=whole)) == each
     assert json.loads(letters_json([])) == []
 

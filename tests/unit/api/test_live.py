@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.api.routes.events import LOOK_SECONDS, QUIET_SECONDS, Live, Told, _instant_of, _written
+from mahavishnu.api.routes.events import KEEPALIVE_SECONDS, POLL_SECONDS, LiveEvent, LiveFeed, _as_sse, _instant_from_id
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, turn
@@ -20,8 +20,8 @@ from tests.unit.queues import until
 class Ear:
     """Somebody who listens, and what was heard."""
 
-    def __init__(self, live: Live, **since: Any) -> None:
-        self.heard: list[Told | None] = []
+    def __init__(self, live: LiveFeed, **since: Any) -> None:
+        self.heard: list[LiveEvent | None] = []
         self._stream = live.listen(**since)
         self._task = asyncio.create_task(self._listen())
 
@@ -58,7 +58,7 @@ class Room:
         self.looks = 0
         self.here = DeadLetterQueue(store=FaultyStore(store, self.faults), clock=self.clock)
         self.elsewhere = DeadLetterQueue(store=store, clock=self.clock)
-        self.live = Live(self.here, self.pace)
+        self.live = LiveFeed(self.here, self.pace)
         self.ears: list[Ear] = []
 
     async def ear(self, **since: Any) -> Ear:
@@ -71,9 +71,9 @@ class Room:
     async def look(self) -> None:
         """Let the next look happen, and everybody hear what it tells."""
         await self.pace.sleeping()
-        self.pace.advance(LOOK_SECONDS / 5)
+        self.pace.advance(POLL_SECONDS / 5)
         await self.pace.sleeping()
-        self.pace.advance(LOOK_SECONDS)
+        self.pace.advance(POLL_SECONDS)
         await self.pace.sleeping()
         await turn()
         await turn()
@@ -97,7 +97,7 @@ async def room() -> AsyncIterator[Room]:
 async def test_what_happens_here_is_told_at_once(room: Room) -> None:
     ear = await room.ear()
     await room.here.enqueue("wf", {}, [], "connection reset")
-    room.pace.advance(LOOK_SECONDS / 5)  # only the moment between two looks passes
+    room.pace.advance(POLL_SECONDS / 5)  # only the moment between two looks passes
     await until(lambda: ear.heard)
     assert ear.letters == [("wf", "pending")]
 
@@ -183,7 +183,7 @@ async def test_what_changes_during_a_look_back_is_not_missed(room: Room) -> None
 
 
 async def test_who_is_slow_reads_anew(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahavishnu.api.routes.events._WAITING", 10)
+    monkeypatch.setattr("mahavishnu.api.routes.events._MAX_QUEUED", 10)
     slow = room.live.listen()
     first = asyncio.ensure_future(anext(slow))
     quick = await room.ear()
@@ -199,7 +199,7 @@ async def test_who_is_slow_reads_anew(room: Room, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_more_than_can_be_told_is_said(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahavishnu.api.routes.events._MOST", 5)
+    monkeypatch.setattr("mahavishnu.api.routes.events._MAX_CHANGES", 5)
     ear = await room.ear()
     for number in range(9):
         await room.elsewhere.enqueue(f"wf_{number}", {}, [], "connection reset")
@@ -240,9 +240,9 @@ async def test_a_bug_in_a_look_ends_the_streams_and_the_next_one_looks(room: Roo
         raise KeyError("a bug")
 
     with room.faults.before("find", broken):
-        room.pace.advance(LOOK_SECONDS / 5)
+        room.pace.advance(POLL_SECONDS / 5)
         await room.pace.sleeping()
-        room.pace.advance(LOOK_SECONDS)
+        room.pace.advance(POLL_SECONDS)
         await until(lambda: ear.ended)
     await room.elsewhere.enqueue("wf", {}, [], "connection reset")
     again = await room.ear()
@@ -293,7 +293,7 @@ async def test_nobody_listens_nobody_looks(room: Room) -> None:
 
 async def test_a_quiet_line_is_shown_to_be_open(room: Room) -> None:
     ear = await room.ear()
-    for _ in range(round(QUIET_SECONDS / LOOK_SECONDS)):
+    for _ in range(round(KEEPALIVE_SECONDS / POLL_SECONDS)):
         await room.look()
     assert ear.heard == [None]
 
@@ -307,17 +307,17 @@ async def test_closing_ends_it_for_everybody(room: Room) -> None:
 
 @pytest.mark.parametrize("odd", ["junk", "7", "2026-01-01", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00"])
 async def test_an_id_that_is_none_of_ours_means_from_now_on(odd: str) -> None:
-    assert _instant_of(odd) is None
-    assert _instant_of("2026-01-01T00:00:00.000Z") == ManualClock().now()
+    assert _instant_from_id(odd) is None
+    assert _instant_from_id("2026-01-01T00:00:00.000Z") == ManualClock().now()
 
 
 async def test_what_is_written_on_the_wire() -> None:
-    async def told() -> AsyncIterator[Told | None]:
+    async def told() -> AsyncIterator[LiveEvent | None]:
         yield "2026-01-01T00:00:00.000Z", "letter", {"task_id": "a\nb"}
         yield None
         yield "", "degraded", {"detail": "away"}
 
-    assert [text async for text in _written(told())] == [
+    assert [text async for text in _as_sse(told())] == [
         ": open\n\n",
         'id: 2026-01-01T00:00:00.000Z\nevent: letter\ndata: {"task_id": "a\\nb"}\n\n',
         ": still here\n\n",

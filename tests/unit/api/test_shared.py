@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 from mahavishnu.api import Access
-from mahavishnu.api.middleware import Edge, Receive, Scope, Send
-from mahavishnu.api.sharing import Shared
+from mahavishnu.api.middleware import ApiMiddleware, Receive, Scope, Send, SharedReads
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.testing import turn
 from tests.unit.api.conftest import TOKENS, URL, bearer
@@ -42,7 +41,7 @@ class Source:
 
 
 async def test_who_asks_during_a_read_shares_the_next_one() -> None:
-    source, shared = Source(), Shared[int]()
+    source, shared = Source(), SharedReads[int]()
     first = asyncio.create_task(shared.get("k", source.read))
     await turn()
     source.value = 1  # written before the others ask: they have to see it
@@ -64,7 +63,7 @@ async def test_who_asks_during_a_read_shares_the_next_one() -> None:
 
 
 async def test_a_failure_is_everybodys_and_the_next_read_is_new() -> None:
-    source, shared = Source(), Shared[int]()
+    source, shared = Source(), SharedReads[int]()
     source.value = -1
     asked = [asyncio.create_task(shared.get("k", source.read)) for _ in range(3)]
     await turn()
@@ -80,7 +79,7 @@ async def test_a_failure_is_everybodys_and_the_next_read_is_new() -> None:
 
 
 async def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
-    source, shared = Source(), Shared[int]()
+    source, shared = Source(), SharedReads[int]()
     impatient = asyncio.create_task(shared.get("k", source.read))
     await turn()
     patient = asyncio.create_task(shared.get("k", source.read))
@@ -95,7 +94,7 @@ async def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
 
 
 async def test_different_reads_do_not_wait_for_each_other() -> None:
-    source, shared = Source(), Shared[int]()
+    source, shared = Source(), SharedReads[int]()
     a, b = (asyncio.create_task(shared.get(key, source.read)) for key in "ab")
     await turn()
     assert source.reads == 2
@@ -105,7 +104,7 @@ async def test_different_reads_do_not_wait_for_each_other() -> None:
 
 
 async def test_a_loop_that_ends_in_the_middle_leaves_nothing_behind() -> None:
-    source, shared = Source(), Shared[int]()
+    source, shared = Source(), SharedReads[int]()
     askers = []
     for _ in range(2):
         askers.append(asyncio.create_task(shared.get("k", source.read)))
@@ -142,7 +141,7 @@ class Routes:
 async def asker(routes: Routes) -> AsyncIterator[httpx.AsyncClient]:
     access = Access.of({"vic": TOKENS["viewer"]}, {"olga": TOKENS["operator"]}, {})
     dlq = DeadLetterQueue()
-    edge = Edge(routes, dlq=dlq, access=access, max_body_bytes=1000, via="http", shared=["/list"])
+    edge = ApiMiddleware(routes, dlq=dlq, access=access, max_body_bytes=1000, via="http", shared=["/list"])
 
     async def marking(scope: Scope, receive: Receive, send: Send) -> None:
         """An app around this one, which adds to the headers in place, as Starlette's middleware does."""
