@@ -10,7 +10,7 @@ from typing import Any
 
 from mahavishnu.classify.failure import message_of
 from mahavishnu.model.attempt import current_attempt
-from mahavishnu.model.json_value import text_of
+from mahavishnu.model.json_value import json_text
 
 Run = Callable[[list[str]], Awaitable[Any]]
 
@@ -70,7 +70,7 @@ class TaskSnapshot:
 def _json_or_none(task: Any) -> str | None:
     # As JSON, because that gives up at once where something else is in the task, however large it is.
     try:
-        return text_of(task)
+        return json_text(task)
     except Exception:  # what is in there may be anything
         return None
 

@@ -10,22 +10,18 @@ from typing import Protocol
 
 from mahavishnu.bulk.members import Lost
 from mahavishnu.bulk.run_store import READ, Shelves
-from mahavishnu.model import bulk_run
+from mahavishnu.model import bulk_rules, bulk_run
+from mahavishnu.model.bulk_rules import POLL_SECONDS, Finish, Halt, MoveSlice, WaitUntil
 from mahavishnu.model.bulk_run import (
     ACTIVE,
-    POLL_SECONDS,
     BulkRun,
-    Finish,
-    Halt,
     ItemOutcome,
     ItemState,
-    Move,
     RunCounts,
     RunItem,
     RunLease,
     RunPage,
     RunState,
-    Wait,
 )
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import MahavishnuError, StoreError, StoreUnavailable
@@ -140,19 +136,19 @@ class Turn:
         """Do the next thing. Returns whether the run is given back."""
         await self._go_on()
         # Counting may take as long as a slice where there are many letters: then not before each of them.
-        if bulk_run.must_look(self.run) and (
-            bulk_run.must_wait(self.run) or self._clock.monotonic() >= self._look_after
+        if bulk_rules.needs_outcomes(self.run) and (
+            bulk_rules.must_wait_for_outcomes(self.run) or self._clock.monotonic() >= self._look_after
         ):
             began = self._clock.monotonic()
             await self._look_at_outcomes()
             ended = self._clock.monotonic()
             self._look_after = ended + _REST * (ended - began)
-        match bulk_run.next_step(self.run, self._clock.now()):
-            case Move(most):
+        match bulk_rules.next_step(self.run, self._clock.now()):
+            case MoveSlice(most):
                 self._did = True
                 await self._move(most)
                 return False
-            case Wait(until):
+            case WaitUntil(until):
                 await self._give_back(until)
             case Halt(why):
                 await self.halt(why)
@@ -162,7 +158,7 @@ class Turn:
                     await self._give_back(self._clock.now() + timedelta(seconds=POLL_SECONDS))
                     return True
                 async with self._verbs.finishing(self.run) as refused:
-                    await self._write(lambda run: bulk_run.finished(run, self._clock.now()))
+                    await self._write(lambda run: bulk_rules.finish(run, self._clock.now()))
                     if self.run.state is not RunState.DONE:
                         refused(f"it was {self.run.state} before that")
                 self._did = True
@@ -170,13 +166,13 @@ class Turn:
 
     async def leave(self) -> None:
         """Stop at once: how far it has come is for others to find out."""
-        await self._write(lambda run: bulk_run.left(run, self._clock.now()), tuple(RunState))
+        await self._write(lambda run: bulk_rules.abandon_lease(run, self._clock.now()), tuple(RunState))
 
     async def halt(self, why: str, *, exact: bool = True) -> None:
         """Touch nothing more until somebody resumes it. Unless `exact`, the counts may be behind."""
 
         def halted(run: BulkRun) -> BulkRun:
-            after = bulk_run.halted(run, why, self._clock.now()) if run.state in ACTIVE else run
+            after = bulk_rules.halt(run, why, self._clock.now()) if run.state in ACTIVE else run
             return after if exact else replace(after, lease=replace(self.lease, left=True))
 
         async with self._verbs.halting(self.run, why, broken=not exact) as refused:
@@ -192,7 +188,7 @@ class Turn:
         plan = self.lease.token
         pages, counts = await self._shelves.freeze(self.run, plan, self._go_on)
         await self._write(
-            lambda run: bulk_run.planned(run, plan, pages, counts, self._clock.now()),
+            lambda run: bulk_rules.with_plan(run, plan, pages, counts, self._clock.now()),
             (RunState.PLANNING, RunState.PAUSED),
         )
         with suppress(StoreError):
@@ -206,10 +202,10 @@ class Turn:
         chosen = [page.items[place] for place in places[:most]]
         done, away = await self._movers.move(chosen, self._clock.now())
         page = await self._write_page(page, dict(zip(places, done, strict=False)))
-        after = bulk_run.counted(done)
+        after = bulk_run.count_items(done)
         counts = self.run.counts.plus(replace(after, members=0))
         busy = any(item.is_busy for item in page.items)
-        self.run = bulk_run.moved_on(self.run, counts, page.number, after.moved, self._clock.now(), busy=busy)
+        self.run = bulk_rules.after_slice(self.run, counts, page.number, after.moved, self._clock.now(), busy=busy)
         if away is not None:
             raise away
 
@@ -248,11 +244,11 @@ class Turn:
         known = await self._shelves.outcomes(self.run.run_id, whole=True)
         # Somebody may have died while a letter was replaced: until that is done it is in the history too.
         twice = sum(known.values()) > self.run.counts.moved
-        if twice or (not known[None] and bulk_run.must_wait(self.run)):
+        if twice or (not known[None] and bulk_rules.must_wait_for_outcomes(self.run)):
             await self._look_at_items()
         else:
             counts = replace(self.run.counts, **{str(how): known[how] for how in ItemOutcome})
-            self.run = bulk_run.heard(self.run, counts, self._clock.now())
+            self.run = bulk_rules.with_outcomes(self.run, counts, self._clock.now())
 
     async def _look_at_items(self, *, final: bool = False) -> None:
         """Write down what became of each moved letter, as far as it is known, and count anew."""
@@ -267,9 +263,9 @@ class Turn:
             if places and self.run.awaits_outcomes:
                 looked = await self._movers.outcomes([page.items[place] for place in places])
                 page = await self._write_page(page, dict(zip(places, looked, strict=True)))
-            counts = counts.plus(bulk_run.counted(page.items))
+            counts = counts.plus(bulk_run.count_items(page.items))
         counts = replace(counts, members=self.run.counts.members)
-        self.run = bulk_run.heard(self.run, counts, self._clock.now())
+        self.run = bulk_rules.with_outcomes(self.run, counts, self._clock.now())
 
     async def _recount(self) -> None:
         """Find out how far somebody has come who could not say so."""
@@ -287,9 +283,9 @@ class Turn:
                 page = await self._write_page(page, dict(zip(places, found, strict=True)))
             if any(item.is_busy for item in page.items):
                 busy_pages.append(page.number)
-            counts = counts.plus(bulk_run.counted(page.items))
+            counts = counts.plus(bulk_run.count_items(page.items))
         self.run = replace(self.run, at_page=at_page, busy_pages=tuple(busy_pages))
-        self.run = bulk_run.heard(self.run, counts, self._clock.now())
+        self.run = bulk_rules.with_outcomes(self.run, counts, self._clock.now())
         self._recovering = False
 
     async def _pages_so_far(self) -> AsyncIterator[RunPage]:
@@ -311,7 +307,7 @@ class Turn:
             now, seconds = self._clock.now(), self._lease_seconds()
             if self.run.due_at is None or self.run.due_at > now + timedelta(seconds=seconds / 2):
                 return
-            prolonged = bulk_run.taken(self.run, self.lease, now + timedelta(seconds=seconds), now)
+            prolonged = bulk_rules.with_lease(self.run, self.lease, now + timedelta(seconds=seconds), now)
             written = await write_one(self._shelves.runs, prolonged)
             if written is not None:
                 self.run = written
@@ -334,7 +330,7 @@ class Turn:
         )
 
     async def _give_back(self, until: datetime) -> None:
-        await self._write(lambda run: bulk_run.given_back(run, until, self._clock.now()))
+        await self._write(lambda run: bulk_rules.return_lease(run, until, self._clock.now()))
 
     async def _write(
         self, change: Callable[[BulkRun], BulkRun], states: Sequence[RunState] = (RunState.RUNNING,)
@@ -343,7 +339,7 @@ class Turn:
         for _ in range(_TRIES):
             await self._refresh()
             now = self._clock.now()
-            wanted = change(self.run) if self.run.state in states else bulk_run.given_back(self.run, now, now)
+            wanted = change(self.run) if self.run.state in states else bulk_rules.return_lease(self.run, now, now)
             written = await write_one(self._shelves.runs, wanted)
             if written is not None:
                 self.run = written

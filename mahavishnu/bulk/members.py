@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from mahavishnu.model import bulk_run, lifecycle
+from mahavishnu.model import bulk_rules, bulk_run, lifecycle
 from mahavishnu.model.bulk_run import BUSY, BulkRun, ItemOutcome, ItemState, RunItem
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreError, StoreUnavailable, cannot
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.lifecycle import KEPT_RUNS
+from mahavishnu.model.lifecycle import MAX_RUNS
 from mahavishnu.model.query import Between, Query, Sort
 from mahavishnu.stores.base import Collection, Cursor, Result
 
@@ -99,10 +99,12 @@ class Movers:
                 elif isinstance(letter, DeadLetter):
                     try:
                         moved = self.change(letter)
-                        changed[place] = lifecycle.in_run(letter, moved, self.run_id, awaited=self.awaited, over=over)
+                        changed[place] = lifecycle.mark_moved_by_run(
+                            letter, moved, self.run_id, awaited=self.awaited, over=over
+                        )
                         before[place] = letter
                     except MahavishnuError as problem:
-                        waits = isinstance(problem, IllegalMove) and bulk_run.is_busy(letter, now)
+                        waits = isinstance(problem, IllegalMove) and bulk_rules.is_busy(letter, now)
                         done[place] = replace(items[place], why=BUSY) if waits else _refused(items[place], problem)
             places = list(changed)
             objections = await self.prepare(list(before.values()), list(changed.values())) if changed else []
@@ -132,7 +134,8 @@ class Movers:
     async def ready(self, items: Sequence[RunItem], now: datetime) -> list[bool]:
         """Which of these members are not being run, or not any more."""
         return [
-            not isinstance(letter, DeadLetter) or not bulk_run.is_busy(letter, now) for letter in await self._now(items)
+            not isinstance(letter, DeadLetter) or not bulk_rules.is_busy(letter, now)
+            for letter in await self._now(items)
         ]
 
     async def recognise(self, items: Sequence[RunItem]) -> list[RunItem]:
@@ -173,7 +176,7 @@ class Movers:
         It is asked after the letters were read: what is not over then has not been forgotten by them. So a runner that
         was asleep for long does not take a letter that has forgotten its run for one that was never moved.
         """
-        many = [letter for letter in letters if isinstance(letter, DeadLetter) and len(letter.runs) >= KEPT_RUNS]
+        many = [letter for letter in letters if isinstance(letter, DeadLetter) and len(letter.runs) >= MAX_RUNS]
         asked = {run_id for letter in many for run_id in letter.runs}
         if not asked:
             return frozenset()

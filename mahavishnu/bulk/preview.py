@@ -12,7 +12,7 @@ from mahavishnu.model.bulk_run import BUSY, BulkRun
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
-from mahavishnu.model.query import Is, Query, from_json
+from mahavishnu.model.query import Is, Query, query_from_json
 from mahavishnu.stores.base import Collection
 
 READ = 1000  # letters that are read before the others are counted
@@ -51,7 +51,7 @@ class _View:
     """What is known so far of what the run would do."""
 
     def __init__(self, letters: Collection[DeadLetter], run: BulkRun, verbs: RunVerbs) -> None:
-        self.query = from_json(run.query.value)
+        self.query = query_from_json(run.query.value)
         self.matched = 0
         self.ineligible = Counter[str]()
         self.samples: list[DeadLetter] = []

@@ -22,7 +22,7 @@ from mahavishnu.model.bulk_run import (
 )
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.query import Is, Not, Query, from_json
+from mahavishnu.model.query import Is, Not, Query, query_from_json
 from mahavishnu.stores.base import Collection, Result, scan
 
 READ = 20  # pages read at once
@@ -44,7 +44,7 @@ class Shelves:
         """
         items: list[RunItem] = []
         pages, counts = 0, RunCounts()
-        query = from_json(run.query.value)
+        query = query_from_json(run.query.value)
         async for found, corrupt in members(self.letters, query, run.created_at):
             items += [RunItem(letter.key, letter.entry_id) for letter in found]
             items += [RunItem(getattr(problem, "key", "?"), "", ItemState.REFUSED, str(problem)) for problem in corrupt]
@@ -57,10 +57,10 @@ class Shelves:
     async def _written(
         self, run: BulkRun, plan: str, pages: int, counts: RunCounts, items: Sequence[RunItem]
     ) -> tuple[int, RunCounts]:
-        made = bulk_run.paged(run.run_id, plan, pages, items)
+        made = bulk_run.split_into_pages(run.run_id, plan, pages, items)
         for result in await self.pages.write(made) if made else []:
             stored(result)
-        return pages + len(made), counts.plus(bulk_run.counted(items))
+        return pages + len(made), counts.plus(bulk_run.count_items(items))
 
     async def remove_others(self, run_id: str, plan: str) -> None:
         """Remove the pages of plans that came to nothing: nobody looks at them."""
@@ -107,7 +107,7 @@ class Shelves:
         asked = [(outcome, collection) for collection in both for outcome in known]
         tallies = await asyncio.gather(
             *(
-                collection.tally(Query((Is("run_outcomes", bulk_run.marks_of(run_id, outcome)),)))
+                collection.tally(Query((Is("run_outcomes", bulk_run.marks_for(run_id, outcome)),)))
                 for outcome, collection in asked
             )
         )
@@ -125,7 +125,7 @@ class Shelves:
             counts = RunCounts()
             for start in range(0, run.pages, READ):
                 for page in await self.shown(run, range(start, min(start + READ, run.pages))):
-                    counts = counts.plus(bulk_run.counted(page.items))
+                    counts = counts.plus(bulk_run.count_items(page.items))
             run = replace(run, counts=counts)
         if run.awaits_outcomes:
             known = await self.outcomes(run.run_id)

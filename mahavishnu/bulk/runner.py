@@ -15,8 +15,9 @@ from datetime import datetime, timedelta
 from mahavishnu.bulk.executor import Turn, Verbs
 from mahavishnu.bulk.members import Lost
 from mahavishnu.bulk.run_store import Shelves
-from mahavishnu.model import bulk_run
-from mahavishnu.model.bulk_run import ACTIVE, POLL_SECONDS, BulkRun, RunLease
+from mahavishnu.model import bulk_rules
+from mahavishnu.model.bulk_rules import POLL_SECONDS
+from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunLease
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.ids import new_token
@@ -85,7 +86,7 @@ class Runner:
             return None
         now, lease = self._clock.now(), RunLease(self._owner, new_token())
         until = now + timedelta(seconds=self._lease_seconds())
-        taken = await write_one(self._shelves.runs, bulk_run.taken(run, lease, until, now))
+        taken = await write_one(self._shelves.runs, bulk_rules.with_lease(run, lease, until, now))
         if taken is None:
             return None
         if run.lease is not None:
@@ -97,7 +98,7 @@ class Runner:
     def _is_free(self, run: BulkRun) -> bool:
         if run.state in ACTIVE and run.lease is not None and run.lease.token in self._dropped:
             return True
-        return bulk_run.is_free(run, self._clock.now(), timedelta(seconds=self._skew_seconds()))
+        return bulk_rules.is_free(run, self._clock.now(), timedelta(seconds=self._skew_seconds()))
 
     async def _carry(self, turn: Turn) -> bool:
         try:

@@ -14,14 +14,15 @@ from mahavishnu.bulk.verbs import RunVerbs, known
 from mahavishnu.engine.audit import Auditing
 from mahavishnu.engine.background import PeriodicTask
 from mahavishnu.engine.processor import Limits
-from mahavishnu.model import bulk_run
-from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, ItemState, RunItem, RunState, Same
+from mahavishnu.model import bulk_rules
+from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, ItemState, RunItem, RunState
 from mahavishnu.model.errors import InvalidInput, NoSuchRun, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import FormerLetter
-from mahavishnu.model.query import Is, Query, Sort, filter_query, require_query, to_json
+from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
+from mahavishnu.model.query import Is, Query, Sort, filter_query, query_to_json, require_query
 from mahavishnu.stores.base import Collection, Cursor, Page, get_one, write_one
 from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.runs import RUN_PAGES, RUNS
@@ -168,7 +169,7 @@ class Bulk(Auditing):
     async def pause_run(self, run_id: str, *, by: str, reason: str | None = None) -> BulkRun:
         """Hold the run up. What is being moved at this moment, one page of letters at most, is still moved."""
         return await self._changed_run(
-            "run.pause", run_id, by, reason, lambda run: bulk_run.paused(run, self.clock.now())
+            "run.pause", run_id, by, reason, lambda run: bulk_rules.pause(run, self.clock.now())
         )
 
     async def resume_run(
@@ -177,20 +178,20 @@ class Bulk(Auditing):
         *,
         by: str,
         reason: str | None = None,
-        stop_percent: float | Same | None = Same.SAME,
+        stop_percent: float | Unchanged | None = UNCHANGED,
     ) -> BulkRun:
         """Go on with a paused or halted run, perhaps with another stop rule (None: without one).
 
         Raises IllegalRunMove, naming a rule with which it goes on, where it has halted and would do so again at once.
         """
         return await self._changed_run(
-            "run.resume", run_id, by, reason, lambda run: bulk_run.resumed(run, self.clock.now(), stop_percent)
+            "run.resume", run_id, by, reason, lambda run: bulk_rules.resume(run, self.clock.now(), stop_percent)
         )
 
     async def cancel_run(self, run_id: str, *, by: str, reason: str | None = None) -> BulkRun:
         """End the run for ever. What was moved stays moved; the other members are left alone."""
         return await self._changed_run(
-            "run.cancel", run_id, by, reason, lambda run: bulk_run.cancelled(run, self.clock.now())
+            "run.cancel", run_id, by, reason, lambda run: bulk_rules.cancel(run, self.clock.now())
         )
 
     async def work_runs(self) -> bool:
@@ -238,7 +239,7 @@ class Bulk(Auditing):
         return BulkRun(
             run_id=new_entry_id(now),
             verb=name,
-            query=Json.of(to_json(meant), "query"),
+            query=Json.of(query_to_json(meant), "query"),
             patch=edit.patch if edit else None,
             by="",
             created_at=now,
@@ -293,8 +294,8 @@ def _going(
     run: BulkRun, ramp: Sequence[int] | None, max_per_second: float | None, stop_percent: float | None
 ) -> BulkRun:
     """The run as it goes about it. Raises InvalidInput."""
-    waves = bulk_run.ramp_of(run.verb, ramp, stop_percent)
-    return bulk_run.checked(replace(run, ramp=waves, max_per_second=max_per_second, stop_percent=stop_percent))
+    waves = bulk_rules.choose_ramp(run.verb, ramp, stop_percent)
+    return bulk_rules.validate_run(replace(run, ramp=waves, max_per_second=max_per_second, stop_percent=stop_percent))
 
 
 def _shown(run: BulkRun) -> dict[str, Any]:

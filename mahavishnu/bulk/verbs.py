@@ -12,7 +12,7 @@ from mahavishnu.engine.audit import Auditing
 from mahavishnu.engine.edits import Edit, edited
 from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Verb
 from mahavishnu.model import lifecycle
-from mahavishnu.model.bulk_run import BulkRun, in_words
+from mahavishnu.model.bulk_run import BulkRun, summary
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
@@ -123,7 +123,7 @@ class RunVerbs:
             "run.done",
             f"run:{run.run_id}",
             by=RUNNER,
-            reason=in_words(run),
+            reason=summary(run),
             via="rule",
             entry_id=f"{run.run_id}-done",
         ) as record:

@@ -10,7 +10,7 @@ from pluggy import HookimplMarker, HookspecMarker
 
 if TYPE_CHECKING:
     from mahavishnu.classify.verdict import Context, Verdict
-    from mahavishnu.model.backoff import Setback
+    from mahavishnu.model.backoff import FailedRetry
     from mahavishnu.model.letter_parts import ErrorCategory
 
 PROJECT = "mahavishnu"
@@ -51,7 +51,7 @@ def adapters() -> Mapping[str, Any]:
 
 
 @hookspec
-def backoffs() -> Mapping[str, Callable[[Setback], timedelta | float]]:
+def backoffs() -> Mapping[str, Callable[[FailedRetry], timedelta | float]]:
     """Retry delays of your own, by name: a letter whose policy is `custom:<name>` waits as long as the function says.
 
     Asked once, when an app is made.

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
-from mahavishnu.model.backoff import CUSTOM, LONGEST
+from mahavishnu.model.backoff import CUSTOM, MAX_DELAY
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 
@@ -123,10 +123,10 @@ def delay(value: object) -> timedelta:
     datetime.timedelta(seconds=90)
     """
     if isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value):
-        value = timedelta(seconds=min(max(value, -1.0), LONGEST.total_seconds()))
+        value = timedelta(seconds=min(max(value, -1.0), MAX_DELAY.total_seconds()))
     if not isinstance(value, timedelta) or value < timedelta(0):
         raise InvalidInput(f"a delay is a timedelta or seconds, from 0, not {value!r}")
-    return min(value, LONGEST)
+    return min(value, MAX_DELAY)
 
 
 def _tags(tags: object) -> tuple[str, ...]:

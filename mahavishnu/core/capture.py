@@ -24,7 +24,7 @@ from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.letter_factory import LetterRequest, redact
 from mahavishnu.engine.waiting_room import WaitingPlace
 from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull, StoreError
-from mahavishnu.model.json_value import held, told
+from mahavishnu.model.json_value import json_safe_copy, safe_repr
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory, fast_constructor
 
@@ -230,9 +230,9 @@ class CapturePipeline:
         self._counts["capture_failed"] += 1
         log.error(
             "the failure of task %s could not be captured; its error: %s; its payload: %.2000s",
-            told(case.request.task_id),
-            told(case.error),
-            redact(held(case.request.task), self.dlq.intake.redact_keys),
+            safe_repr(case.request.task_id),
+            safe_repr(case.error),
+            redact(json_safe_copy(case.request.task), self.dlq.intake.redact_keys),
             exc_info=problem,
         )
         resolve(case.future, CaptureOutcome(case.request.task_id, problem=f"{type(problem).__name__}: {said(problem)}"))

@@ -49,7 +49,7 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key,
 from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import DeadLetter, FailedTask
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
-from mahavishnu.model.query import Query, require_query, to_json
+from mahavishnu.model.query import Query, query_to_json, require_query
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import Cursor, Health, Page, Result, Store, get_one
@@ -266,7 +266,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         self.intake.check_size(fresh)
         if fresh.depends_on:
             await refuse_circle(self.letters, fresh)
-        if warning := self.backoffs.complaint(fresh.retry_policy):
+        if warning := self.backoffs.problem_with(fresh.retry_policy):
             log.warning("letter %r: %s", fresh.key, warning)
         try:
             captured = await self._office.record(fresh, fresh.failures[-1])
@@ -295,7 +295,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
 
     def _is_plain(self, fresh: DeadLetter) -> bool:
         """Whether nothing has to be looked at but the place where it goes."""
-        known = self.backoffs.complaint(fresh.retry_policy) is None
+        known = self.backoffs.problem_with(fresh.retry_policy) is None
         return known and not fresh.depends_on and self.intake.fits(fresh)
 
     def skipped(self, task_id: str, reason: str) -> None:
@@ -480,7 +480,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         if dry_run:
             return await reconsidered()
         async with self._audited("reclassify", "queue", by=by, reason=notes) as record:
-            record.noted(query=to_json(query)["where"])
+            record.noted(query=query_to_json(query)["where"])
             result = await reconsidered()
             record.noted(**told(result))
         return result

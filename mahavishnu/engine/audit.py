@@ -14,7 +14,15 @@ from mahavishnu.engine.context import Desk
 from mahavishnu.engine.letter_factory import MASK, is_secret, redact
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError, StoreUnavailable
-from mahavishnu.model.events import AuditEntry, AuditOutcome, Changes, Told, bounded, changes_between, subjects_of_runs
+from mahavishnu.model.events import (
+    AuditedState,
+    AuditEntry,
+    AuditOutcome,
+    Changes,
+    changes_between,
+    limit_changes,
+    run_subjects,
+)
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Between, Condition, Is, Many, Query, Sort
@@ -49,7 +57,7 @@ class Audited:
     changes: Changes = field(default_factory=dict)
     why: str | None = None
 
-    def changed(self, before: Told, after: Told) -> None:
+    def changed(self, before: AuditedState, after: AuditedState) -> None:
         """A letter, or a mapping of fields, was that and is this. Telling it again replaces what was told."""
         self.changes |= changes_between(before, after)
 
@@ -120,7 +128,7 @@ class Auditing(Desk):
             history = await self.store.collection(HISTORY).get(formers) if formers else []
         except StoreUnavailable as problem:
             return (), str(problem)
-        return subjects_of_runs([*found, *(each for each in history if isinstance(each, DeadLetter))]), None
+        return run_subjects([*found, *(each for each in history if isinstance(each, DeadLetter))]), None
 
     @asynccontextmanager
     async def _audited(
@@ -183,7 +191,7 @@ class Auditing(Desk):
     async def _completed(self, asked: AuditEntry, told: Audited, outcome: AuditOutcome) -> None:
         now, current = self.clock.now(), asked
         try:
-            changes = bounded(_without_secrets(told.changes, self.intake.redact_keys))
+            changes = limit_changes(_without_secrets(told.changes, self.intake.redact_keys))
             for _ in range(_TRIES):
                 ended = replace(current, outcome=outcome, why=told.why, changes=changes, ended_at=now)
                 if await write_one(self._audit, ended) is not None:

@@ -11,7 +11,7 @@ from mahavishnu.classify.verdict import policy
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.json_value import Json, merged, texts
+from mahavishnu.model.json_value import Json, merge_patch, texts
 from mahavishnu.model.letter import DeadLetter
 
 
@@ -92,7 +92,7 @@ def _patched(letter: DeadLetter, patch: Json) -> Json:
         raise InvalidInput(
             f"a patch changes names of an object; the task of letter {letter.key!r} is none: give a whole task"
         )
-    return Json.of(merged(task, patch.value))
+    return Json.of(merge_patch(task, patch.value))
 
 
 def _object(value: Any, name: str) -> Json:

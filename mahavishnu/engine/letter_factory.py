@@ -15,7 +15,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, new_entry_id
-from mahavishnu.model.json_value import EMPTY, Json, held, named, texts, told
+from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, safe_repr, texts, type_label
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason, ErrorCategory, RetryPolicy, Source, Verdict, fast_constructor
 
@@ -79,7 +79,7 @@ class LetterFactory:
         labels = EMPTY
         if wanted.metadata:
             labels = Json.of(redact(dict(wanted.metadata), self.redact_keys), "metadata")
-        return lifecycle.capture(
+        return lifecycle.new_letter(
             _new_letter(
                 task_id=wanted.task_id,
                 entry_id=new_entry_id(now),
@@ -113,10 +113,10 @@ class LetterFactory:
 
         Nothing retries that by itself: it waits for a person, who reads in its metadata why.
         """
-        tell = named if self.redact_keys else told  # what is masked elsewhere must not stand in a description
-        labels = held(wanted.metadata, tell)
+        tell = type_label if self.redact_keys else safe_repr  # what is masked elsewhere must not stand in a description
+        labels = json_safe_copy(wanted.metadata, tell)
         labels = {**(labels if isinstance(labels, dict) else {}), NOT_JSON: why}
-        return wanted._replace(task=held(wanted.task, tell), metadata=labels, retry_policy=RetryPolicy.NEVER)
+        return wanted._replace(task=json_safe_copy(wanted.task, tell), metadata=labels, retry_policy=RetryPolicy.NEVER)
 
     def check_size(self, letter: DeadLetter) -> None:
         """Raise InvalidPayload if the payload is too large."""

@@ -14,7 +14,7 @@ from mahavishnu.engine.recorder import LetterRecorder
 from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, Sort
-from mahavishnu.model.reconcile import Reunion, reunite
+from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
 from mahavishnu.stores.base import Collection, Cursor, get_one, write_one
 from mahavishnu.stores.codec import HISTORY
 from mahavishnu.stores.kind import Kind
@@ -94,7 +94,7 @@ class WaitingRoom:
         letters = self.recorder.letters
         while True:
             theirs = await get_one(letters, ours.key)
-            reunion = Reunion(ours) if theirs is None else reunite(theirs, ours, self.recorder.clock.now())
+            reunion = Reconciliation(ours) if theirs is None else reconcile_letters(theirs, ours, self.recorder.clock.now())
             if reunion.wait:
                 raise StoreUnavailable(f"letter {ours.key!r} is being run; this one waits until that is over")
             if reunion.live is None:

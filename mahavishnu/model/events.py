@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from mahavishnu.model.json_value import EMPTY, Json, depth, difference
+from mahavishnu.model.json_value import EMPTY, Json, difference, nesting_depth
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Version
 
@@ -56,10 +56,10 @@ Listener = Callable[[Event], object]
 
 # --- the audit: who did what
 
-MOST_CHANGES = 100  # that one entry tells
-LONGEST_VALUE = 1000  # characters of a value, as JSON, that an entry repeats
-DEEPEST_VALUE = 100  # one that is nested deeper is told as text: inside of an entry it would be too deep
-_UNTOLD = frozenset({"updated_at"})  # it changes with every act
+MAX_CHANGES = 100  # that one entry tells
+MAX_VALUE_LENGTH = 1000  # characters of a value, as JSON, that an entry repeats
+MAX_VALUE_DEPTH = 100  # one that is nested deeper is told as text: inside of an entry it would be too deep
+_IGNORED_FIELDS = frozenset({"updated_at"})  # it changes with every act
 
 
 class AuditOutcome(StrEnum):
@@ -99,15 +99,15 @@ class AuditEntry:
 
 
 Changes = dict[str, dict[str, Any]]
-Told = DeadLetter | Mapping[str, Any] | None
+AuditedState = DeadLetter | Mapping[str, Any] | None
 
 
-def subjects_of_runs(letters: Iterable[DeadLetter]) -> tuple[str, ...]:
+def run_subjects(letters: Iterable[DeadLetter]) -> tuple[str, ...]:
     """The bulk runs that have moved these letters, as subjects, each once: what they did, they did to the letters."""
     return tuple(dict.fromkeys(f"run:{run_id}" for letter in letters for run_id in letter.runs))
 
 
-def changes_between(before: Told, after: Told) -> Changes:
+def changes_between(before: AuditedState, after: AuditedState) -> Changes:
     """The fields in which two states of one thing differ, each with what it was and is. None: it was not there.
 
     >>> changes_between({"state": "new", "owner": "ann"}, {"state": "resolved", "owner": "ann"})
@@ -115,27 +115,27 @@ def changes_between(before: Told, after: Told) -> Changes:
     """
     return {
         change["path"].removeprefix("/"): {side: change[side] for side in ("before", "after") if side in change}
-        for change in difference(_told(before), _told(after))
+        for change in difference(_as_json(before), _as_json(after))
     }
 
 
-def bounded(changes: Changes) -> Json:
+def limit_changes(changes: Changes) -> Json:
     """The changes as an entry keeps them: not too many, and no value longer than it helps."""
-    told = {name: {side: _short(value) for side, value in change.items()} for name, change in changes.items()}
-    if left := list(told)[MOST_CHANGES:]:
-        told = {name: told[name] for name in list(told)[:MOST_CHANGES]}
+    told = {name: {side: _limit_value(value) for side, value in change.items()} for name, change in changes.items()}
+    if left := list(told)[MAX_CHANGES:]:
+        told = {name: told[name] for name in list(told)[:MAX_CHANGES]}
         told["…"] = {"after": f"{len(left)} more changes"}
     return Json.of(told, "changes")
 
 
-def _told(state: Told) -> Any:
+def _as_json(state: AuditedState) -> Any:
     if isinstance(state, DeadLetter):
         state = state.to_dict()
-    return {name: Json.of(value, name).value for name, value in (state or {}).items() if name not in _UNTOLD}
+    return {name: Json.of(value, name).value for name, value in (state or {}).items() if name not in _IGNORED_FIELDS}
 
 
-def _short(value: Any) -> Any:
+def _limit_value(value: Any) -> Any:
     text = value if isinstance(value, str) else Json.of(value, "value").text
-    if len(text) > LONGEST_VALUE:
-        return text[: LONGEST_VALUE - 1] + "…"
-    return value if isinstance(value, str) or depth(text) <= DEEPEST_VALUE else text
+    if len(text) > MAX_VALUE_LENGTH:
+        return text[: MAX_VALUE_LENGTH - 1] + "…"
+    return value if isinstance(value, str) or nesting_depth(text) <= MAX_VALUE_DEPTH else text

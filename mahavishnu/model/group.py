@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Any, Final
 
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.letter_parts import UNCHANGED, Unchanged, Version
 
 RULE: Final = "rule"  # who a group was resolved or opened again by, if it was not a person
 LONGEST_NOTE, LONGEST_NAME, LONGEST_LINK = 10_000, 200, 2000
@@ -35,15 +35,6 @@ class GroupState(StrEnum):
 
 
 CLOSED: Final = frozenset({GroupState.RESOLVED, GroupState.WONT_FIX})
-
-
-class Keep(Enum):
-    """Said in place of a value: leave it as it is."""
-
-    KEEP = "keep"
-
-
-KEEP: Final = Keep.KEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +78,9 @@ class Group:
         return self.state in CLOSED
 
 
-def settled(group: Group, now: datetime, *, count: int, newest: datetime | None = None, whole: bool = True) -> Group:
+def with_derived_state(
+    group: Group, now: datetime, *, count: int, newest: datetime | None = None, whole: bool = True
+) -> Group:
     """The group as it is now that it has `count` open letters, and that a task of theirs was captured last at `newest`.
 
     Resolved, and a task was captured since: new again, and a regression. No letter is open any more: resolved. Resolved
@@ -102,21 +95,21 @@ def settled(group: Group, now: datetime, *, count: int, newest: datetime | None 
         if group.resolved_by == RULE:
             return replace(opened, resolved_at=None, resolved_by=None)
     if not count and whole and not group.is_closed:
-        return _resolved(group, now, RULE, None)
+        return _resolve(group, now, RULE, None)
     return group
 
 
-def changed(
+def update_group(
     group: Group,
     now: datetime,
     by: str,
     *,
     state: GroupState | str | None = None,
-    owner: str | Keep | None = KEEP,
+    owner: str | Unchanged | None = UNCHANGED,
     note: str | None = None,
     link: str | None = None,
-    hold_until: datetime | Keep | None = KEEP,
-    hold_release: str | Keep | None = KEEP,
+    hold_until: datetime | Unchanged | None = UNCHANGED,
+    hold_release: str | Unchanged | None = UNCHANGED,
     newest: datetime | None = None,
 ) -> Group:
     """What somebody said; None as `owner` or hold takes it away. Raises InvalidInput for what cannot be said.
@@ -125,29 +118,29 @@ def changed(
     ahead.
     """
     now, by = instant(now), _text(by, "by", LONGEST_NAME)
-    if state is note is link is None and owner is hold_until is hold_release is KEEP:
+    if state is note is link is None and owner is hold_until is hold_release is UNCHANGED:
         raise InvalidInput("nothing to change was given; state, owner, note, link, hold_until and hold_release can be")
     after = replace(group, updated_at=now, updated_by=by)
     if state is not None:
-        after = _moved(after, _state(state), now, by, newest)
-    if owner is not KEEP:
+        after = _set_state(after, _state(state), now, by, newest)
+    if owner is not UNCHANGED:
         after = replace(after, owner=None if owner is None else _text(owner, "owner", LONGEST_NAME))
     if note is not None:
         notes = (*group.notes, Note(now, by, _text(note, "note", LONGEST_NOTE)))
         after = replace(after, notes=notes[-MOST_NOTES:])
     if link is not None:
         after = replace(after, links=_with_link(group.links, link))
-    if hold_until is not KEEP:
+    if hold_until is not UNCHANGED:
         if hold_until is not None and not isinstance(hold_until, datetime):
             raise InvalidInput(f"hold_until must be an instant, not {hold_until!r:.80}")
         after = replace(after, hold_until=None if hold_until is None else instant(hold_until))
-    if hold_release is not KEEP:
+    if hold_release is not UNCHANGED:
         release = None if hold_release is None else _text(hold_release, "hold_release", LONGEST_NAME)
         after = replace(after, hold_release=release)
     return after
 
 
-def told(group: Group) -> dict[str, Any]:
+def group_as_dict(group: Group) -> dict[str, Any]:
     """What is said of the group, as JSON values."""
     return {
         "state": str(group.state),
@@ -160,14 +153,14 @@ def told(group: Group) -> dict[str, Any]:
     }
 
 
-def released(group: Group, release: str, now: datetime, by: str) -> Group:
+def release_hold(group: Group, release: str, now: datetime, by: str) -> Group:
     """The release that it was held for is out; the same object if it was held for none, or another one."""
     if group.hold_release != release:
         return group
     return replace(group, hold_release=None, hold_until=None, updated_at=instant(now), updated_by=by)
 
 
-def moved_on(group: Group, fingerprint: str, now: datetime, by: str) -> tuple[Group, Group]:
+def split_for_regroup(group: Group, fingerprint: str, now: datetime, by: str) -> tuple[Group, Group]:
     """All open letters of `group` belong to another one now, of which nobody has said anything: what was said goes with
     them. Returns that one, and what stays here; each has a note of the other.
     """
@@ -227,7 +220,7 @@ def _cause(title: str) -> str:
     return f" {title if len(title) <= LONGEST_CAUSE else title[: LONGEST_CAUSE - 1] + '…'}" if title else ""
 
 
-def reunited(theirs: Group, ours: Group) -> Group:
+def reconcile_groups(theirs: Group, ours: Group) -> Group:
     """What was said of one group in two places, `ours` without knowing of `theirs`.
 
     The later word counts, as far as it said something; no note or link is lost. Doing it twice changes nothing.
@@ -238,7 +231,7 @@ def reunited(theirs: Group, ours: Group) -> Group:
         notes=tuple(notes)[-MOST_NOTES:],
         links=tuple(dict.fromkeys((*theirs.links, *ours.links)))[:MOST_LINKS],
     )
-    if latest_word(ours) <= latest_word(theirs):
+    if last_update(ours) <= last_update(theirs):
         return both
     said: dict[str, Any] = {"updated_at": ours.updated_at, "updated_by": ours.updated_by}
     if ours.state is not GroupState.NEW:
@@ -392,15 +385,15 @@ class GroupPage:
         }
 
 
-def _moved(group: Group, state: GroupState, now: datetime, by: str, newest: datetime | None) -> Group:
+def _set_state(group: Group, state: GroupState, now: datetime, by: str, newest: datetime | None) -> Group:
     if state is GroupState.RESOLVED:
-        return _resolved(group, now, by, newest)
+        return _resolve(group, now, by, newest)
     resolved_at = None if state is GroupState.WONT_FIX or group.is_closed else group.resolved_at
     regressed_at = None if state is GroupState.WONT_FIX else group.regressed_at
     return replace(group, state=state, resolved_at=resolved_at, resolved_by=None, regressed_at=regressed_at)
 
 
-def _resolved(group: Group, now: datetime, by: str, newest: datetime | None) -> Group:
+def _resolve(group: Group, now: datetime, by: str, newest: datetime | None) -> Group:
     moment = max(now, newest) if newest is not None else now
     ended = replace(group, state=GroupState.RESOLVED, resolved_at=moment, resolved_by=by, regressed_at=None)
     return replace(ended, updated_at=now, updated_by=by)
@@ -430,7 +423,7 @@ def _with_link(links: tuple[str, ...], link: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*links, link)))
 
 
-def latest_word(group: Group) -> float:
+def last_update(group: Group) -> float:
     """When something was said of it last, in seconds since 1970; before everything if nothing was."""
     return group.updated_at.timestamp() if group.updated_at else float("-inf")
 

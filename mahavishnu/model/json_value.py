@@ -24,7 +24,7 @@ _encode_parsed = json.JSONEncoder(allow_nan=False, check_circular=False, separat
 Difference = dict[str, Any]  # `path`, `before` and `after`, see `difference`
 
 
-def text_of(value: Any) -> str:
+def json_text(value: Any) -> str:
     """The text that `Json.of` would keep, where `value` is sound. Raises whatever is wrong with it, or nothing."""
     return _encode(value)
 
@@ -58,7 +58,7 @@ class Json:
         except (TypeError, ValueError, RecursionError) as problem:
             _refuse(value, name)
             raise InvalidPayload(name, f"cannot be written as JSON: {problem}") from problem
-        if depth(text) > MAX_DEPTH:
+        if nesting_depth(text) > MAX_DEPTH:
             raise InvalidPayload(name, f"is nested deeper than {MAX_DEPTH}")
         if _decode(text)[0] != value:  # something was coerced: two keys may have become one
             _refuse(value, name)
@@ -122,30 +122,30 @@ def _as_text(value: Any) -> Any:
     return value.__fspath__() if hasattr(value, "__fspath__") else value
 
 
-def told(value: Any) -> str:
+def safe_repr(value: Any) -> str:
     """What `value` looks like, whatever it is, in a few hundred characters."""
     try:
         return f"{value!r:.300}"
     except Exception:  # such as of what is nested deeper than Python can go
-        return named(value)
+        return type_label(value)
 
 
-def named(value: Any) -> str:
+def type_label(value: Any) -> str:
     """Of which type `value` is, and nothing of what is in it."""
     return f"<{type(value).__name__}>"
 
 
-def held(value: Any, tell: Callable[[Any], str] = told, inside: tuple[int, ...] = ()) -> Any:
+def json_safe_copy(value: Any, tell: Callable[[Any], str] = safe_repr, inside: tuple[int, ...] = ()) -> Any:
     """A copy of `value` that JSON can hold, with a text in the place of everything that it cannot.
 
-    >>> held({"n": 1, "when": float("nan"), "who": {None: {1, 2}}})
+    >>> json_safe_copy({"n": 1, "when": float("nan"), "who": {None: {1, 2}}})
     {'n': 1, 'when': 'nan', 'who': {'null': [1, 2]}}
     """
     try:
         if value is None or isinstance(value, str | bool):
             return value
         if isinstance(value, float):
-            return value if math.isfinite(value) else told(value)
+            return value if math.isfinite(value) else safe_repr(value)
         if isinstance(value, int):
             json.loads(_encode(value))  # one of many thousand digits is more than Python writes or reads
             return value
@@ -158,11 +158,11 @@ def held(value: Any, tell: Callable[[Any], str] = told, inside: tuple[int, ...] 
                 name = key if isinstance(key, str) else json.dumps(key) if _is_plain(key) else tell(key)
                 while name in copy:
                     name += "'"
-                copy[name] = held(item, tell, within)
+                copy[name] = json_safe_copy(item, tell, within)
             return copy
         if isinstance(value, list | tuple):
-            return [held(item, tell, within) for item in value]
-        return held(_coerce(value), tell, within)
+            return [json_safe_copy(item, tell, within) for item in value]
+        return json_safe_copy(_coerce(value), tell, within)
     except Exception:  # nobody vouches for what is in there
         return tell(value)
 
@@ -171,7 +171,7 @@ def _is_plain(key: Any) -> bool:
     return key is None or isinstance(key, int | float)
 
 
-def depth(text: str) -> int:
+def nesting_depth(text: str) -> int:
     """How deep the JSON `text` is nested, exactly if that is more than 20, else some bound up to 20.
 
     Counting brackets settles nearly every case without looking closer.
@@ -244,10 +244,10 @@ def _refuse(value: Any, path: str, inside: tuple[int, ...] = ()) -> None:
 # --- merge patches (RFC 7386), and where two values differ
 
 
-def merged(target: Any, patch: Any) -> Any:
+def merge_patch(target: Any, patch: Any) -> Any:
     """`target` with a JSON merge patch applied: objects are merged, null removes, everything else replaces.
 
-    >>> merged({"url": "http://a", "retries": 3, "to": {"x": 1, "y": 2}}, {"retries": None, "to": {"y": 3}})
+    >>> merge_patch({"url": "http://a", "retries": 3, "to": {"x": 1, "y": 2}}, {"retries": None, "to": {"y": 3}})
     {'url': 'http://a', 'to': {'x': 1, 'y': 3}}
     """
     if not isinstance(patch, dict):
@@ -257,7 +257,7 @@ def merged(target: Any, patch: Any) -> Any:
         if value is None:
             result.pop(name, None)
         else:
-            result[name] = merged(result.get(name), value)
+            result[name] = merge_patch(result.get(name), value)
     return result
 
 
@@ -279,7 +279,7 @@ def _differences(before: Any, after: Any, path: str) -> Iterator[Difference]:
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for place, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from _differences(one, other, f"{path}/{place}")
-    elif not same(before, after):
+    elif not same_json(before, after):
         yield {"path": path, "before": before, "after": after}
 
 
@@ -292,12 +292,12 @@ def _between(before: Mapping[str, Any], after: Mapping[str, Any], name: str, pat
         yield from _differences(before[name], after[name], path)
 
 
-def same(one: Any, other: Any) -> bool:
+def same_json(one: Any, other: Any) -> bool:
     """Whether two JSON values are spelled alike: 1, 1.0 and true are three values, which Python takes for one."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
+        return one.keys() == other.keys() and all(same_json(value, other[name]) for name, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(same_json, one, other))
     return type(one) is type(other) and bool(one == other)
 
 

@@ -177,7 +177,7 @@ class FormerLetter(DeadLetter):
 L = TypeVar("L", bound=DeadLetter)
 _NAMES = frozenset(each.name for each in fields(DeadLetter))
 # What a run changes, and the stores; all the other fields mostly last as long as the letter.
-PASSING = frozenset(
+VOLATILE_FIELDS = frozenset(
     {
         "status",
         "resolution",
@@ -214,7 +214,7 @@ def evolve(letter: L, **changes: Any) -> L:
             setattr(new, name, value)
     except AttributeError:
         raise KeyError(*(changes.keys() - _NAMES)) from None
-    if (known := remembered(letter)) is not None and changes.keys() <= PASSING:
+    if (known := remembered(letter)) is not None and changes.keys() <= VOLATILE_FIELDS:
         new._remembered = known
     new.__class__ = type(letter)
     return cast("L", new)

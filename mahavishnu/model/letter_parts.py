@@ -1,18 +1,27 @@
-"""The small values that a letter is made of, and a fast way to construct frozen records."""
+"""The small values that records are made of, above all those of a letter, and fast constructors of frozen records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
-from enum import StrEnum
-from typing import Any, TypeVar, cast
+from enum import Enum, StrEnum
+from typing import Any, Final, TypeVar, cast
 
 from mahavishnu.model.clock import instant
 
 KEPT_FAILURES = 5
 Version = tuple[int, ...]  # a store's own mark of one state of one record: hand it back, never look inside
 T = TypeVar("T")
+
+
+class Unchanged(Enum):
+    """The type of `UNCHANGED`, which is passed in place of a value that is to stay as it is."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED: Final = Unchanged.UNCHANGED
 
 
 class DeadLetterStatus(StrEnum):
@@ -195,7 +204,7 @@ class Tallies:
         more.__class__ = Tallies
         return cast("Tallies", more)
 
-    def joined(self, other: Tallies) -> Tallies:
+    def combine(self, other: Tallies) -> Tallies:
         """The sums of both."""
         return Tallies(*(getattr(self, tally.name) + getattr(other, tally.name) for tally in fields(self)))
 

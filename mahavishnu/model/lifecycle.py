@@ -19,7 +19,7 @@ from typing import Any
 
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
-from mahavishnu.model.bulk_run import ItemOutcome, outcome_mark, outcomes_after, taken_up_anew
+from mahavishnu.model.bulk_run import ItemOutcome, outcome_mark, outcomes_after, outcomes_after_redrive
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, LostLease, NotDue
 from mahavishnu.model.json_value import Json
@@ -38,10 +38,10 @@ from mahavishnu.model.letter_parts import (
 )
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
-REMEMBERED = 50  # letters that became part of another one, or were succeeded by it
+MAX_ABSORBED = 50  # letters that became part of another one, or were succeeded by it
 MAX_PRIORITY = 100  # that requeues may lift a letter to
 BY_LIMIT = "system_max_retries"  # who gives up a letter that was requeued too often
-KEPT_RUNS = 10  # bulk runs that a letter remembers, besides those that are not over
+MAX_RUNS = 10  # bulk runs that a letter remembers, besides those that are not over
 MAX_RECOVERIES = 3  # leases in a row that may run out before it counts as a failed attempt
 
 
@@ -116,7 +116,7 @@ EDITABLE: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def capture(
+def new_letter(
     letter: DeadLetter, *, retry_in: timedelta | None = None, backoffs: BackoffRegistry = backoff.DEFAULT
 ) -> DeadLetter:
     """A new letter, ready to be created: pending with its first retry date, or exhausted where no retry is allowed.
@@ -129,7 +129,7 @@ def capture(
         raise InvalidInput(f"max_retries of task {letter.task_id!r} must not be negative, but is {letter.max_retries}")
     if not (letter.failed_at is failed and letter.created_at is created is letter.updated_at):
         letter = evolve(letter, failed_at=failed, created_at=created, updated_at=created)
-    letter = _scheduled(letter, created, retry_in, backoffs)
+    letter = _schedule(letter, created, retry_in, backoffs)
     if broken := violations(letter):
         raise InvalidInput(f"the letter for task {letter.task_id!r} is not sound: {'; '.join(broken)}")
     return letter
@@ -151,15 +151,15 @@ def merge(
     """
     _guard(letter, Move.MERGE)
     if letter.requeue is not None and letter.status is not RETRYING and instant(failure.at) >= letter.requeue.at:
-        letter = _answered(letter, RequeueOutcome.FAILED)
+        letter = _close_requeue(letter, RequeueOutcome.FAILED)
     if letter.repos:
         which = "more_repos" if letter.status is RETRYING else "repos"
         fresh = [repo for repo in repos if repo not in letter.repos]
         letter = evolve(letter, **{which: tuple(dict.fromkeys((*getattr(letter, which), *fresh)))})
     if depends_on:
         letter = evolve(letter, depends_on=tuple(dict.fromkeys((*letter.depends_on, *depends_on))))
-    failures = _with(letter.failures, failure)
-    return _changed(
+    failures = _append_failure(letter.failures, failure)
+    return _change(
         letter,
         now,
         occurrences=letter.occurrences + 1,
@@ -178,10 +178,10 @@ def next_generation(former: DeadLetter, fresh: DeadLetter) -> tuple[FormerLetter
     successor = evolve(
         fresh,
         generation=former.generation + fresh.generation,
-        tallies=former.tallies.joined(fresh.tallies),
+        tallies=former.tallies.combine(fresh.tallies),
         updated_at=max(fresh.updated_at, former.updated_at + timedelta(milliseconds=1)),
         previous_entry_id=former.entry_id,
-        absorbed=(*former.absorbed, former.entry_id, *fresh.absorbed)[-REMEMBERED:],
+        absorbed=(*former.absorbed, former.entry_id, *fresh.absorbed)[-MAX_ABSORBED:],
         dlq_retry_count=former.dlq_retry_count + fresh.dlq_retry_count,
         requeue=fresh.requeue or former.requeue,
         version=former.version,
@@ -216,7 +216,7 @@ def claim(
             return letter
     elif not (manual or _is_due(letter, now)):
         raise NotDue(letter.key, Move.CLAIM, letter.status, f"its next run is {letter.due_at or 'up to a person'}")
-    return _changed(
+    return _change(
         letter,
         now,
         status=RETRYING,
@@ -236,15 +236,15 @@ def recover(letter: DeadLetter, *, now: datetime, backoffs: BackoffRegistry = ba
     lease, now = letter.lease, instant(now)
     if lease is None or is_running(letter, now):
         return letter
-    letter = _with_more(letter)
+    letter = _with_added_repos(letter)
     letter = evolve(letter, tallies=letter.tallies.plus("claims_recovered"), recoveries=letter.recoveries + 1)
     if letter.recoveries < MAX_RECOVERIES:
-        return _returned(letter, lease, now)
+        return _back_to_prior(letter, lease, now)
     message = (
         f"the run's lease ran out {MAX_RECOVERIES} times in a row (last owner: {lease.owner}): it may kill its process"
     )
     letter = _with_failure(letter, Failure(at=now, message=message, type="LeaseRanOut", processor=lease.owner))
-    return _returned(letter, lease, now) if lease.manual else _spent(letter, now, None, backoffs)
+    return _back_to_prior(letter, lease, now) if lease.manual else _use_up_retry(letter, now, None, backoffs)
 
 
 def is_running(letter: DeadLetter, now: datetime) -> bool:
@@ -254,14 +254,14 @@ def is_running(letter: DeadLetter, now: datetime) -> bool:
 
 def renew(letter: DeadLetter, *, token: str, until: datetime, now: datetime) -> DeadLetter:
     """The run goes on: its lease ends later."""
-    _owned(letter, Move.RENEW, token)
-    return _changed(letter, now, due_at=instant(until))
+    _require_lease(letter, Move.RENEW, token)
+    return _change(letter, now, due_at=instant(until))
 
 
 def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime | None = None) -> DeadLetter:
     """Give the letter back unrun, to where it was; the attempt is refunded. `due_at` may put the next one off."""
-    lease = _owned(letter, Move.RELEASE, token)
-    letter = _with_more(letter)
+    lease = _require_lease(letter, Move.RELEASE, token)
+    letter = _with_added_repos(letter)
     tallies = letter.tallies
     if lease.manual:
         tallies = replace(tallies, manually_retried=tallies.manually_retried - 1)
@@ -269,7 +269,7 @@ def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime |
     if due is not None and due_at is not None:
         due = max(due, instant(due_at))
     total = letter.total_attempts - 1
-    return _changed(letter, now, status=lease.prior, lease=None, due_at=due, total_attempts=total, tallies=tallies)
+    return _change(letter, now, status=lease.prior, lease=None, due_at=due, total_attempts=total, tallies=tallies)
 
 
 def succeed(
@@ -279,14 +279,14 @@ def succeed(
 
     If the task has failed for more repos meanwhile, that case is closed and the next one opened in the same move.
     """
-    lease = _owned(letter, Move.SUCCEED, token)
-    letter = _answered(letter, RequeueOutcome.SUCCEEDED)
+    lease = _require_lease(letter, Move.SUCCEED, token)
+    letter = _close_requeue(letter, RequeueOutcome.SUCCEEDED)
     more = letter.more_repos
-    done = _closed(letter, COMPLETED, ResolutionStatus.REQUEUED, "retry_success", now, by=lease.owner)
+    done = _close(letter, COMPLETED, ResolutionStatus.REQUEUED, "retry_success", now, by=lease.owner)
     if not more:
         return done
-    again = evolve(_reopened(done, now), repos=more, more_repos=(), completed_at=None)
-    return _scheduled(again, instant(now), None, backoffs)
+    again = evolve(_reopen(done, now), repos=more, more_repos=(), completed_at=None)
+    return _schedule(again, instant(now), None, backoffs)
 
 
 def fail(
@@ -306,11 +306,11 @@ def fail(
     that are still to be done, where that is known. The `verdict` is why this failure has its category; the group stays
     that of the first one.
     """
-    lease = _owned(letter, Move.FAIL, token)
+    lease = _require_lease(letter, Move.FAIL, token)
     letter = _with_failure(letter, failure, left, verdict)
     if lease.manual:
-        return _returned(letter, lease, now)
-    return _spent(letter, instant(now), retry_in, backoffs)
+        return _back_to_prior(letter, lease, now)
+    return _use_up_retry(letter, instant(now), retry_in, backoffs)
 
 
 def exhaust(
@@ -323,24 +323,24 @@ def exhaust(
     verdict: Verdict | None = None,
 ) -> DeadLetter:
     """The run failed and no automatic retry can help. A manual retry goes back to where it was."""
-    lease = _owned(letter, Move.EXHAUST, token)
+    lease = _require_lease(letter, Move.EXHAUST, token)
     letter = _with_failure(letter, failure, left, verdict)
     if lease.manual:
-        return _returned(letter, lease, now)
+        return _back_to_prior(letter, lease, now)
     count = min(letter.retry_count + 1, letter.max_retries)
-    return _exhausted(_changed(letter, now, lease=None, retry_count=count), instant(now))
+    return _to_exhausted(_change(letter, now, lease=None, retry_count=count), instant(now))
 
 
 def redrive(letter: DeadLetter, *, now: datetime) -> DeadLetter:
     """Fresh attempts, the first one due now. A closed exhausted letter is opened again."""
     _guard(letter, Move.REDRIVE)
-    return _reopened(letter, now)
+    return _reopen(letter, now)
 
 
 def restore(letter: DeadLetter, *, now: datetime) -> DeadLetter:
     """Take an archived letter out again, with fresh attempts."""
     _guard(letter, Move.RESTORE)
-    return evolve(_reopened(letter, now), archived_at=None, completed_at=None)
+    return evolve(_reopen(letter, now), archived_at=None, completed_at=None)
 
 
 def edit(
@@ -357,9 +357,9 @@ def edit(
             raise InvalidInput(f"{value!r:.80} cannot be the {name} of letter {letter.key!r}")
     if changes.get("due_at"):
         changes["due_at"] = instant(changes["due_at"])
-    edited = _changed(letter, now, **changes, revision=letter.revision + 1)
+    edited = _change(letter, now, **changes, revision=letter.revision + 1)
     if "payload" in changes:
-        edited = evolve(edited, run_outcomes=taken_up_anew(letter.run_outcomes, sent=False))
+        edited = evolve(edited, run_outcomes=outcomes_after_redrive(letter.run_outcomes, sent=False))
     if "retry_policy" in changes and "due_at" not in changes and letter.status is PENDING:
         never = edited.retry_policy == RetryPolicy.NEVER
         edited = evolve(edited, due_at=None if never else letter.due_at or _due(edited, instant(now), None, backoffs))
@@ -391,7 +391,7 @@ def regroup(letter: DeadLetter, *, now: datetime, fingerprint: str | None) -> De
     """It belongs to another group now. That may be said of every open letter, also while it is run; it is no edit."""
     if not letter.is_open:
         raise AlreadyResolved(letter.key, "regroup", f"{letter.status} and resolved as {letter.resolution.status}")
-    return _changed(letter, now, fingerprint=fingerprint)
+    return _change(letter, now, fingerprint=fingerprint)
 
 
 def requeue(
@@ -420,10 +420,10 @@ def requeue(
     sent_back = Requeue(instant(now), by, priority - letter.priority, notes, automatic=automatic_ones)
     letter = evolve(letter, dlq_retry_count=letter.dlq_retry_count + 1, priority=priority, last_retry_at=instant(now))
     tallies = letter.tallies.plus("requeued", "reopened")  # closed and opened again in one move
-    return evolve(_reopened(letter, now), requeue=sent_back, tallies=tallies)
+    return evolve(_reopen(letter, now), requeue=sent_back, tallies=tallies)
 
 
-def in_run(
+def mark_moved_by_run(
     letter: DeadLetter, moved: DeadLetter, run_id: str, *, awaited: bool = False, over: Collection[str] = ()
 ) -> DeadLetter:
     """`moved` with a note that a bulk run moved `letter`: a run moves a letter once, whoever carries it on.
@@ -433,7 +433,7 @@ def in_run(
     """
     if run_id in letter.runs:
         raise IllegalMove(letter.key, "move", str(letter.status), f"bulk run {run_id} has moved it before")
-    spare = max(0, len(moved.runs) + 1 - KEPT_RUNS)
+    spare = max(0, len(moved.runs) + 1 - MAX_RUNS)
     forgotten = [run for run in moved.runs if run in over][:spare]
     runs = (*(run for run in moved.runs if run not in forgotten), run_id)
     outcomes = [mark for mark in moved.run_outcomes if mark.partition(" ")[2] not in forgotten]
@@ -445,28 +445,28 @@ def in_run(
 def resolve(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """A person settled it otherwise."""
     _guard(letter, Move.RESOLVE)
-    return _closed(letter, COMPLETED, ResolutionStatus.MANUALLY_RESOLVED, "manually_resolved", now, by, notes)
+    return _close(letter, COMPLETED, ResolutionStatus.MANUALLY_RESOLVED, "manually_resolved", now, by, notes)
 
 
 def cancel(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """Nobody wants the work any more."""
     _guard(letter, Move.CANCEL)
-    return _closed(letter, ARCHIVED, ResolutionStatus.CANCELLED, "cancelled", now, by, notes)
+    return _close(letter, ARCHIVED, ResolutionStatus.CANCELLED, "cancelled", now, by, notes)
 
 
 def give_up(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """It will never work: closed as permanently failed, kept for analysis."""
     _guard(letter, Move.GIVE_UP)
-    return _closed(letter, EXHAUSTED, ResolutionStatus.PERMANENTLY_FAILED, "permanently_failed", now, by, notes)
+    return _close(letter, EXHAUSTED, ResolutionStatus.PERMANENTLY_FAILED, "permanently_failed", now, by, notes)
 
 
 def archive(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """Put it away. An open case ends as cancelled, or as permanently failed if it was exhausted."""
     _guard(letter, Move.ARCHIVE)
     if not letter.is_open:
-        return _changed(letter, now, status=ARCHIVED, archived_at=instant(now))
+        return _change(letter, now, status=ARCHIVED, archived_at=instant(now))
     ended = ResolutionStatus.PERMANENTLY_FAILED if letter.status is EXHAUSTED else ResolutionStatus.CANCELLED
-    return _closed(letter, ARCHIVED, ended, "archived", now, by, notes)
+    return _close(letter, ARCHIVED, ended, "archived", now, by, notes)
 
 
 def violations(letter: DeadLetter) -> list[str]:
@@ -509,7 +509,7 @@ def _is_due(letter: DeadLetter, now: datetime) -> bool:
     return letter.status is PENDING and letter.due_at is not None and letter.due_at <= now
 
 
-def _owned(letter: DeadLetter, move: Move, token: str) -> Lease:
+def _require_lease(letter: DeadLetter, move: Move, token: str) -> Lease:
     if letter.lease is None or letter.lease.token != token:
         holder = f"{letter.lease.owner} holds it now" if letter.lease else "nobody holds it now"
         raise LostLease(letter.key, move, letter.status, f"this run no longer owns it: {holder}")
@@ -517,42 +517,42 @@ def _owned(letter: DeadLetter, move: Move, token: str) -> Lease:
     return letter.lease
 
 
-def _changed(letter: DeadLetter, now: datetime, **changes: Any) -> DeadLetter:
+def _change(letter: DeadLetter, now: datetime, **changes: Any) -> DeadLetter:
     # A machine whose clock is behind must not move the letter back in time.
     return evolve(letter, updated_at=max(instant(now), letter.updated_at + timedelta(milliseconds=1)), **changes)
 
 
 def _due(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> datetime:
     if retry_in is not None:
-        return instant(now + min(max(retry_in, timedelta(0)), backoff.LONGEST))
-    setback = backoff.new_setback(
+        return instant(now + min(max(retry_in, timedelta(0)), backoff.MAX_DELAY))
+    failed = backoff.new_failed_retry(
         retry_count=letter.retry_count, category=letter.error_category, error=letter.last_error
     )
-    return instant(now + (backoffs.wait(letter.retry_policy, setback).delay or timedelta(0)))
+    return instant(now + (backoffs.delay_for(letter.retry_policy, failed).duration or timedelta(0)))
 
 
-def _scheduled(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> DeadLetter:
+def _schedule(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> DeadLetter:
     """A case that was just opened, with its first retry date; or exhausted, where no retry is allowed."""
     if letter.retry_policy == RetryPolicy.NEVER:
         return evolve(letter, status=PENDING, due_at=None)
     if letter.max_retries == 0:
-        return _exhausted(letter, now)
+        return _to_exhausted(letter, now)
     return evolve(letter, status=PENDING, due_at=_due(letter, now, retry_in, backoffs))
 
 
-def _with_more(letter: DeadLetter) -> DeadLetter:
+def _with_added_repos(letter: DeadLetter) -> DeadLetter:
     """The next run is for those repos too that the task failed for during this one."""
     if not letter.more_repos:
         return letter
     return evolve(letter, repos=tuple(dict.fromkeys((*letter.repos, *letter.more_repos))), more_repos=())
 
 
-def _with(failures: tuple[Failure, ...], failure: Failure) -> tuple[Failure, ...]:
+def _append_failure(failures: tuple[Failure, ...], failure: Failure) -> tuple[Failure, ...]:
     """The first failure and the latest ones: how it began and how it stands."""
     return (*failures[:1], *failures[max(1, len(failures) - KEPT_FAILURES + 2) :], failure)
 
 
-def _answered(letter: DeadLetter, outcome: RequeueOutcome) -> DeadLetter:
+def _close_requeue(letter: DeadLetter, outcome: RequeueOutcome) -> DeadLetter:
     """What came of the last requeue is known now."""
     if letter.requeue is None or letter.requeue.outcome is not RequeueOutcome.IN_FLIGHT:
         return letter
@@ -562,47 +562,49 @@ def _answered(letter: DeadLetter, outcome: RequeueOutcome) -> DeadLetter:
 def _with_failure(
     letter: DeadLetter, failure: Failure, left: tuple[str, ...] | None = None, verdict: Verdict | None = None
 ) -> DeadLetter:
-    letter = _answered(letter, RequeueOutcome.FAILED)
-    letter = _with_more(letter if left is None else evolve(letter, repos=left))
+    letter = _close_requeue(letter, RequeueOutcome.FAILED)
+    letter = _with_added_repos(letter if left is None else evolve(letter, repos=left))
     return evolve(
         letter,
         last_error=failure.message,
         error_category=failure.category or letter.error_category,
         verdict=verdict or letter.verdict,
-        failures=_with(letter.failures, failure),
+        failures=_append_failure(letter.failures, failure),
         run_outcomes=outcomes_after(letter.run_outcomes, ItemOutcome.FAILED_AGAIN),
         tallies=letter.tallies.plus("retry_failed"),
         recoveries=0,
     )
 
 
-def _returned(letter: DeadLetter, lease: Lease, now: datetime) -> DeadLetter:
+def _back_to_prior(letter: DeadLetter, lease: Lease, now: datetime) -> DeadLetter:
     """Back to where it was when it was taken."""
-    return _changed(letter, now, status=lease.prior, lease=None, due_at=lease.prior_due)
+    return _change(letter, now, status=lease.prior, lease=None, due_at=lease.prior_due)
 
 
-def _spent(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> DeadLetter:
+def _use_up_retry(
+    letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry
+) -> DeadLetter:
     """One automatic retry is used up."""
     count = min(letter.retry_count + 1, letter.max_retries)
-    spent = _changed(letter, now, lease=None, retry_count=count)
+    spent = _change(letter, now, lease=None, retry_count=count)
     if count >= letter.max_retries or letter.retry_policy == RetryPolicy.NEVER:
-        return _exhausted(spent, now)
+        return _to_exhausted(spent, now)
     return evolve(spent, status=PENDING, due_at=_due(spent, now, retry_in, backoffs))
 
 
-def _exhausted(letter: DeadLetter, now: datetime) -> DeadLetter:
+def _to_exhausted(letter: DeadLetter, now: datetime) -> DeadLetter:
     tallies = letter.tallies.plus("exhausted")
     return evolve(letter, status=EXHAUSTED, due_at=None, exhausted_at=now, tallies=tallies)
 
 
-def _reopened(letter: DeadLetter, now: datetime) -> DeadLetter:
+def _reopen(letter: DeadLetter, now: datetime) -> DeadLetter:
     tallies = letter.tallies if letter.is_open else letter.tallies.plus("reopened")
     fresh = {"status": PENDING, "resolution": Resolution(), "retry_count": 0, "recoveries": 0, "exhausted_at": None}
-    outcomes = taken_up_anew(letter.run_outcomes, sent=True)
-    return _changed(letter, now, **fresh, due_at=instant(now), run_outcomes=outcomes, tallies=tallies)
+    outcomes = outcomes_after_redrive(letter.run_outcomes, sent=True)
+    return _change(letter, now, **fresh, due_at=instant(now), run_outcomes=outcomes, tallies=tallies)
 
 
-def _closed(
+def _close(
     letter: DeadLetter,
     status: DeadLetterStatus,
     how: ResolutionStatus,
@@ -612,7 +614,7 @@ def _closed(
     notes: str | None = None,
 ) -> DeadLetter:
     now = instant(now)
-    letter = _answered(letter, RequeueOutcome.ABANDONED)
+    letter = _close_requeue(letter, RequeueOutcome.ABANDONED)
     moment = {COMPLETED: "completed_at", ARCHIVED: "archived_at", EXHAUSTED: "exhausted_at"}[status]
     resolution = Resolution(how, now, by, notes)
     outcome = ItemOutcome.SUCCEEDED if how is ResolutionStatus.REQUEUED else ItemOutcome.CLOSED
@@ -627,4 +629,4 @@ def _closed(
     }
     if getattr(letter, moment) is None:  # an exhausted letter keeps its date
         changes[moment] = now
-    return _changed(letter, now, **changes)
+    return _change(letter, now, **changes)

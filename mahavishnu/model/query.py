@@ -181,7 +181,7 @@ def letters(
     for field, wanted in named.items():
         if wanted is not None:
             values = (wanted,) if isinstance(wanted, str) else tuple(wanted)
-            where.append(Is(field, _known(field, values)))
+            where.append(Is(field, _check_values(field, values)))
     if text is not None and not words(text):  # it would mean every letter, which nobody asked for
         raise InvalidQuery(f"there is no word in {text!r} that could be searched for")
     where += [Is("words", (word,)) for word in words(text)]
@@ -196,7 +196,7 @@ def letters(
     return Query(tuple(where), sort, limit)
 
 
-def _known(field: str, values: tuple[str, ...]) -> tuple[str, ...]:
+def _check_values(field: str, values: tuple[str, ...]) -> tuple[str, ...]:
     if field in _FEW:
         name, known = _FEW[field]
         for value in values:
@@ -224,27 +224,27 @@ def filter_query(filters: Mapping[str, Any]) -> Query:
 
 # --- a query as plain JSON values, and back: for what is kept, and for what comes from outside
 
-MAX_DEPTH = 50  # conditions inside of conditions
+MAX_CONDITION_DEPTH = 50  # conditions inside of conditions
 _BOUNDS = ("at_least", "below", "at_most")
 
 
-def to_json(query: Query) -> dict[str, Any]:
+def query_to_json(query: Query) -> dict[str, Any]:
     """The query as texts, numbers, lists and dicts. Raises InvalidQuery for a number or date that JSON cannot hold.
 
-    >>> to_json(Query((Is("status", ("exhausted",)),), limit=50))["where"]
+    >>> query_to_json(Query((Is("status", ("exhausted",)),), limit=50))["where"]
     [{'is': {'field': 'status', 'values': ['exhausted']}}]
     """
     return {
-        "where": [_condition(condition, 0) for condition in query.where],
+        "where": [_condition_to_json(condition, 0) for condition in query.where],
         "sort": [{"field": sort.field, "descending": sort.descending} for sort in query.sort],
         "limit": query.limit,
     }
 
 
-def from_json(document: Any) -> Query:
-    """The query that `to_json` gave this for; what is missing has its default. Raises InvalidQuery for anything else.
+def query_from_json(document: Any) -> Query:
+    """The query that `query_to_json` wrote; missing parts have their defaults. Raises InvalidQuery for anything else.
 
-    >>> from_json({"where": [{"missing": {"field": "fingerprint"}}], "limit": 10})
+    >>> query_from_json({"where": [{"missing": {"field": "fingerprint"}}], "limit": 10})
     Query(where=(Missing(field='fingerprint'),), sort=(), limit=10)
     """
     given = _object(document, "a query", {"where", "sort", "limit"})
@@ -255,26 +255,31 @@ def from_json(document: Any) -> Query:
     return Query(where, tuple(_read_sort(each) for each in _list(given.get("sort", []), "sort")), limit)
 
 
-def _condition(condition: Condition, depth: int) -> dict[str, Any]:
-    if depth > MAX_DEPTH:
-        raise InvalidQuery(f"the conditions are nested deeper than {MAX_DEPTH}")
+def _condition_to_json(condition: Condition, depth: int) -> dict[str, Any]:
+    if depth > MAX_CONDITION_DEPTH:
+        raise InvalidQuery(f"the conditions are nested deeper than {MAX_CONDITION_DEPTH}")
     match condition:
         case Is(field, values):
-            return {"is": {"field": field, "values": [_scalar(value) for value in values]}}
+            return {"is": {"field": field, "values": [_scalar_to_json(value) for value in values]}}
         case Missing(field):
             return {"missing": {"field": field}}
         case Between():
             bounds = {name: value for name in _BOUNDS if (value := getattr(condition, name)) is not None}
-            return {"between": {"field": condition.field, **{name: _scalar(value) for name, value in bounds.items()}}}
+            return {
+                "between": {
+                    "field": condition.field,
+                    **{name: _scalar_to_json(value) for name, value in bounds.items()},
+                }
+            }
         case At(field, path, value):
-            return {"at": {"field": field, "path": path, "value": _scalar(value)}}
+            return {"at": {"field": field, "path": path, "value": _scalar_to_json(value)}}
         case Not(inner):
-            return {"not": _condition(inner, depth + 1)}
+            return {"not": _condition_to_json(inner, depth + 1)}
         case AnyOf(conditions):
-            return {"any_of": [_condition(each, depth + 1) for each in conditions]}
+            return {"any_of": [_condition_to_json(each, depth + 1) for each in conditions]}
 
 
-def _scalar(value: Scalar) -> Any:
+def _scalar_to_json(value: Scalar) -> Any:
     match value:
         case datetime():
             if value.tzinfo is None:
@@ -288,8 +293,8 @@ def _scalar(value: Scalar) -> Any:
 
 
 def _read_condition(document: Any, depth: int) -> Condition:
-    if depth > MAX_DEPTH:
-        raise InvalidQuery(f"the conditions are nested deeper than {MAX_DEPTH}")
+    if depth > MAX_CONDITION_DEPTH:
+        raise InvalidQuery(f"the conditions are nested deeper than {MAX_CONDITION_DEPTH}")
     if not isinstance(document, Mapping) or len(document) != 1:
         raise InvalidQuery(f"a condition is an object with one of {', '.join(_READ)}, not {document!r:.80}")
     ((name, inside),) = document.items()

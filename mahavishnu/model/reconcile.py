@@ -13,7 +13,7 @@ _EDITED = ("payload", "labels", "depends_on", "retry_policy", "priority")  # wha
 
 
 @dataclass(frozen=True, slots=True)
-class Reunion:
+class Reconciliation:
     """What to write, in this order: `former` into history, then `live` over the one that was there (None: leave it)."""
 
     live: DeadLetter | None = None
@@ -21,7 +21,7 @@ class Reunion:
     wait: bool = False  # not now: one of them is being run, and its lease lasts
 
 
-def reunite(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> Reunion:
+def reconcile_letters(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> Reconciliation:
     """`theirs` lives in the shared store, `ours` was kept locally. Nothing is lost, and doing it twice changes nothing.
 
     The same entry twice: theirs, because ours is frozen from before it was sent. Two entries of one task: open ones
@@ -30,50 +30,52 @@ def reunite(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> Reunion:
     A run is waited for until its lease ends, and no longer: nobody may be left who would take the letter from it, since
     one of the two hides the other.
     """
-    if _is_home(theirs, ours):
+    if _is_in_shared_store(theirs, ours):
         # It went home before, and somebody died before saying so. Nobody could change ours since, but others theirs.
-        return Reunion()
+        return Reconciliation()
     if lifecycle.is_running(ours, now):
-        return Reunion(wait=True)
+        return Reconciliation(wait=True)
     ours = lifecycle.recover(ours, now=now)
     if not theirs.is_open:
         former, live = lifecycle.next_generation(theirs, ours)
-        return Reunion(live, former)
+        return Reconciliation(live, former)
     if not ours.is_open:
-        return Reunion(_absorbing(theirs, ours, ours.generation), FormerLetter.of(ours))
-    if not _was_helped(ours):
-        return Reunion(live=_joined(theirs, ours))
+        return Reconciliation(_absorb(theirs, ours, ours.generation), FormerLetter.of(ours))
+    if not _was_changed_by_people(ours):
+        return Reconciliation(live=_merge_open_letters(theirs, ours))
     if lifecycle.is_running(theirs, now):
-        return Reunion(wait=True)  # a run goes on with what it has begun with
+        return Reconciliation(wait=True)  # a run goes on with what it has begun with
     # A run that is late must not close the letter: what people did came after it had begun.
-    return Reunion(live=_helped(_joined(lifecycle.recover(theirs, now=now), ours), ours))
+    return Reconciliation(
+        live=_with_changes_of_people(_merge_open_letters(lifecycle.recover(theirs, now=now), ours), ours)
+    )
 
 
-def standing(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
+def visible_letter(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
     """Which of the two is the letter of their key while they wait: ours only if it, and not the other, has a lease."""
-    if theirs.lease is None and ours.lease is not None and not _is_home(theirs, ours):
+    if theirs.lease is None and ours.lease is not None and not _is_in_shared_store(theirs, ours):
         return ours
     return theirs
 
 
-def _is_home(theirs: DeadLetter, ours: DeadLetter) -> bool:
+def _is_in_shared_store(theirs: DeadLetter, ours: DeadLetter) -> bool:
     """Whether `ours` is, or has become part of, what lives in the shared store."""
     return ours.entry_id in (theirs.entry_id, *theirs.absorbed)
 
 
-def _absorbing(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLetter:
+def _absorb(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLetter:
     """`theirs` with what `ours` adds to the statistics, and a note that this is done."""
     return evolve(
         theirs,
         generation=theirs.generation + generations,
-        absorbed=(*theirs.absorbed, *ours.absorbed, ours.entry_id)[-lifecycle.REMEMBERED :],
+        absorbed=(*theirs.absorbed, *ours.absorbed, ours.entry_id)[-lifecycle.MAX_ABSORBED :],
         dlq_retry_count=theirs.dlq_retry_count + ours.dlq_retry_count,
-        tallies=theirs.tallies.joined(ours.tallies),
+        tallies=theirs.tallies.combine(ours.tallies),
         updated_at=max(theirs.updated_at, ours.updated_at) + timedelta(milliseconds=1),
     )
 
 
-def _repos(theirs: DeadLetter, ours: DeadLetter) -> dict[str, tuple[str, ...]]:
+def _all_repos(theirs: DeadLetter, ours: DeadLetter) -> dict[str, tuple[str, ...]]:
     """What is to be done for both, in the next run if theirs is being run; a letter without repos is for all."""
     if not theirs.repos or not ours.repos:
         return {}
@@ -82,12 +84,12 @@ def _repos(theirs: DeadLetter, ours: DeadLetter) -> dict[str, tuple[str, ...]]:
     return {which: tuple(dict.fromkeys((*getattr(theirs, which), *fresh)))}
 
 
-def _was_helped(ours: DeadLetter) -> bool:
+def _was_changed_by_people(ours: DeadLetter) -> bool:
     """Whether a person has edited it or sent it back while it was kept locally: that was acknowledged."""
     return bool(ours.revision or ours.requeue)
 
 
-def _helped(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:
+def _with_changes_of_people(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:
     """`joined` with what people have done to `ours`: it is later than what they did to the other."""
     if ours.revision:
         joined = evolve(
@@ -105,9 +107,9 @@ def _helped(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:
     return joined
 
 
-def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
+def _merge_open_letters(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
     """Both are open: one letter, as if the later failure had been merged into the other. One of two openings goes."""
-    absorbing = _absorbing(theirs, ours, ours.generation - 1)
+    absorbing = _absorb(theirs, ours, ours.generation - 1)
     first, last = sorted((theirs, ours), key=lambda letter: (letter.failed_at, letter.entry_id))
     failures = tuple(sorted({*theirs.failures, *ours.failures}, key=lambda failure: (failure.at, failure.message)))
     return evolve(
@@ -115,7 +117,7 @@ def _joined(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
         error=first.error,
         failed_at=first.failed_at,
         fingerprint=first.fingerprint,
-        **_repos(theirs, ours),
+        **_all_repos(theirs, ours),
         depends_on=tuple(dict.fromkeys((*theirs.depends_on, *ours.depends_on))),
         last_error=failures[-1].message if failures else last.last_error,
         occurrences=theirs.occurrences + ours.occurrences,

@@ -39,10 +39,10 @@ class RequeueRules:
         if not self.multiplier >= 1 or self.interval <= timedelta(0):
             raise InvalidInput("automatic requeues need an interval above 0 and a multiplier from 1")
 
-    def wait(self, times: int) -> timedelta:
+    def waiting_time(self, times: int) -> timedelta:
         """How long a letter stays exhausted that was sent back so many times by the rule.
 
-        >>> [RequeueRules().wait(times) / timedelta(minutes=1) for times in (0, 1)]
+        >>> [RequeueRules().waiting_time(times) / timedelta(minutes=1) for times in (0, 1)]
         [60.0, 120.0]
         """
         try:
@@ -59,7 +59,7 @@ class RequeueRules:
                     Is("status", (DeadLetterStatus.EXHAUSTED,)),
                     Is("resolution_status", (ResolutionStatus.PENDING,)),
                     sent if times else AnyOf((Missing("requeue_automatic"), sent)),
-                    Between("exhausted_at", at_most=instant(now - self.wait(times))),
+                    Between("exhausted_at", at_most=instant(now - self.waiting_time(times))),
                     Between("dlq_retry_count", below=self.max_dlq_retries),
                     Not(Is("error_category", LEFT_FOR_PEOPLE)),
                     Not(Is("retry_policy", (RetryPolicy.NEVER,))),
@@ -79,5 +79,5 @@ class RequeueRules:
             return "only a person can say whether it helps to run it again"
         if times >= self.attempts or letter.dlq_retry_count >= self.max_dlq_retries:
             return "it was sent back often enough: it is left for people"
-        due = letter.exhausted_at + self.wait(times)
+        due = letter.exhausted_at + self.waiting_time(times)
         return None if now >= due else f"it is not sent back before {due.isoformat()}"

@@ -27,7 +27,7 @@ from mahavishnu.model.letter_parts import (
     Verdict,
     Version,
 )
-from mahavishnu.model.reconcile import reunite, standing
+from mahavishnu.model.reconcile import reconcile_letters, visible_letter
 from mahavishnu.stores.kind import Field, FieldType, Kind, Outcome
 from mahavishnu.stores.letter_text import PLACES, SCHEMA, TALLIES, encode, words_of
 
@@ -287,7 +287,7 @@ FIELDS: tuple[Field[Any], ...] = (
 
 
 def _reunite(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> Outcome[DeadLetter]:
-    decision = reunite(theirs, ours, now)
+    decision = reconcile_letters(theirs, ours, now)
     former = (HISTORY, decision.former) if decision.former else None
     return Outcome(decision.live, former, decision.wait)
 
@@ -328,6 +328,6 @@ LETTERS: Kind[DeadLetter] = Kind(
         ("run_outcomes",),  # looked at again and again while a bulk run goes on
     ),
     reunite=_reunite,
-    standing=standing,
+    standing=visible_letter,
     due="due_at",
 )

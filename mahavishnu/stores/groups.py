@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahavishnu.model.group import Group, reunited
+from mahavishnu.model.group import Group, reconcile_groups
 from mahavishnu.stores.kind import Outcome
 from mahavishnu.stores.plain import plain_kind
 
@@ -10,5 +10,5 @@ GROUPS = plain_kind(
     Group,
     name="groups",
     index="dlq_groups",
-    reunite=lambda theirs, ours, now: Outcome(reunited(theirs, ours)),
+    reunite=lambda theirs, ours, now: Outcome(reconcile_groups(theirs, ours)),
 )

@@ -27,7 +27,7 @@ from mahavishnu.stores.urls import open_store
 
 TASKS = 400
 # A letter remembers the last fifty that it succeeded or took in. Here it remembers all, so that each can be looked up.
-lifecycle.REMEMBERED = 1_000_000
+lifecycle.MAX_ABSORBED = 1_000_000
 ERRORS = (ConnectionError("reset"), TimeoutError("slow"), ValueError("bad"), PermissionError("no"), MemoryError("oom"))
 DEEDS = {"capture": 60, "enqueue": 15, "archive": 6, "resurrect": 6, "retry": 6, "resolve": 3, "cancel": 3} | {
     "fail": 3, "edit": 6, "strategy": 2, "many": 1, "clear": 1, "list": 5

@@ -611,7 +611,7 @@ async def test_such_an_app_keeps_what_the_settings_say(at_home: Path, monkeypatc
     monkeypatch.setenv("MAHAVISHNU_DLQ_RETRY_TIMEOUT_SECONDS", "77")
     monkeypatch.setenv("MAHAVISHNU_PLUGIN_DIRECTORY", str(at_home))
     (at_home / "ours.py").write_text(
-        "from mahavishnu import hookimpl\n@hookimpl\ndef backoffs():\n    return {'steady': lambda setback: 90}\n"
+        "from mahavishnu import hookimpl\n@hookimpl\ndef backoffs():\n    return {'steady': lambda failed: 90}\n"
     )
     app: Any = MyApp()
     app.register_adapter("llamaindex", lambda task, repos: "swept")

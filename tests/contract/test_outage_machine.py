@@ -165,7 +165,7 @@ class Outages(RuleBasedStateMachine):
         """As the product does it: create; if there is one, merge or begin the next generation."""
         now = self.clock.now()
         failure = make_failure(f"failure {self.clock.monotonic()}", at=now)
-        fresh = lifecycle.capture(
+        fresh = lifecycle.new_letter(
             make_letter(
                 task_id=task,
                 namespace=self.namespace,

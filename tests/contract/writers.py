@@ -226,7 +226,7 @@ class Writers:
 
     def draft(self, task_id: str, **how: Any) -> DeadLetter:
         """A new letter, not stored."""
-        return lifecycle.capture(
+        return lifecycle.new_letter(
             make_letter(task_id=task_id, namespace=self.namespace, created_at=self.clock.now(), **how)
         )
 

@@ -129,7 +129,7 @@ class Old:
         dlq = DeadLetterQueue(
             10_000, store=self.make(), clock=self.clock, callback=callback, breakers=breakers, owner="worker-a"
         )
-        dlq.register_backoff("tides", lambda setback: timedelta(hours=6, minutes=12))
+        dlq.register_backoff("tides", lambda failed: timedelta(hours=6, minutes=12))
         return dlq
 
 

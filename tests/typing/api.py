@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 from mahavishnu.model import lifecycle
-from mahavishnu.model.backoff import DEFAULT, Backoff, BackoffRegistry, Setback, Wait, intervals
+from mahavishnu.model.backoff import DEFAULT, Backoff, BackoffRegistry, Delay, FailedRetry, intervals
 from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text
 from mahavishnu.model.errors import CorruptRecord, IllegalMove, LostLease, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.ids import document_key, new_entry_id, new_token
@@ -27,7 +27,7 @@ from mahavishnu.model.letter_parts import (
 )
 from mahavishnu.model.lifecycle import TABLE, Move
 from mahavishnu.model.query import Between, Is, Not, Query, Sort, letters, words
-from mahavishnu.model.reconcile import Reunion, reunite
+from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
 from mahavishnu.stores.base import (
     Cell,
     Collection,
@@ -92,7 +92,7 @@ def a_users_letter(clock: Clock) -> DeadLetter:
     assert_type(letter.resolution_status, ResolutionStatus)
     assert_type(letter.version, Version | None)
     assert_type(document_key("wf_1", namespace="eu", queue="payments"), str)
-    return lifecycle.capture(letter, retry_in=timedelta(seconds=30))
+    return lifecycle.new_letter(letter, retry_in=timedelta(seconds=30))
 
 
 def a_users_moves(letter: DeadLetter, now: datetime) -> None:
@@ -103,9 +103,9 @@ def a_users_moves(letter: DeadLetter, now: datetime) -> None:
     assert_type(lifecycle.archive(running, now=now, by="ada", notes="old"), DeadLetter)
     assert_type(lifecycle.next_generation(letter, letter), tuple[FormerLetter, DeadLetter])
     assert_type(lifecycle.violations(letter), list[str])
-    assert_type(letter.tallies.joined(Tallies()), Tallies)
+    assert_type(letter.tallies.combine(Tallies()), Tallies)
     assert_type(TABLE[letter.status].get(Move.CLAIM), tuple[DeadLetterStatus, ...] | None)
-    assert_type(reunite(letter, letter, now), Reunion)
+    assert_type(reconcile_letters(letter, letter, now), Reconciliation)
     lifecycle.claim(letter, owner="w", until=now, now=now)  # type: ignore[call-arg]
     lifecycle.succeed(running, token, now)  # type: ignore[call-arg]
     lifecycle.archive(running, now=now)  # type: ignore[call-arg]
@@ -117,19 +117,19 @@ def a_users_moves(letter: DeadLetter, now: datetime) -> None:
         assert_type(problem.state, str)
 
 
-def fibonacci(setback: Setback) -> float:
+def fibonacci(failed: FailedRetry) -> float:
     """A user's own backoff."""
     before, delay = 0, 1
-    for _ in range(setback.retry_count):
+    for _ in range(failed.retry_count):
         before, delay = delay, before + delay
     return delay
 
 
 def a_users_backoff() -> None:
     registry: BackoffRegistry = DEFAULT.with_custom("fibonacci", fibonacci).with_custom("table", intervals(30, 60))
-    assert_type(registry.wait("custom:fibonacci", Setback(3)), Wait)
-    assert_type(registry.wait(RetryPolicy.NEVER, Setback(0)).delay, timedelta | None)
-    backoffs: list[Backoff] = [fibonacci, intervals(1), lambda setback: timedelta(setback.retry_count)]
+    assert_type(registry.delay_for("custom:fibonacci", FailedRetry(3)), Delay)
+    assert_type(registry.delay_for(RetryPolicy.NEVER, FailedRetry(0)).duration, timedelta | None)
+    backoffs: list[Backoff] = [fibonacci, intervals(1), lambda failed: timedelta(failed.retry_count)]
     registry.with_custom("wrong", lambda: 1)  # type: ignore[misc, arg-type]
     assert backoffs
 

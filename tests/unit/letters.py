@@ -8,7 +8,7 @@ from typing import Any
 
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure
-from mahavishnu.model.lifecycle import archive, capture, claim, give_up, succeed
+from mahavishnu.model.lifecycle import archive, claim, give_up, new_letter, succeed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - on purpose: it is refused everywhere
@@ -31,7 +31,7 @@ def draft(**fields: Any) -> DeadLetter:
 
 def captured(**fields: Any) -> DeadLetter:
     """A letter that was just captured: pending, due a minute after noon unless `fields` say otherwise."""
-    return capture(draft(**fields))
+    return new_letter(draft(**fields))
 
 
 def claimed(

@@ -17,7 +17,7 @@ from mahavishnu.core.dead_letter_queue import (
 )
 from mahavishnu.core.resilience import ErrorCategory
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.model.backoff import Setback
+from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.urls import open_store
 from tests.unit.queues import NETWORK, House, Runs, letter_of, queue_of, sound
@@ -92,7 +92,7 @@ class TestRetryPolicyCalculations:
         queue = house.queue()
         letter = await queue.enqueue("wf_1", {}, [], "down", max_retries=10**6)
         assert letter.next_retry_at == house.clock.now() + timedelta(minutes=1)
-        assert queue.backoffs.wait("exponential", Setback(10_000)).delay == timedelta(minutes=60)
+        assert queue.backoffs.delay_for("exponential", FailedRetry(10_000)).duration == timedelta(minutes=60)
 
 
 class TestDeadLetterQueue:

@@ -12,7 +12,8 @@ from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import as_query, json_response, letter_json, next_link, page_headers, to_json
 from mahavishnu.api.schemas import NewRun, PageQuery, ResumeRequest, Run, RunAction, RunItem, RunPreview
-from mahavishnu.model.bulk_run import BulkRun, Same
+from mahavishnu.model.bulk_run import BulkRun
+from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
 _NO_RUN = problem_responses(404)
@@ -103,7 +104,7 @@ async def pause(dlq: Queue, actor: Operator, run_id: str, body: RunAction | None
 async def resume(dlq: Queue, actor: Operator, run_id: str, body: ResumeRequest | None = None) -> Response:
     """Also with one that has halted; where its stop rule would halt it again at once, a 409 says which one to give."""
     body = body or ResumeRequest()
-    stop: float | Same | None = body.stop_percent if "stop_percent" in body.model_fields_set else Same.SAME
+    stop: float | Unchanged | None = body.stop_percent if "stop_percent" in body.model_fields_set else UNCHANGED
     run = await dlq.resume_run(run_id, by=acting_name(actor, body.by), reason=body.reason, stop_percent=stop)
     return json_response(run_json(run))
 

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 
 from mahavishnu.classify.builtin.attributes import headers_of
 from mahavishnu.classify.exceptions import attribute
-from mahavishnu.model.backoff import LONGEST
+from mahavishnu.model.backoff import MAX_DELAY
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _IN_TEXT = re.compile(
@@ -52,12 +52,12 @@ def read(value: object, now: datetime | None = None, unit: float = 1.0) -> timed
         if now is None:
             return None
         moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return min(max(moment - now, timedelta(0)), LONGEST)
+        return min(max(moment - now, timedelta(0)), MAX_DELAY)
     if isinstance(value, timedelta):
-        return min(value, LONGEST) if value >= timedelta(0) else None
+        return min(value, MAX_DELAY) if value >= timedelta(0) else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         return None
-    return timedelta(seconds=min(min(value, 10**12) * unit, LONGEST.total_seconds()))
+    return timedelta(seconds=min(min(value, 10**12) * unit, MAX_DELAY.total_seconds()))
 
 
 def _date(text: str) -> datetime | None:

@@ -12,7 +12,8 @@ import typer
 from mahavishnu.cli.exits import ExitCode, Failed
 from mahavishnu.cli.letter_view import open_circuits
 from mahavishnu.cli.output import as_json, block, line, moment, notice, table
-from mahavishnu.model.bulk_run import RunCounts, is_beyond, percent_to_go_on
+from mahavishnu.model.bulk_rules import exceeds, percent_to_resume_with
+from mahavishnu.model.bulk_run import RunCounts
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
 
@@ -238,15 +239,15 @@ def _awaits(run: Run) -> bool:
     return str(run["verb"]) == "redrive"
 
 
-def percent_to_resume_with(run: Run) -> int | None:
+def resume_percent(run: Run) -> int | None:
     """The stop rule that a halted run goes on with; None where the one that it has does not keep it from that.
 
-    >>> percent_to_resume_with({"stop_percent": 20, "counts": {"moved": 6, "failed_again": 2}})
+    >>> resume_percent({"stop_percent": 20, "counts": {"moved": 6, "failed_again": 2}})
     40
     """
     counts = RunCounts(moved=run["counts"]["moved"], failed_again=run["counts"].get("failed_again", 0))
     percent = run["stop_percent"]
-    return None if percent is None or not is_beyond(counts, percent) else percent_to_go_on(counts)
+    return None if percent is None or not exceeds(counts, percent) else percent_to_resume_with(counts)
 
 
 def show_runs(runs: list[Run]) -> None:

@@ -169,7 +169,7 @@ async def _halted(api: Connection, run: Mapping[str, Any]) -> None:
         await _items(api, sample)
     line("")
     command = api.session.command
-    percent = bulk.percent_to_resume_with(run)
+    percent = bulk.resume_percent(run)
     stop = () if percent is None else ("--stop-percent", str(percent))
     block(
         {

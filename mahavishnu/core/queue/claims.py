@@ -20,7 +20,7 @@ from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.moves import move
 from mahavishnu.model import lifecycle
 from mahavishnu.model.attempt import Attempt
-from mahavishnu.model.backoff import LONGEST
+from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchLetter
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
@@ -35,7 +35,7 @@ LONGEST_LEASE = 86_400.0
 OUTCOMES = ("succeeded", "failed", "released")
 _FEWEST_FOUND = 50  # due letters looked up at once, so that many claimers need not all want the same one
 _MOST_OWNER = 200
-_LONGEST_WAIT = LONGEST.total_seconds()
+_LONGEST_WAIT = MAX_DELAY.total_seconds()
 log = logging.getLogger(__name__)
 
 

@@ -27,28 +27,27 @@ from mahavishnu.model.errors import (
 )
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.group import (
-    KEEP,
     RULE,
     Group,
     GroupPage,
     GroupState,
     GroupView,
-    Keep,
     Sample,
-    changed,
+    group_as_dict,
     growth,
     growth_warning,
     is_growing,
     is_on_hold,
     is_regression,
-    latest_word,
-    moved_on,
-    released,
+    last_update,
+    release_hold,
     return_warning,
-    settled,
-    told,
+    split_for_regroup,
+    update_group,
+    with_derived_state,
 )
 from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Collection, Cursor, get_one, write_one
 from mahavishnu.stores.codec import HISTORY
@@ -151,11 +150,11 @@ class Grouping(Auditing):
         *,
         by: str,
         state: GroupState | str | None = None,
-        owner: str | Keep | None = KEEP,
+        owner: str | Unchanged | None = UNCHANGED,
         note: str | None = None,
         link: str | None = None,
-        hold_until: datetime | Keep | None = KEEP,
-        hold_release: str | Keep | None = KEEP,
+        hold_until: datetime | Unchanged | None = UNCHANGED,
+        hold_release: str | Unchanged | None = UNCHANGED,
         base: GroupView | Group | None = None,
     ) -> GroupView:
         """Say something about a group: notes and links are added, None as `owner` or hold takes it away.
@@ -166,7 +165,7 @@ class Grouping(Auditing):
         await self.open()
 
         def change(group: Group, newest: datetime | None = None) -> Group:
-            return changed(
+            return update_group(
                 group,
                 self.clock.now(),
                 by,
@@ -189,7 +188,7 @@ class Grouping(Auditing):
                     raise ChangedMeanwhile(fingerprint, "update", str(group.state), why, what="group")
                 after = change(group, counts.of(fingerprint).captured)
                 if (written := await write_one(self._group_records, after)) is not None:
-                    record.changed(told(group), told(written))
+                    record.changed(group_as_dict(group), group_as_dict(written))
                     self._tell_of_group(group, written, by)
                     break
             else:
@@ -259,7 +258,7 @@ class Grouping(Auditing):
         if dry_run:
             result = await moved()
         else:
-            changed(
+            update_group(
                 Group(""), self.clock.now(), by, note="-"
             )  # a name that cannot be is refused before anything is moved
             said, _ = await self._said_of_groups()
@@ -378,7 +377,7 @@ class Grouping(Auditing):
     ) -> None:
         """What was `said` of groups goes with their letters, so many of which went from one group to another."""
         left = {name for name, _ in ways if name is not None and name in said}
-        for name in sorted(left, key=lambda name: (-latest_word(said[name]), name)):  # the first to come is carried on
+        for name in sorted(left, key=lambda name: (-last_update(said[name]), name)):  # the first to come is carried on
             targets = {to: count for (old, to), count in ways.items() if old == name}
             try:
                 await self._follow(said[name], targets, by)
@@ -395,7 +394,7 @@ class Grouping(Auditing):
         counts = await counted(self.letters, self._former_letters, now, name, recent=False)
         to = next(iter(targets))
         if len(targets) == 1 and to is not None and not counts.of(name).open and not counts.degraded:
-            new, rest = moved_on(group, to, now, by)
+            new, rest = split_for_regroup(group, to, now, by)
             if await self._put_group(Group(to), new, by, f"the letters of group {name} belong to it now"):
                 if not await self._put_group(current, rest, by, f"its letters belong to group {to} now"):
                     await self._note(name, by, f"its letters are in group {to} now")
@@ -411,7 +410,7 @@ class Grouping(Auditing):
     async def _note(self, fingerprint: str, by: str, note: str) -> None:
         for _ in range(_TRIES):
             group = await get_one(self._group_records, fingerprint) or Group(fingerprint)
-            if await self._put_group(group, changed(group, self.clock.now(), by, note=note), by, note):
+            if await self._put_group(group, update_group(group, self.clock.now(), by, note=note), by, note):
                 return
         raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
 
@@ -424,7 +423,7 @@ class Grouping(Auditing):
             if written is None:
                 record.refused("somebody else was quicker")
                 return None
-            record.changed(told(before), told(written))
+            record.changed(group_as_dict(before), group_as_dict(written))
         self._tell_of_group(before, written, by)
         return written
 
@@ -434,11 +433,11 @@ class Grouping(Auditing):
         ) as record:
             for _ in range(_TRIES):
                 group = await get_one(self._group_records, fingerprint)
-                if group is None or (after := released(group, release, self.clock.now(), by)) is group:
+                if group is None or (after := release_hold(group, release, self.clock.now(), by)) is group:
                     record.refused("it is not on hold for it any more")
                     return False
                 if (written := await write_one(self._group_records, after)) is not None:
-                    record.changed(told(group), told(written))
+                    record.changed(group_as_dict(group), group_as_dict(written))
                     self._tell_of_group(group, written, by)
                     return True
             raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
@@ -460,7 +459,7 @@ def _letters(count: int) -> str:
 
 def _as_it_is(group: Group, counts: Counts, now: datetime) -> Group:
     count = counts.of(group.fingerprint)
-    return settled(group, now, count=count.open, newest=count.captured, whole=counts.degraded is None)
+    return with_derived_state(group, now, count=count.open, newest=count.captured, whole=counts.degraded is None)
 
 
 def _why(before: Group, after: Group) -> str:

@@ -14,7 +14,7 @@ from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
-from mahavishnu.model.query import Between, Is, Query, filter_query, require_query, to_json
+from mahavishnu.model.query import Between, Is, Query, filter_query, query_to_json, require_query
 
 __all__ = ["BY", "ByHand"]
 _TOLD = 50  # keys of moved letters that the audit names
@@ -199,7 +199,7 @@ class ByHand(Auditing):
         if how.get("dry_run"):
             return await moved()
         async with self._audited(verb.name, "queue", by=by, reason=notes) as record:
-            record.noted(query=to_json(query)["where"], **{name: how[name] for name in ("cap",) if name in how})
+            record.noted(query=query_to_json(query)["where"], **{name: how[name] for name in ("cap",) if name in how})
             result = await moved()
             record.noted(**told(result))
         return result

@@ -24,7 +24,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.query import Query
-from mahavishnu.model.reconcile import reunite
+from mahavishnu.model.reconcile import reconcile_letters
 from mahavishnu.stores.base import Collection, get_one, scan, write_one
 from mahavishnu.stores.codec import HISTORY, LETTERS
 
@@ -172,7 +172,7 @@ async def _taken_in(
             continue
         if ours.entry_id in (theirs.entry_id, *theirs.absorbed):
             return "same"
-        became = reunite(theirs, ours, clock.now())
+        became = reconcile_letters(theirs, ours, clock.now())
         if became.wait:
             raise IllegalMove(ours.key, "take in another one for", theirs.status, "try again when its run is over")
         if became.former is not None:

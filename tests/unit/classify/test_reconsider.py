@@ -46,7 +46,7 @@ def letter(error: BaseException | str, chain: Chain | None = None, **changes: An
         created_at=NOW,
         updated_at=NOW,
     )
-    return replace(lifecycle.capture(fresh), **changes)
+    return replace(lifecycle.new_letter(fresh), **changes)
 
 
 def chain(answer: Any, of: str = "card") -> Chain:

@@ -11,7 +11,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.audit import acting_as
 from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidQuery, StoreUnavailable
-from mahavishnu.model.events import LONGEST_VALUE, MOST_CHANGES, AuditEntry, bounded, changes_between
+from mahavishnu.model.events import MAX_CHANGES, MAX_VALUE_LENGTH, AuditEntry, changes_between, limit_changes
 from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
@@ -190,7 +190,7 @@ class TestChanges:
         assert changes_between(before, after) == {"task/url": {"before": "http://a", "after": "http://b"}}
 
     def test_they_are_bounded(self) -> None:
-        told = bounded({str(number): {"after": "x" * 5000} for number in range(MOST_CHANGES + 5)}).value
-        assert len(told) == MOST_CHANGES + 1
-        assert len(told["0"]["after"]) == LONGEST_VALUE
+        told = limit_changes({str(number): {"after": "x" * 5000} for number in range(MAX_CHANGES + 5)}).value
+        assert len(told) == MAX_CHANGES + 1
+        assert len(told["0"]["after"]) == MAX_VALUE_LENGTH
         assert told["…"] == {"after": "5 more changes"}

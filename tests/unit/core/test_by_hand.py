@@ -339,13 +339,13 @@ class TestWhatCannotBeMeant:
 
     @pytest.mark.parametrize("function", [None, 5])
     async def test_no_backoff(self, house: House, function: Any) -> None:
-        with pytest.raises(InvalidInput, match="a backoff is a function of a setback, not"):
+        with pytest.raises(InvalidInput, match="a backoff is a function of a failed retry, not"):
             house.queue().register_backoff("a", function)
 
     async def test_no_name_of_a_backoff(self, house: House) -> None:
         name: Any = 5
         with pytest.raises(InvalidInput, match="a backoff needs a name"):
-            house.queue().register_backoff(name, lambda setback: 1)
+            house.queue().register_backoff(name, lambda failed: 1)
 
     @pytest.mark.parametrize("base", ["x", {}, 5, True])
     async def test_no_base(self, house: House, base: Any) -> None:

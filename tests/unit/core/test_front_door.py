@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.model.backoff import BackoffRegistry, intervals, multiplied
+from mahavishnu.model.backoff import BackoffRegistry, geometric, intervals
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore
@@ -48,7 +48,7 @@ async def test_a_queue_needs_nothing(house: House) -> None:
 
 async def test_a_backoff_of_ones_own_by_name(any_house: House, caplog: pytest.LogCaptureFixture) -> None:
     queue = any_house.queue(Runs(NETWORK))
-    queue.register_backoff("fibonacci", lambda setback: (1, 2, 3, 5)[setback.retry_count] * 60)
+    queue.register_backoff("fibonacci", lambda failed: (1, 2, 3, 5)[failed.retry_count] * 60)
     now = any_house.clock.now()
     letter = await queue.enqueue("wf_1", {}, [], "connection refused", "custom:fibonacci")
     assert (letter.retry_policy, letter.next_retry_at) == ("custom:fibonacci", now + timedelta(minutes=1))
@@ -69,7 +69,7 @@ async def test_a_backoff_of_ones_own_by_name(any_house: House, caplog: pytest.Lo
 @pytest.mark.parametrize("nonsense", [float("nan"), "soon", None, True])
 async def test_a_backoff_that_talks_nonsense_is_exponential(house: House, nonsense: object) -> None:
     queue = house.queue()
-    queue.register_backoff("odd", lambda setback: nonsense)  # type: ignore[arg-type,return-value]
+    queue.register_backoff("odd", lambda failed: nonsense)  # type: ignore[arg-type,return-value]
     letter = await queue.enqueue("wf_1", {}, [], "boom", "custom:odd")
     assert letter.next_retry_at == house.clock.now() + timedelta(minutes=1)
 
@@ -77,14 +77,14 @@ async def test_a_backoff_that_talks_nonsense_is_exponential(house: House, nonsen
 async def test_a_backoff_is_bounded(house: House) -> None:
     queue = house.queue()
     for name, delay, expected in (("back", -5.0, timedelta(0)), ("far", 1e12, timedelta(days=7))):
-        queue.register_backoff(name, lambda setback, delay=delay: delay)  # type: ignore[misc]
+        queue.register_backoff(name, lambda failed, delay=delay: delay)  # type: ignore[misc]
         letter = await queue.enqueue(name, {}, [], "boom", f"custom:{name}")
         assert letter.next_retry_at == house.clock.now() + expected
 
 
 async def test_tables_and_factors(house: House) -> None:
     backoffs = BackoffRegistry().with_custom("table", intervals(30, 60, 120, 300, 600))
-    queue = house.queue(Runs(NETWORK), backoffs=backoffs.with_custom("hourly", multiplied(timedelta(hours=1), 2.0)))
+    queue = house.queue(Runs(NETWORK), backoffs=backoffs.with_custom("hourly", geometric(timedelta(hours=1), 2.0)))
     for name, seconds in (("table", [30, 60, 120, 300, 600, 600]), ("hourly", [3600, 7200, 14400])):
         await queue.enqueue(name, {}, [], "connection refused", f"custom:{name}", max_retries=9)
         for delay in seconds:

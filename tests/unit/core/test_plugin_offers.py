@@ -20,7 +20,7 @@ def adapters():
 
 @hookimpl
 def backoffs():
-    return {"steady": lambda setback: 90}
+    return {"steady": lambda failed: 90}
 """
 OTHER = "from mahavishnu import hookimpl\n@hookimpl\ndef adapters():\n    raise OSError('no disk')\n"
 

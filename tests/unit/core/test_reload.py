@@ -65,7 +65,7 @@ async def test_what_is_wrong_changes_nothing_and_is_said(house: House, settings_
 
 async def test_everything_that_can_change_does(house: House, settings_file: Write) -> None:
     app = app_of(house)
-    queue_of(app).register_backoff("mine", lambda setback: 7)
+    queue_of(app).register_backoff("mine", lambda failed: 7)
     settings_file("""
 dlq_strategy: manual
 dlq_default_max_retries: 8

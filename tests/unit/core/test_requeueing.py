@@ -329,7 +329,7 @@ class TestByRule:
         await sound(queues[0])
 
     def test_the_wait_grows_within_reason(self) -> None:
-        assert RequeueRules(multiplier=100, attempts=10).wait(10**6) == timedelta(days=3650)
+        assert RequeueRules(multiplier=100, attempts=10).waiting_time(10**6) == timedelta(days=3650)
 
     @pytest.mark.parametrize(
         "wrong",

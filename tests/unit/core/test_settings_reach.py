@@ -20,7 +20,7 @@ from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.settings import field_paths, value_at
-from mahavishnu.model.backoff import Setback
+from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
@@ -65,7 +65,7 @@ def verdict(app: MahavishnuApp, error: str) -> str:
 
 
 def jittered(app: MahavishnuApp) -> bool:
-    waits = [queue_of(app).backoffs.wait("exponential", Setback(6)).delay for _ in range(10)]
+    waits = [queue_of(app).backoffs.delay_for("exponential", FailedRetry(6)).duration for _ in range(10)]
     return len(set(waits)) > 1
 
 

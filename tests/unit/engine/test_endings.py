@@ -12,7 +12,7 @@ import pytest
 
 from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
-from mahavishnu.model.backoff import DEFAULT, Setback
+from mahavishnu.model.backoff import DEFAULT, FailedRetry
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure
@@ -174,7 +174,7 @@ async def test_who_gives_up_does_not_keep_the_outcome_from_being_written() -> No
 
 @pytest.mark.parametrize("odd", [asyncio.CancelledError(), BaseException("neither"), ValueError("bad")])
 async def test_whatever_a_backoff_or_a_listener_raises_is_nobody_elses(odd: BaseException) -> None:
-    def backoff(setback: Setback) -> float:
+    def backoff(failed: FailedRetry) -> float:
         raise odd
 
     def listener(event: Event) -> None:

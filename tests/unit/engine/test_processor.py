@@ -77,7 +77,7 @@ async def test_an_always_failing_task_runs_after_1_2_and_4_minutes_and_is_exhaus
 
     house = House(fail)
     start = house.clock.now()
-    await house.has(lifecycle.capture(make_letter(task_id="a", due_at=None)))
+    await house.has(lifecycle.new_letter(make_letter(task_id="a", due_at=None)))
     house.processor.start()
     for _ in range(180):
         await house.clock.sleeping(2)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import (
-    MAX_DEPTH,
+    MAX_CONDITION_DEPTH,
     AnyOf,
     At,
     Between,
@@ -22,9 +22,9 @@ from mahavishnu.model.query import (
     Not,
     Query,
     Sort,
-    from_json,
     letters,
-    to_json,
+    query_from_json,
+    query_to_json,
 )
 from mahavishnu.stores.codec import LETTERS
 from tests.strategies import awkward_texts, queries
@@ -32,21 +32,21 @@ from tests.strategies import awkward_texts, queries
 
 @given(queries(LETTERS, awkward_texts))
 def test_every_query_comes_back(query: Query) -> None:
-    assert from_json(json.loads(json.dumps(to_json(query)))) == query
+    assert query_from_json(json.loads(json.dumps(query_to_json(query)))) == query
 
 
 def test_the_types_of_values_come_back_too() -> None:
     """For Python 1, 1.0 and true are equal; for a path in an object they are three values."""
     where = tuple(At("metadata", "a", value) for value in (1, 1.0, True, "1"))
-    back = from_json(json.loads(json.dumps(to_json(Query(where)))))
+    back = query_from_json(json.loads(json.dumps(query_to_json(Query(where)))))
     assert [type(each.value) for each in back.where if isinstance(each, At)] == [int, float, bool, str]
 
 
 def test_instants_keep_their_zone_and_every_digit() -> None:
     moment = datetime(2026, 3, 1, 2, 3, 4, 567_891, timezone(timedelta(hours=5, minutes=30)))
     query = letters(failed=(datetime(2026, 1, 1, tzinfo=UTC), None))
-    assert from_json(to_json(query)) == query
-    assert from_json(to_json(Query((Between("failed_at", below=moment),)))).where == (
+    assert query_from_json(query_to_json(query)) == query
+    assert query_from_json(query_to_json(Query((Between("failed_at", below=moment),)))).where == (
         Between("failed_at", below=moment),
     )
 
@@ -97,7 +97,7 @@ JUNK: list[Any] = [
 @pytest.mark.parametrize("junk", JUNK, ids=repr)
 def test_junk_is_refused(junk: Any) -> None:
     with pytest.raises(InvalidQuery):
-        from_json(junk)
+        query_from_json(junk)
 
 
 json_values = st.recursive(
@@ -118,27 +118,27 @@ nearly = st.recursive(
 @given(json_values | st.fixed_dictionaries({"where": st.lists(nearly, max_size=2)}))
 def test_nothing_but_a_query_or_a_refusal_comes_of_any_json(value: Any) -> None:
     try:
-        query = from_json(value)
+        query = query_from_json(value)
     except InvalidQuery:
         return
-    assert from_json(to_json(query)) == query
+    assert query_from_json(query_to_json(query)) == query
 
 
 def test_what_json_cannot_hold_is_refused() -> None:
     for value in (float("nan"), float("inf"), datetime(2026, 1, 1)):  # noqa: DTZ001  # a naive one is the point
         with pytest.raises(InvalidQuery):
-            to_json(Query((Is("a", (value,)),)))
+            query_to_json(Query((Is("a", (value,)),)))
 
 
 def test_nesting_has_an_end() -> None:
     condition: Condition = Missing("a")
     document: dict[str, Any] = LEAF
-    for depth in range(MAX_DEPTH + 1):
+    for depth in range(MAX_CONDITION_DEPTH + 1):
         condition = Not(condition) if depth % 2 else AnyOf((condition,))
         document = {"not": document}
     with pytest.raises(InvalidQuery, match="nested deeper"):
-        to_json(Query((condition,)))
+        query_to_json(Query((condition,)))
     with pytest.raises(InvalidQuery, match="nested deeper"):
-        from_json({"where": [document]})
+        query_from_json({"where": [document]})
     query = Query((Not(AnyOf((Missing("a"), Is("b", ())))),), (Sort("c", descending=True),), 7)
-    assert from_json(to_json(query)) == query
+    assert query_from_json(query_to_json(query)) == query

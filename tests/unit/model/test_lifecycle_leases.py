@@ -19,8 +19,7 @@ from mahavishnu.model.lifecycle import (
     succeed,
     violations,
 )
-
-from .letters import IN_TIME, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
+from tests.unit.letters import IN_TIME, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
 
 due, exhausted, given_up = STANDINGS["due"], STANDINGS["exhausted"], STANDINGS["given_up"]
 

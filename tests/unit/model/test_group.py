@@ -22,16 +22,16 @@ from mahavishnu.model.group import (
     GroupState,
     GroupView,
     Note,
-    changed,
+    group_as_dict,
     growth,
     growth_warning,
     is_growing,
     is_on_hold,
     is_regression,
-    released,
-    reunited,
-    settled,
-    told,
+    reconcile_groups,
+    release_hold,
+    update_group,
+    with_derived_state,
 )
 from mahavishnu.testing.clock import START
 
@@ -74,17 +74,17 @@ def resolved(by: str = "ann", minutes: float = 10) -> Group:
 )
 def test_what_is_shown(group: Group, count: int, newest: datetime | None, state: GroupState, regression: bool) -> None:
     """From what was said and from the open letters, and from nothing else."""
-    shown = settled(group, at(20), count=count, newest=newest)
+    shown = with_derived_state(group, at(20), count=count, newest=newest)
 
     assert (shown.state, is_regression(shown)) == (state, regression)
     assert shown.regressions == group.regressions + (regression and group.state is RESOLVED)
-    assert settled(shown, at(21), count=count, newest=newest) is shown
+    assert with_derived_state(shown, at(21), count=count, newest=newest) is shown
 
 
 def test_what_follows_is_signed_by_the_rule() -> None:
     """With when and who, so that nobody looks for a person."""
-    back = settled(resolved(), at(20), count=1, newest=at(11))
-    ended = settled(Group("f", state=READY, owner="ann"), at(20), count=0)
+    back = with_derived_state(resolved(), at(20), count=1, newest=at(11))
+    ended = with_derived_state(Group("f", state=READY, owner="ann"), at(20), count=0)
 
     assert (back.updated_by, back.updated_at, back.regressed_at) == (RULE, at(20), at(20))
     assert (ended.resolved_by, ended.resolved_at, ended.owner) == (RULE, at(20), "ann")
@@ -94,17 +94,17 @@ def test_nothing_follows_from_letters_that_cannot_be_seen() -> None:
     """No letter in a part of the truth is not the same as no letter."""
     group = Group("f", state=INVESTIGATING)
 
-    assert settled(group, at(20), count=0, whole=False) is group
-    assert settled(resolved(), at(20), count=1, newest=at(11), whole=False).state is NEW  # this one was seen
+    assert with_derived_state(group, at(20), count=0, whole=False) is group
+    assert with_derived_state(resolved(), at(20), count=1, newest=at(11), whole=False).state is NEW  # this one was seen
 
 
 def test_a_letter_of_a_clock_that_is_ahead_is_a_regression_once() -> None:
     """It is newer than the resolution, and after the next one it is not."""
-    back = settled(resolved(), at(20), count=1, newest=at(500))
-    again = changed(back, at(21), "ann", state="resolved", newest=at(500))
+    back = with_derived_state(resolved(), at(20), count=1, newest=at(500))
+    again = update_group(back, at(21), "ann", state="resolved", newest=at(500))
 
     assert back.regressed_at == at(500)
-    assert settled(again, at(22), count=1, newest=at(500)) is again
+    assert with_derived_state(again, at(22), count=1, newest=at(500)) is again
 
 
 # ---------------------------------------------------------------------------------------------- what people say
@@ -112,10 +112,10 @@ def test_a_letter_of_a_clock_that_is_ahead_is_a_regression_once() -> None:
 
 def test_people_say_something() -> None:
     """Notes and links are added, the others replaced or taken away."""
-    group = changed(
+    group = update_group(
         Group("f"), at(1), "ann", state="investigating", owner="ann", note=" it is DNS ", link="https://x/1"
     )
-    group = changed(group, at(2), "bob", note="sure?", link="https://x/1", hold_until=at(60), hold_release="2.4")
+    group = update_group(group, at(2), "bob", note="sure?", link="https://x/1", hold_until=at(60), hold_release="2.4")
 
     assert group == Group(
         "f",
@@ -128,7 +128,7 @@ def test_people_say_something() -> None:
         updated_at=at(2),
         updated_by="bob",
     )
-    bare = changed(group, at(3), "bob", owner=None, hold_until=None, hold_release=None)
+    bare = update_group(group, at(3), "bob", owner=None, hold_until=None, hold_release=None)
     assert (bare.owner, bare.hold_until, bare.hold_release, bare.state) == (None, None, None, INVESTIGATING)
 
 
@@ -156,47 +156,47 @@ def test_people_say_something() -> None:
 def test_what_cannot_be_said(said: dict[str, Any]) -> None:
     """Is refused by name."""
     with pytest.raises(InvalidInput):
-        changed(Group("f"), at(1), **{"by": "ann", **said})
+        update_group(Group("f"), at(1), **{"by": "ann", **said})
 
 
 def test_what_is_kept_has_a_bound() -> None:
     """The oldest notes go, which the audit keeps; a link too many is refused."""
     group = Group("f")
     for number in range(MOST_NOTES + 1):
-        group = changed(group, at(number), "ann", note=f"note {number}")
+        group = update_group(group, at(number), "ann", note=f"note {number}")
     for number in range(MOST_LINKS):
-        group = changed(group, at(500), "ann", link=f"https://x/{number}")
+        group = update_group(group, at(500), "ann", link=f"https://x/{number}")
 
     assert [group.notes[0].text, group.notes[-1].text] == ["note 1", f"note {MOST_NOTES}"]
-    assert changed(group, at(501), "ann", link="https://x/0").links == group.links
+    assert update_group(group, at(501), "ann", link="https://x/0").links == group.links
     with pytest.raises(InvalidInput, match="50 links"):
-        changed(group, at(501), "ann", link="https://x/more")
+        update_group(group, at(501), "ann", link="https://x/more")
 
 
 def test_saying_resolved_means_the_letters_that_are_there() -> None:
     """Even if the clock of the machine that wrote the newest was ahead."""
-    group = changed(Group("f"), at(10), "ann", state=RESOLVED, newest=at(12))
+    group = update_group(Group("f"), at(10), "ann", state=RESOLVED, newest=at(12))
 
     assert (group.resolved_at, group.resolved_by) == (at(12), "ann")
-    assert settled(group, at(11), count=3, newest=at(12)) is group
+    assert with_derived_state(group, at(11), count=3, newest=at(12)) is group
 
 
 @pytest.mark.parametrize("state", [NEW, INVESTIGATING, WAITING, READY, WONT_FIX])
 def test_a_resolution_can_be_taken_back(state: GroupState) -> None:
     """Then later letters are no regression."""
-    group = changed(resolved(), at(11), "ann", state=state)
+    group = update_group(resolved(), at(11), "ann", state=state)
 
     assert (group.resolved_at, group.resolved_by) == (None, None)
-    assert not is_regression(settled(group, at(13), count=1, newest=at(12)))
+    assert not is_regression(with_derived_state(group, at(13), count=1, newest=at(12)))
 
 
 def test_a_regression_stays_one_until_it_is_resolved_or_accepted() -> None:
     """Whoever looks into it sees that it came back."""
-    back = settled(resolved(), at(20), count=1, newest=at(11))
+    back = with_derived_state(resolved(), at(20), count=1, newest=at(11))
 
-    assert is_regression(changed(back, at(21), "ann", state="investigating"))
-    assert not is_regression(changed(back, at(21), "ann", state="wont_fix"))
-    assert not is_regression(changed(back, at(21), "ann", state="resolved"))
+    assert is_regression(update_group(back, at(21), "ann", state="investigating"))
+    assert not is_regression(update_group(back, at(21), "ann", state="wont_fix"))
+    assert not is_regression(update_group(back, at(21), "ann", state="resolved"))
 
 
 # --------------------------------------------------------------------------------------------------------- hold
@@ -223,8 +223,8 @@ def test_a_release_ends_the_hold_for_it() -> None:
     """And no other."""
     group = Group("f", hold_release="2.4", hold_until=at(90))
 
-    assert released(group, "2.5", at(1), "ci") is group
-    after = released(group, "2.4", at(1), "ci")
+    assert release_hold(group, "2.5", at(1), "ci") is group
+    after = release_hold(group, "2.4", at(1), "ci")
     assert (after.hold_release, after.hold_until, after.updated_by) == (None, None, "ci")
     assert not is_on_hold(after, at(2))
 
@@ -278,35 +278,35 @@ groups = st.builds(
 @given(groups, groups)
 def test_reuniting_loses_no_note_and_is_done_once(theirs: Group, ours: Group) -> None:
     """However often a drain is repeated."""
-    both = reunited(theirs, ours)
+    both = reconcile_groups(theirs, ours)
 
     assert set(both.notes) == {*theirs.notes, *ours.notes}
     assert set(both.links) == {*theirs.links, *ours.links}
     assert both.version == theirs.version
-    assert reunited(both, ours) == both
+    assert reconcile_groups(both, ours) == both
 
 
 def test_a_note_that_was_written_blindly_changes_nothing_else() -> None:
     """Whoever wrote it could not see what had been said."""
     theirs = Group("f", state=WAITING, owner="ann", hold_release="2.4", updated_at=at(1))
-    ours = changed(Group("f"), at(2), "bob", note="it is back")
+    ours = update_group(Group("f"), at(2), "bob", note="it is back")
 
-    assert reunited(theirs, ours) == replace(theirs, notes=ours.notes, updated_at=at(2), updated_by="bob")
-    ours = changed(ours, at(3), "bob", state="resolved", owner="bob")
-    both = reunited(theirs, ours)
+    assert reconcile_groups(theirs, ours) == replace(theirs, notes=ours.notes, updated_at=at(2), updated_by="bob")
+    ours = update_group(ours, at(3), "bob", state="resolved", owner="bob")
+    both = reconcile_groups(theirs, ours)
     assert (both.state, both.owner, both.resolved_by, both.hold_release) == (RESOLVED, "bob", "bob", "2.4")
 
 
 def test_a_view_is_json() -> None:
     """What every surface shows."""
-    group = changed(Group("f"), at(1), "ann", note="x", hold_until=at(5))
+    group = update_group(Group("f"), at(1), "ann", note="x", hold_until=at(5))
     view = GroupView(group=group, count=2, last_hour=20, last_day=20)
 
     shown = json.loads(json.dumps(view.to_dict()))
     assert not replace(view, count=0).growing
     assert (shown["fingerprint"], shown["state"], shown["growing"], shown["count"]) == ("f", "new", True, 2)
     assert shown["notes"] == [{"at": "2026-01-01T00:01:00.000Z", "by": "ann", "text": "x"}]
-    assert told(group)["hold_until"] == shown["hold_until"] == "2026-01-01T00:05:00.000Z"
+    assert group_as_dict(group)["hold_until"] == shown["hold_until"] == "2026-01-01T00:05:00.000Z"
 
 
 # ----------------------------------------------------------------------------- people act, letters come and go
@@ -329,7 +329,7 @@ class Life(RuleBasedStateMachine):
 
     def look(self) -> None:
         newest = max(self.open, default=None)
-        self.group = settled(self.group, self.now, count=len(self.open), newest=newest)
+        self.group = with_derived_state(self.group, self.now, count=len(self.open), newest=newest)
 
     @rule(minutes=st.integers(1, 100))
     def time_passes(self, minutes: int) -> None:
@@ -372,7 +372,7 @@ class Life(RuleBasedStateMachine):
     @rule(state=st.sampled_from(GroupState))
     def a_person_says(self, state: GroupState) -> None:
         self.look()
-        self.group = changed(self.group, self.now, "ann", state=state, newest=max(self.open, default=None))
+        self.group = update_group(self.group, self.now, "ann", state=state, newest=max(self.open, default=None))
         self.said, self.by_rule = state, False
         self.resolved = self.now if state is RESOLVED else None
         self.back = self.back and state not in CLOSED
@@ -385,16 +385,16 @@ class Life(RuleBasedStateMachine):
         self.look()
         if self.group.state is RESOLVED and not self.open and self.said is not RESOLVED:
             self.said, self.resolved, self.by_rule = RESOLVED, self.now, True
-        self.group = changed(self.group, self.now, "ann", **word)  # type: ignore[arg-type]
+        self.group = update_group(self.group, self.now, "ann", **word)  # type: ignore[arg-type]
 
     @rule(release=st.sampled_from(["1", "2"]))
     def a_release_is_out(self, release: str) -> None:
-        self.group = released(self.group, release, self.now, "ci")
+        self.group = release_hold(self.group, release, self.now, "ci")
 
     @invariant()
     def what_is_shown_is_right(self) -> None:
         newest = max(self.open, default=None)
-        shown = settled(self.group, self.now, count=len(self.open), newest=newest)
+        shown = with_derived_state(self.group, self.now, count=len(self.open), newest=newest)
         if self.said is NEW and not self.open:  # nobody has looked since the beginning
             assert shown.state is RESOLVED
             return

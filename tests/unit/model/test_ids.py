@@ -24,9 +24,8 @@ from mahavishnu.model.ids import (
     new_token,
     partition_of,
 )
-
-from .letters import NOON
-from .strategies import moments, names, plain_names
+from tests.unit.letters import NOON
+from tests.unit.strategies import moments, names, plain_names
 
 TODAY = moments(2020, 2037)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahavishnu.model.json_value import difference, merged, same
+from mahavishnu.model.json_value import difference, merge_patch, same_json
 
 names = st.sampled_from(["a", "b", "c/d", "~", "", "0"])
 scalars = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.0, 0.5]) | st.sampled_from(["", "x"])
@@ -39,22 +39,22 @@ values = st.recursive(
     ],
 )
 def test_a_merge_patch_does_what_its_standard_says(target: Any, patch: Any, result: Any) -> None:
-    assert merged(target, patch) == result
+    assert merge_patch(target, patch) == result
 
 
 @given(values, values)
 def test_a_patch_changes_nothing_twice_and_neither_of_its_arguments(target: Any, patch: Any) -> None:
     kept = copy.deepcopy((target, patch))
-    once = merged(target, patch)
-    assert same(merged(once, patch), once)
-    assert same(list(kept), [target, patch])
+    once = merge_patch(target, patch)
+    assert same_json(merge_patch(once, patch), once)
+    assert same_json(list(kept), [target, patch])
 
 
 @given(values, values)
 def test_what_the_patch_does_not_name_stays(target: Any, patch: Any) -> None:
-    result = merged(target, patch)
+    result = merge_patch(target, patch)
     if isinstance(target, dict) and isinstance(patch, dict):
-        assert all(same(result[name], value) for name, value in target.items() if name not in patch)
+        assert all(same_json(result[name], value) for name, value in target.items() if name not in patch)
         assert not any(patch[name] is None and name in result for name in patch)
         assert set(result) <= {*target, *patch}
 
@@ -62,8 +62,8 @@ def test_what_the_patch_does_not_name_stays(target: Any, patch: Any) -> None:
 @given(values, values)
 def test_the_differences_turn_the_one_into_the_other_and_back(before: Any, after: Any) -> None:
     found = difference(before, after)
-    assert same(turned(before, found, "after"), after)
-    assert same(turned(after, found, "before"), before)
+    assert same_json(turned(before, found, "after"), after)
+    assert same_json(turned(after, found, "before"), before)
 
 
 @given(values)
@@ -75,7 +75,7 @@ def test_what_is_the_same_differs_nowhere(value: Any) -> None:
 def test_no_difference_is_told_where_there_is_none(before: Any, after: Any) -> None:
     for change in difference(before, after):
         assert len({"before", "after"} & change.keys()) == 2 or change["path"]
-        assert not ("before" in change and "after" in change and same(change["before"], change["after"]))
+        assert not ("before" in change and "after" in change and same_json(change["before"], change["after"]))
 
 
 @pytest.mark.parametrize(("one", "other"), [(1, True), (1, 1.0), (0, False), (None, False), ([1], [1.0]), ({}, [])])

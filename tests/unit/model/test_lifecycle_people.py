@@ -29,7 +29,7 @@ from mahavishnu.model.lifecycle import (
     exhaust,
     fail,
     give_up,
-    in_run,
+    mark_moved_by_run,
     merge,
     redrive,
     release,
@@ -38,8 +38,7 @@ from mahavishnu.model.lifecycle import (
     restore,
     succeed,
 )
-
-from .letters import BY, IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
+from tests.unit.letters import BY, IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
 due, exhausted, given_up = STANDINGS["due"], STANDINGS["exhausted"], STANDINGS["given_up"]
@@ -377,21 +376,23 @@ def test_a_bulk_run_moves_a_letter_once() -> None:
     letter = exhausted
     for number in range(12):
         over = {"run-1", "run-2", "run-3"}
-        letter = in_run(letter, redrive(letter, now=NOON), f"run-{number}", awaited=number % 2 == 0, over=over)
+        letter = mark_moved_by_run(
+            letter, redrive(letter, now=NOON), f"run-{number}", awaited=number % 2 == 0, over=over
+        )
 
     assert letter.runs == ("run-0", *(f"run-{number}" for number in range(3, 12)))
     earlier = tuple(f"closed run-{number}" for number in (0, 4, 6, 8, 10))
     assert letter.run_outcomes == earlier, "each was sent again before it was run"
     for run_id in ("run-0", "run-11"):
         with pytest.raises(IllegalMove, match=f"bulk run {run_id} has moved it before"):
-            in_run(letter, redrive(letter, now=NOON), run_id)
-    thirteen = in_run(letter, redrive(letter, now=NOON), "run-12")
+            mark_moved_by_run(letter, redrive(letter, now=NOON), run_id)
+    thirteen = mark_moved_by_run(letter, redrive(letter, now=NOON), "run-12")
     assert thirteen.runs == (*letter.runs, "run-12"), "none is over"
 
 
 def test_a_letter_notes_what_became_of_it_after_a_run() -> None:
     """In the same write as the move that it is: whatever people do then, it is known."""
-    sent = in_run(exhausted, redrive(exhausted, now=NOON), "r", awaited=True)
+    sent = mark_moved_by_run(exhausted, redrive(exhausted, now=NOON), "r", awaited=True)
     failed = fail(claimed(sent, NOON), failure=failure(), **IN_TIME)
     succeeded = succeed(claimed(sent, NOON), **IN_TIME)
     assert sent.run_outcomes == ("open r",)
@@ -414,7 +415,7 @@ def test_what_others_make_of_a_letter_is_not_what_became_of_it_after_a_run(
 ) -> None:
     """A later success is theirs; one by a retry that was left, after a note or so, is the run's."""
     letter = replace(exhausted, max_retries=3)
-    sent = in_run(letter, redrive(letter, now=NOON), "r", awaited=True)
+    sent = mark_moved_by_run(letter, redrive(letter, now=NOON), "r", awaited=True)
     failed = fail(claimed(sent, NOON), failure=failure(), **IN_TIME)
     theirs = succeed(claimed(act(failed), noon(60)), **IN_TIME)
     assert outcome_for(theirs, "r") is ItemOutcome.FAILED_AGAIN

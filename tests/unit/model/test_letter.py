@@ -23,9 +23,8 @@ from mahavishnu.model.letter_parts import (
     SourceKind,
     Tallies,
 )
-
-from .letters import NOON, captured, claimed
-from .strategies import letters
+from tests.unit.letters import NOON, captured, claimed
+from tests.unit.strategies import letters
 
 
 @pytest.mark.parametrize(
@@ -143,10 +142,10 @@ counted = st.builds(Tallies, **{tally.name: st.integers(0, 100) for tally in fie
 @given(one=counted, other=counted)
 def test_tallies_add_up(one: Tallies, other: Tallies) -> None:
     """Name by name."""
-    assert one.joined(other) == other.joined(one)
-    assert one.joined(Tallies()) == one
+    assert one.combine(other) == other.combine(one)
+    assert one.combine(Tallies()) == one
     for tally in fields(Tallies):
-        assert getattr(one.joined(other), tally.name) == getattr(one, tally.name) + getattr(other, tally.name)
+        assert getattr(one.combine(other), tally.name) == getattr(one, tally.name) + getattr(other, tally.name)
         assert one.plus(tally.name) == replace(one, **{tally.name: getattr(one, tally.name) + 1})
     assert one.plus("exhausted", "retry_failed") == one.plus("exhausted").plus("retry_failed")
     assert one.plus() == one

@@ -14,7 +14,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.bulk_run import PAGE, BulkRun, ItemState, RunState
 from mahavishnu.model.errors import StoreUnavailable
-from mahavishnu.model.lifecycle import KEPT_RUNS, claim, release
+from mahavishnu.model.lifecycle import MAX_RUNS, claim, release
 from mahavishnu.model.query import Query
 from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import scan
@@ -173,7 +173,7 @@ async def test_a_letter_that_many_runs_have_moved_since_is_not_moved_again(any_h
     letters = [letter async for letter in scan(other.letters, Query())]
     assert [letter.revision for letter in letters] == [14] * 3, "each run once"
     for letter in letters:
-        assert len(letter.runs) == KEPT_RUNS
+        assert len(letter.runs) == MAX_RUNS
         assert run.run_id not in letter.runs, "it is over: nobody asks any more"
 
 

@@ -35,8 +35,7 @@ from mahavishnu.model.lifecycle import (
     succeed,
     violations,
 )
-
-from .letters import BY, NOON, STANDINGS, TOKEN, captured, claimed, failure, noon
+from tests.unit.letters import BY, NOON, STANDINGS, TOKEN, captured, claimed, failure, noon
 
 exhausted = STANDINGS["exhausted"]
 MOVES: dict[str, Callable[[DeadLetter], DeadLetter]] = {

@@ -18,8 +18,7 @@ from mahavishnu.model.errors import IllegalMove, LostLease
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, RequeueOutcome, Tallies
 from mahavishnu.model.lifecycle import MAX_RECOVERIES, TABLE, Move, violations
-
-from .letters import NOON, draft, failure
+from tests.unit.letters import NOON, draft, failure
 
 TASKS = st.sampled_from(["wf_1", "wf_2", "wf_3"])
 POLICIES = st.sampled_from(["exponential", "linear", "immediate", "never"])
@@ -87,13 +86,13 @@ class Office(RuleBasedStateMachine):
             "repos": (repo,),
         }
         moments = {"created_at": now, "failed_at": now, "updated_at": now}
-        fresh = lifecycle.capture(draft(**fields, **moments, max_retries=budget, failures=(failure("first", now),)))
+        fresh = lifecycle.new_letter(draft(**fields, **moments, max_retries=budget, failures=(failure("first", now),)))
         self.done["letters"] += 1
         self.done["exhausted"] += fresh.status is DeadLetterStatus.EXHAUSTED
         if letter is not None:
             former, successor = lifecycle.next_generation(letter, fresh)
             assert former == FormerLetter.of(letter)
-            assert successor.tallies == letter.tallies.joined(fresh.tallies)
+            assert successor.tallies == letter.tallies.combine(fresh.tallies)
             self.former.append(former)
             fresh = successor
         self.live[task] = fresh
@@ -225,7 +224,7 @@ class Office(RuleBasedStateMachine):
         """The lifetime statistics are the sums over the live letters, and nothing else: history may be forgotten."""
         sums = Tallies()
         for letter in self.live.values():
-            sums = sums.joined(letter.tallies)
+            sums = sums.combine(letter.tallies)
         assert {tally.name: getattr(sums, tally.name) for tally in fields(Tallies)} == {
             tally.name: self.done[tally.name] for tally in fields(Tallies)
         }
@@ -259,7 +258,7 @@ OfficeTest.settings = settings(max_examples=60, stateful_step_count=50, deadline
 
 def test_a_run_counts_at_most_once() -> None:
     """Whoever settles a claim settles it for good: the same token is worth nothing afterwards."""
-    letter = replace(lifecycle.capture(draft(retry_policy="immediate")), version=(1,))
+    letter = replace(lifecycle.new_letter(draft(retry_policy="immediate")), version=(1,))
     running = lifecycle.claim(letter, owner="w", token="t", until=NOON + LEASE, now=NOON)
     for first in ("release", "succeed", "fail", "exhaust"):
         settled = SETTLING[first](running, "t", NOON)

@@ -19,9 +19,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahavishnu.model.errors import InvalidPayload
-from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, depth, held, named
-
-from .strategies import json_values
+from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, json_safe_copy, nesting_depth, type_label
+from tests.unit.strategies import json_values
 
 
 class Colour(Enum):
@@ -202,7 +201,7 @@ def test_nesting_has_an_exact_limit(shape: str) -> None:
             value = {"lists": [value], "dicts": {"a": value}, "mappings": UserDict(a=value)}[shape]
         return value
 
-    assert depth(Json.of(nested(MAX_DEPTH)).text) == MAX_DEPTH
+    assert nesting_depth(Json.of(nested(MAX_DEPTH)).text) == MAX_DEPTH
     for levels in (MAX_DEPTH + 1, 50_000):
         with pytest.raises(InvalidPayload, match="is nested deeper than 200"):
             Json.of(nested(levels))
@@ -213,7 +212,7 @@ def test_brackets_inside_texts_are_no_nesting() -> None:
     noisy = {'[{"\\': '\\"[[[' + "{" * 300, "b": '"' + "[" * 300}
 
     assert Json.of(noisy).value == noisy
-    assert depth(Json.of(noisy).text) == 1
+    assert nesting_depth(Json.of(noisy).text) == 1
 
 
 @given(value=json_values)
@@ -225,7 +224,7 @@ def test_depth_never_underestimates(value: Any) -> None:
             return 1 + max(map(levels, inner.values() if isinstance(inner, dict) else inner), default=0)
         return 0
 
-    assert depth(Json.of(value).text) >= levels(value)
+    assert nesting_depth(Json.of(value).text) >= levels(value)
 
 
 @given(st.binary(max_size=20))
@@ -246,13 +245,13 @@ def test_what_is_wide_is_not_deep() -> None:
     wide: list[dict[str, list[int]]] = [{"a": []}] * 150
 
     assert Json.of(wide).value == wide
-    assert depth(Json.of(wide).text) == 3
+    assert nesting_depth(Json.of(wide).text) == 3
 
 
 @given(value=json_values)
 def test_what_json_can_hold_is_held_as_it_is(value: Any) -> None:
     """Nothing is described without need."""
-    assert held(value) == value
+    assert json_safe_copy(value) == value
 
 
 @pytest.mark.parametrize(
@@ -267,13 +266,13 @@ def test_what_json_can_hold_is_held_as_it_is(value: Any) -> None:
 )
 def test_what_json_cannot_hold_is_described_and_the_rest_is_kept(value: Any, kept: Any) -> None:
     """The result is one that it can hold."""
-    assert held(value) == kept
-    assert Json.of(held(value)).value == kept
+    assert json_safe_copy(value) == kept
+    assert Json.of(json_safe_copy(value)).value == kept
 
 
 def test_a_description_may_be_the_type_alone() -> None:
     """Where nothing of the value may be seen."""
-    assert held([range(3)], named) == ["<range>"]
+    assert json_safe_copy([range(3)], type_label) == ["<range>"]
 
 
 def test_what_is_too_deep_is_held_as_deep_as_it_may_be() -> None:
@@ -284,4 +283,4 @@ def test_what_is_too_deep_is_held_as_deep_as_it_may_be() -> None:
     circle: list[Any] = []
     circle.append({"me": circle})
     for each in (value, circle):
-        assert depth(Json.of(held(each)).text) <= MAX_DEPTH
+        assert nesting_depth(Json.of(json_safe_copy(each)).text) <= MAX_DEPTH

@@ -26,9 +26,8 @@ from mahavishnu.model.query import (
     letters,
     words,
 )
-
-from .letters import NAIVE, NOON, noon
-from .strategies import texts
+from tests.unit.letters import NAIVE, NOON, noon
+from tests.unit.strategies import texts
 
 FEW = {
     "status": ("pending", "exhausted"),

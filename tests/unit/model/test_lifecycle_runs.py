@@ -22,14 +22,13 @@ from mahavishnu.model.letter_parts import (
 )
 from mahavishnu.model.lifecycle import (
     MAX_RECOVERIES,
-    capture,
     claim,
     exhaust,
     fail,
+    new_letter,
     succeed,
 )
-
-from .letters import IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captured, claimed, draft, failure, made, noon
+from tests.unit.letters import IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captured, claimed, draft, failure, made, noon
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
 due, exhausted, given_up = STANDINGS["due"], STANDINGS["exhausted"], STANDINGS["given_up"]
@@ -41,7 +40,7 @@ due, exhausted, given_up = STANDINGS["due"], STANDINGS["exhausted"], STANDINGS["
 @pytest.mark.parametrize(("policy", "minutes"), [("exponential", 1), ("linear", 5), ("immediate", 0)])
 def test_capture_waits_as_the_policy_says(policy: str, minutes: int) -> None:
     """T1: pending, with the delay of no retry yet."""
-    letter = capture(draft(retry_policy=policy))
+    letter = new_letter(draft(retry_policy=policy))
 
     assert letter == replace(draft(retry_policy=policy), status=PENDING, due_at=noon(minutes))
     assert letter.next_retry_at == letter.due_at
@@ -50,7 +49,7 @@ def test_capture_waits_as_the_policy_says(policy: str, minutes: int) -> None:
 
 def test_capture_without_budget_is_exhausted_at_once() -> None:
     """T2: no retry allowed is no retry waited for; the case is open all the same."""
-    letter = capture(draft(max_retries=0))
+    letter = new_letter(draft(max_retries=0))
 
     assert letter == replace(
         draft(max_retries=0), status=EXHAUSTED, due_at=None, exhausted_at=NOON, tallies=Tallies(exhausted=1)
@@ -61,7 +60,7 @@ def test_capture_without_budget_is_exhausted_at_once() -> None:
 @pytest.mark.parametrize("budget", [0, 3])
 def test_capture_that_is_never_retried_waits_for_a_person(budget: int) -> None:
     """T1: pending without a date, also without budget."""
-    letter = capture(draft(retry_policy=RetryPolicy.NEVER, max_retries=budget))
+    letter = new_letter(draft(retry_policy=RetryPolicy.NEVER, max_retries=budget))
 
     assert (letter.status, letter.due_at, letter.next_retry_at) == (PENDING, None, None)
     with pytest.raises(NotDue, match="its next run is up to a person"):
@@ -71,9 +70,9 @@ def test_capture_that_is_never_retried_waits_for_a_person(budget: int) -> None:
 
 def test_capture_obeys_a_server_that_said_when() -> None:
     """`retry_in` (a Retry-After) overrules the policy, but does not make a letter retryable that is not."""
-    assert capture(draft(), retry_in=timedelta(seconds=90)).due_at == noon(1.5)
-    assert capture(draft(retry_policy="never"), retry_in=timedelta(seconds=90)).due_at is None
-    assert capture(draft(max_retries=0), retry_in=timedelta(seconds=90)).due_at is None
+    assert new_letter(draft(), retry_in=timedelta(seconds=90)).due_at == noon(1.5)
+    assert new_letter(draft(retry_policy="never"), retry_in=timedelta(seconds=90)).due_at is None
+    assert new_letter(draft(max_retries=0), retry_in=timedelta(seconds=90)).due_at is None
 
 
 def test_capture_counts_time_from_the_capture_not_from_the_failure() -> None:
@@ -84,7 +83,7 @@ def test_capture_counts_time_from_the_capture_not_from_the_failure() -> None:
 def test_capture_keeps_what_a_store_can_keep() -> None:
     """UTC, whole milliseconds, in whatever zone the instants came; `updated_at` starts with the letter."""
     local = datetime(2026, 1, 1, 14, 0, 0, 123456, timezone(timedelta(hours=2)))
-    letter = capture(draft(failed_at=local, created_at=local, updated_at=noon(-99)))
+    letter = new_letter(draft(failed_at=local, created_at=local, updated_at=noon(-99)))
 
     assert letter.failed_at == letter.created_at == letter.updated_at == NOON.replace(microsecond=123000)
     assert letter.created_at.tzinfo is UTC

@@ -17,10 +17,9 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, Tallies
 from mahavishnu.model.lifecycle import merge, violations
-from mahavishnu.model.reconcile import Reunion, reunite, standing
+from mahavishnu.model.reconcile import Reconciliation, reconcile_letters, visible_letter
 from mahavishnu.testing import make_letter
-
-from .letters import TOKEN, captured, claimed, failure, noon
+from tests.unit.letters import TOKEN, captured, claimed, failure, noon
 
 RETRYING = DeadLetterStatus.RETRYING
 NOW, LATER = noon(2), noon(240)  # all leases last, and have ended
@@ -89,7 +88,7 @@ two_letters = st.tuples(histories("theirs"), histories("ours")).map(lambda two: 
 instants = st.sampled_from([NOW, LATER])
 
 
-def written(theirs: DeadLetter, reunion: Reunion) -> DeadLetter:
+def written(theirs: DeadLetter, reunion: Reconciliation) -> DeadLetter:
     """What lives under the key afterwards, with a new version if it changed."""
     if reunion.live is None:
         return theirs
@@ -104,7 +103,7 @@ def test_the_same_entry_twice_changes_nothing() -> None:
     """The answer of its creation was lost, and it had landed."""
     one = letter("one")
 
-    assert reunite(replace(one, version=(9,)), one, NOW) == Reunion()
+    assert reconcile_letters(replace(one, version=(9,)), one, NOW) == Reconciliation()
 
 
 @given(two=st.tuples(histories("one"), histories("one")))
@@ -112,7 +111,7 @@ def test_of_the_same_entry_theirs_stays(two: tuple[DeadLetter, DeadLetter]) -> N
     """Ours is frozen from before it was sent: whatever it says, others have gone on from it since, or nobody has."""
     theirs, ours = two
 
-    assert reunite(replace(theirs, version=(9,)), ours, NOW) == Reunion()
+    assert reconcile_letters(replace(theirs, version=(9,)), ours, NOW) == Reconciliation()
 
 
 # --------------------------------------------------------------------------------------------------- two different ones
@@ -120,16 +119,16 @@ def test_of_the_same_entry_theirs_stays(two: tuple[DeadLetter, DeadLetter]) -> N
 
 def test_what_is_being_run_waits() -> None:
     """Its outcome is written first."""
-    assert reunite(letter("theirs"), claimed(letter("ours")), NOW) == Reunion(wait=True)
+    assert reconcile_letters(letter("theirs"), claimed(letter("ours")), NOW) == Reconciliation(wait=True)
 
 
 def test_until_they_are_reunited_the_one_that_is_being_run_is_the_letter() -> None:
     theirs, ours = letter("theirs"), letter("ours")
-    assert standing(theirs, claimed(ours)).entry_id == ours.entry_id
-    assert standing(claimed(theirs), claimed(ours)).entry_id == theirs.entry_id
-    assert standing(theirs, ours).entry_id == theirs.entry_id
+    assert visible_letter(theirs, claimed(ours)).entry_id == ours.entry_id
+    assert visible_letter(claimed(theirs), claimed(ours)).entry_id == theirs.entry_id
+    assert visible_letter(theirs, ours).entry_id == theirs.entry_id
     home_since = replace(theirs, absorbed=(ours.entry_id,))
-    assert standing(home_since, claimed(ours)) is home_since
+    assert visible_letter(home_since, claimed(ours)) is home_since
 
 
 def test_a_closed_one_of_theirs_is_succeeded_by_ours() -> None:
@@ -137,7 +136,7 @@ def test_a_closed_one_of_theirs_is_succeeded_by_ours() -> None:
     theirs = replace(requeued_and_resolved(letter("theirs")), version=(9,))
     ours = letter("ours", 5)
 
-    reunion = reunite(theirs, ours, NOW)
+    reunion = reconcile_letters(theirs, ours, NOW)
 
     assert reunion.former == FormerLetter.of(theirs)
     assert reunion.live is not None
@@ -153,7 +152,7 @@ def test_a_closed_one_of_ours_goes_to_the_history() -> None:
     before = requeued_and_resolved(letter("before"))
     ours = lifecycle.archive(lifecycle.next_generation(before, letter("ours", 2))[1], now=noon(3), by="ada")
 
-    reunion = reunite(theirs, ours, NOW)
+    reunion = reconcile_letters(theirs, ours, NOW)
 
     assert reunion.former == FormerLetter.of(ours)
     assert reunion.live is not None
@@ -166,7 +165,7 @@ def test_a_closed_one_of_ours_goes_to_the_history() -> None:
         updated_at=max(theirs.updated_at, ours.updated_at) + timedelta(milliseconds=1),
     )
     assert reunion.live.version == (9,)
-    assert reunite(reunion.live, ours, NOW) == Reunion()
+    assert reconcile_letters(reunion.live, ours, NOW) == Reconciliation()
 
 
 def test_two_open_ones_become_one() -> None:
@@ -174,7 +173,7 @@ def test_two_open_ones_become_one() -> None:
     theirs = replace(claimed(failed(letter("theirs"))), version=(9,))
     ours = merge(failed(letter("ours", 2)), failure("again", noon(30)), noon(30))
 
-    live = reunite(theirs, ours, NOW).live
+    live = reconcile_letters(theirs, ours, NOW).live
 
     assert live is not None
     assert live == replace(
@@ -196,7 +195,7 @@ def test_the_last_error_is_that_of_the_latest_failure() -> None:
     theirs = merge(letter("theirs", 0), failure("the latest", noon(20)), noon(20))
     ours = letter("ours", 5)
 
-    live = reunite(theirs, ours, NOW).live
+    live = reconcile_letters(theirs, ours, NOW).live
 
     assert live is not None
     assert live.last_error == live.failures[-1].message == "the latest"
@@ -206,7 +205,7 @@ def test_the_first_error_is_that_of_the_first_failure() -> None:
     """`error` and `failed_at` tell how it began."""
     theirs, ours = letter("theirs", 5), letter("ours", 0)
 
-    live = reunite(theirs, ours, NOW).live
+    live = reconcile_letters(theirs, ours, NOW).live
 
     assert live is not None
     assert (live.error, live.failed_at) == (live.failures[0].message, live.failures[0].at)
@@ -218,8 +217,8 @@ def test_the_lineage_of_both_is_counted() -> None:
     ours_before = requeued_and_resolved(letter("before", 2))
     ours = lifecycle.next_generation(ours_before, letter("ours", 5))[1]
 
-    succeeded = reunite(theirs, ours, NOW).live
-    joined = reunite(lifecycle.next_generation(theirs, letter("open", 4))[1], ours, NOW).live
+    succeeded = reconcile_letters(theirs, ours, NOW).live
+    joined = reconcile_letters(lifecycle.next_generation(theirs, letter("open", 4))[1], ours, NOW).live
 
     assert succeeded is not None and joined is not None
     assert (succeeded.dlq_retry_count, succeeded.generation) == (2, 3)
@@ -233,14 +232,14 @@ def test_the_lineage_of_both_is_counted() -> None:
 @given(two=two_letters)
 def test_a_run_is_waited_for_until_its_lease_ends_and_no_longer(two: tuple[DeadLetter, DeadLetter]) -> None:
     """Nobody may be left who would claim a letter whose run died: one of the two hides the other."""
-    assert not reunite(*two, LATER).wait
+    assert not reconcile_letters(*two, LATER).wait
 
 
 @given(two=two_letters, now=instants)
 def test_nothing_is_lost(two: tuple[DeadLetter, DeadLetter], now: datetime) -> None:
     """Both letters are found afterwards, or one that counts for both; and what lives has the sums of both."""
     theirs, ours = two
-    reunion = reunite(theirs, ours, now)
+    reunion = reconcile_letters(theirs, ours, now)
     after = written(theirs, reunion)
 
     if reunion.wait:
@@ -255,7 +254,7 @@ def test_nothing_is_lost(two: tuple[DeadLetter, DeadLetter], now: datetime) -> N
     assert len(known) == (1 if both_open else 2)
     assert sum(each.total_attempts for each in known) == theirs.total_attempts + ours.total_attempts
     assert sum(each.occurrences for each in known) == theirs.occurrences + ours.occurrences
-    sums = theirs.tallies.joined(ours.tallies)
+    sums = theirs.tallies.combine(ours.tallies)
     assert after.tallies == (sums.plus("deduplicated") if both_open else sums)
     assert after.generation == theirs.generation + ours.generation - both_open
     assert after.dlq_retry_count == theirs.dlq_retry_count + ours.dlq_retry_count
@@ -276,7 +275,7 @@ def test_of_sound_letters_sound_ones_are_made(two: tuple[DeadLetter, DeadLetter]
     theirs, ours = two
     assert violations(theirs) == violations(ours) == []
 
-    reunion = reunite(theirs, ours, now)
+    reunion = reconcile_letters(theirs, ours, now)
     after = written(theirs, reunion)
 
     assert violations(after) == []
@@ -289,7 +288,7 @@ def test_two_open_ones_count_the_same_either_way(two: tuple[DeadLetter, DeadLett
     """Only the schedule and the name are those of the one that was there."""
     theirs, ours = two
     assume(theirs.is_open and ours.is_open and RETRYING not in (theirs.status, ours.status))
-    there, back = reunite(theirs, ours, NOW).live, reunite(ours, theirs, NOW).live
+    there, back = reconcile_letters(theirs, ours, NOW).live, reconcile_letters(ours, theirs, NOW).live
 
     assert there is not None and back is not None
     assert (there.occurrences, there.total_attempts, there.tallies) == (
@@ -301,10 +300,10 @@ def test_two_open_ones_count_the_same_either_way(two: tuple[DeadLetter, DeadLett
 
 def again(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> None:
     """A drain that died before it removed ours, and starts again later."""
-    first = reunite(theirs, ours, now)
+    first = reconcile_letters(theirs, ours, now)
     assume(not first.wait)
     after = written(theirs, first)
-    second = reunite(after, ours, LATER)
+    second = reconcile_letters(after, ours, LATER)
 
     assert written(after, second) == after
     assert second.former in (None, first.former)  # its creation is refused: it is there
@@ -332,12 +331,12 @@ def test_once_more_changes_nothing_for_two_open_ones(two: tuple[DeadLetter, Dead
 def test_two_open_ones_are_joined_exactly_once(first: tuple[Any, ...]) -> None:
     """Whatever is in them, and also if more failures came in between."""
     theirs, ours = letter("theirs", failures=first), letter("ours", failures=first)
-    live = reunite(theirs, ours, NOW).live
+    live = reconcile_letters(theirs, ours, NOW).live
     assert live is not None, "ours is gone without having been counted"
     for number in range(KEPT_FAILURES + 1):
         live = merge(live, failure(f"later {number}", noon(number + 1)), noon(number + 1))
 
-    assert reunite(live, ours, NOW).live is None
+    assert reconcile_letters(live, ours, NOW).live is None
 
 
 def test_failures_of_one_instant_keep_their_order() -> None:
@@ -346,7 +345,7 @@ def test_failures_of_one_instant_keep_their_order() -> None:
         theirs = letter("theirs", failures=tuple(failure(f"t{attempt}{number}") for number in range(2)))
         ours = letter("ours", failures=tuple(failure(f"u{attempt}{number}") for number in range(3)))
 
-        live = reunite(theirs, ours, NOW).live
+        live = reconcile_letters(theirs, ours, NOW).live
 
         assert live is not None
         assert live.failures == theirs.failures + ours.failures
@@ -356,7 +355,7 @@ def test_the_joined_letter_is_newer_than_both() -> None:
     """R178, whichever clock is ahead."""
     theirs, ours = letter("theirs"), replace(letter("ours", 1), updated_at=noon(600))
 
-    live = reunite(theirs, ours, NOW).live
+    live = reconcile_letters(theirs, ours, NOW).live
 
     assert live is not None
     assert live.updated_at == noon(600) + timedelta(milliseconds=1)
@@ -364,24 +363,24 @@ def test_the_joined_letter_is_newer_than_both() -> None:
 
 def test_two_open_letters_of_one_task_are_one_for_the_repos_of_both() -> None:
     theirs, ours = make_letter(task_id="a", repos=("api",)), make_letter(task_id="a", repos=("web", "api"))
-    live = reunite(theirs, ours, NOW).live
+    live = reconcile_letters(theirs, ours, NOW).live
     assert live is not None
     assert live.repos == ("api", "web")
-    whole = reunite(evolve(theirs, repos=()), ours, NOW).live
+    whole = reconcile_letters(evolve(theirs, repos=()), ours, NOW).live
     assert whole is not None
     assert whole.repos == (), "without repos it is for all of them"
 
 
 def test_two_open_letters_of_one_task_are_one_that_waits_for_what_both_wait_for() -> None:
     theirs, ours = make_letter(task_id="a", depends_on=("x", "y")), make_letter(task_id="a", depends_on=("z", "x"))
-    live = reunite(theirs, ours, NOW).live
+    live = reconcile_letters(theirs, ours, NOW).live
     assert live is not None
     assert live.depends_on == ("x", "y", "z")
 
 
 def test_what_is_being_run_there_is_for_our_repos_the_next_time() -> None:
     theirs = claimed(letter("theirs", repos=("api",)))
-    live = reunite(theirs, letter("ours", 2, repos=("web", "api")), NOW).live
+    live = reconcile_letters(theirs, letter("ours", 2, repos=("web", "api")), NOW).live
     assert live is not None
     assert (live.repos, live.more_repos) == (("api",), ("web",))
     assert violations(live) == []
@@ -392,7 +391,7 @@ def test_what_people_did_to_a_letter_that_was_kept_locally_counts() -> None:
     theirs = replace(letter("theirs", max_retries=0, priority=7), version=(3,))
     ours = lifecycle.edit(letter("ours", 5), now=noon(6), payload=Json.of({"fixed": True}))
     ours = lifecycle.requeue(ours, now=noon(7), by="ann", boost=10)
-    live = reunite(theirs, ours, NOW).live
+    live = reconcile_letters(theirs, ours, NOW).live
     assert live is not None and not violations(live)
     assert (live.entry_id, live.version, live.task, live.revision) == ("theirs", (3,), {"fixed": True}, 1)
     assert (live.status, live.due_at, live.priority) == (DeadLetterStatus.PENDING, noon(7), 10)
@@ -401,7 +400,7 @@ def test_what_people_did_to_a_letter_that_was_kept_locally_counts() -> None:
 
 def test_what_people_did_waits_while_the_other_is_being_run() -> None:
     ours = lifecycle.edit(letter("ours", 5), now=noon(6), payload=Json.of({"fixed": True}))
-    assert reunite(claimed(letter("theirs")), ours, NOW) == Reunion(wait=True)
+    assert reconcile_letters(claimed(letter("theirs")), ours, NOW) == Reconciliation(wait=True)
 
 
 def test_what_people_did_outlives_a_run_whose_lease_has_ended() -> None:
@@ -409,7 +408,7 @@ def test_what_people_did_outlives_a_run_whose_lease_has_ended() -> None:
     theirs = replace(claimed(letter("theirs")), version=(3,))
     edited = lifecycle.edit(letter("ours", 5), now=noon(6), payload=Json.of({"fixed": True}))
     for ours in (edited, lifecycle.requeue(edited, now=noon(7), by="ann")):
-        live = reunite(theirs, ours, LATER).live
+        live = reconcile_letters(theirs, ours, LATER).live
         assert live is not None and not violations(live)
         assert (live.status, live.task, live.occurrences) == (DeadLetterStatus.PENDING, {"fixed": True}, 2)
         assert (live.version, live.requeue, live.tallies.claims_recovered) == ((3,), ours.requeue, 1)
@@ -418,7 +417,7 @@ def test_what_people_did_outlives_a_run_whose_lease_has_ended() -> None:
 
 
 def test_a_run_of_ours_whose_lease_has_ended_is_not_waited_for() -> None:
-    live = reunite(letter("theirs"), claimed(letter("ours")), LATER).live
+    live = reconcile_letters(letter("theirs"), claimed(letter("ours")), LATER).live
     assert live is not None
     assert (live.entry_id, live.occurrences, live.total_attempts) == ("theirs", 2, 1)
     assert (live.status, live.tallies.claims_recovered) == (DeadLetterStatus.PENDING, 1)
@@ -427,7 +426,7 @@ def test_a_run_of_ours_whose_lease_has_ended_is_not_waited_for() -> None:
 def test_a_third_run_in_a_row_whose_lease_has_ended_counts_as_failed() -> None:
     """As where somebody claims it: a letter that kills its process is not run for ever."""
     edited = lifecycle.edit(letter("ours", 5), now=noon(6), priority=3)
-    live = reunite(replace(claimed(letter("theirs")), recoveries=2), edited, LATER).live
+    live = reconcile_letters(replace(claimed(letter("theirs")), recoveries=2), edited, LATER).live
     assert live is not None
     assert (live.status, live.retry_count, live.recoveries) == (DeadLetterStatus.PENDING, 1, 0)
     assert live.failures[-1].type == "LeaseRanOut"
@@ -435,6 +434,6 @@ def test_a_third_run_in_a_row_whose_lease_has_ended_counts_as_failed() -> None:
 
 def test_what_nobody_touched_takes_nothing_from_the_other() -> None:
     theirs = replace(letter("theirs", payload=Json.of({"n": 1}), priority=7), version=(3,))
-    live = reunite(theirs, letter("ours", 5, payload=Json.of({"n": 2}), priority=9), NOW).live
+    live = reconcile_letters(theirs, letter("ours", 5, payload=Json.of({"n": 2}), priority=9), NOW).live
     assert live is not None
     assert (live.task, live.priority, live.revision, live.requeue) == ({"n": 1}, 7, 0, None)

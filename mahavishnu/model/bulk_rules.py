@@ -1,0 +1,286 @@
+"""What a bulk run does next, and how it changes: pure functions, as for letters in `lifecycle`.
+
+A run goes through *planning*, which freezes its members, and *running*, which moves them one slice after the other, to
+*done*; people pause, resume and cancel it, and its stop rule halts it. `next_step` says what is to be done now. As with
+letters, `due_at` says when anyone may carry the run on: whoever does holds a lease meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+from mahavishnu.model.bulk_run import ACTIVE, AWAITED, ENDED, PAGE, BulkRun, RunCounts, RunLease, RunState
+from mahavishnu.model.clock import instant
+from mahavishnu.model.errors import IllegalRunMove, InvalidInput
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import UNCHANGED, DeadLetterStatus, Unchanged
+
+POLL_SECONDS = 1.0  # between two questions what became of the letters
+LONGEST_POLL_SECONDS = 60.0  # where the outcomes have not changed for long
+SLOWEST = 1 / 86_400  # letters in a second: one a day
+RAMP = (1, 5, 25)  # the waves of a run that has a stop rule and for which nobody gave a ramp
+GRACE_SECONDS = 60.0  # in which a worker takes over a letter whose lease has run out
+
+
+# --- what is to be done now
+
+
+@dataclass(frozen=True, slots=True)
+class MoveSlice:
+    """Move so many of the waiting members."""
+
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntil:
+    """Do nothing before this instant."""
+
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Halt: the stop rule applies, for this reason."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """End the run: every member was moved, and every outcome is known."""
+
+
+NextStep: TypeAlias = "MoveSlice | WaitUntil | Halt | Finish"
+
+
+def next_step(run: BulkRun, now: datetime) -> NextStep:
+    """What a running run needs now, by its counts. Where `needs_outcomes` says so, outcomes have to be counted."""
+    counts = run.counts
+    if why := stop_reason(run):
+        return Halt(why)
+    if counts.awaited and must_wait_for_outcomes(run):
+        return WaitUntil(_next_poll(run, now))
+    if not counts.waiting:
+        return Finish()
+    if run.paced_at is not None and run.paced_at > now:
+        return WaitUntil(run.paced_at)
+    most = min(PAGE, counts.waiting, wave_left(run))
+    if run.max_per_second is not None:
+        most = min(most, max(1, math.floor(run.max_per_second)))
+    return MoveSlice(most)
+
+
+def _next_poll(run: BulkRun, now: datetime) -> datetime:
+    """When to look for outcomes again: less often the longer they have not changed."""
+    quiet = (now - run.quiet_since).total_seconds() if run.quiet_since else 0.0
+    seconds = max(POLL_SECONDS, min(quiet / 20, LONGEST_POLL_SECONDS))
+    return instant(now + timedelta(seconds=seconds))
+
+
+def needs_outcomes(run: BulkRun) -> bool:
+    """Whether `next_step` depends on what has become of the letters moved so far."""
+    return (
+        run.awaits_outcomes and run.counts.moved > 0 and (run.stop_percent is not None or must_wait_for_outcomes(run))
+    )
+
+
+def must_wait_for_outcomes(run: BulkRun) -> bool:
+    """Whether nothing more may be moved until every letter that was moved so far has an outcome."""
+    if not run.awaits_outcomes:
+        return False
+    return not run.counts.waiting or run.counts.moved in accumulate(run.ramp)
+
+
+def wave_left(run: BulkRun) -> int:
+    """How many letters are still to be moved in the present wave."""
+    ends = (end for end in accumulate(run.ramp) if end > run.counts.moved)
+    return next(ends, run.counts.moved + run.counts.waiting) - run.counts.moved
+
+
+def stop_reason(run: BulkRun) -> str | None:
+    """Why the stop rule halts the run; None if it does not."""
+    counts, percent = run.counts, run.stop_percent
+    if percent is None or not run.awaits_outcomes or not exceeds(counts, percent):
+        return None
+    return f"{counts.failed_again} of {counts.moved} letters failed again, which is more than {percent:g} %"
+
+
+def exceeds(counts: RunCounts, percent: float) -> bool:
+    """Whether more than so many percent of the moved letters failed again."""
+    return counts.failed_again * 100 > percent * counts.moved
+
+
+def percent_to_resume_with(counts: RunCounts) -> int:
+    """A `stop_percent` with which a run with these counts does not halt at once: the next multiple of ten.
+
+    >>> percent_to_resume_with(RunCounts(moved=6, failed_again=2))
+    40
+    >>> percent_to_resume_with(RunCounts(moved=1, failed_again=1))
+    100
+    """
+    return min(100, 10 * (100 * counts.failed_again // (10 * max(1, counts.moved)) + 1))
+
+
+def is_busy(letter: DeadLetter, now: datetime) -> bool:
+    """Whether a worker is running the letter. A letter whose lease ended more than `GRACE_SECONDS` ago is not busy."""
+    if letter.status is not DeadLetterStatus.RETRYING or letter.due_at is None:
+        return False
+    return now < letter.due_at + timedelta(seconds=GRACE_SECONDS)
+
+
+# --- how a run changes
+
+
+def choose_ramp(verb: str, ramp: Any, stop_percent: float | None) -> tuple[int, ...]:
+    """The sizes of the first waves: `ramp` if it is given, else `RAMP` where a stop rule applies. Raises InvalidInput.
+
+    >>> choose_ramp("redrive", None, 20), choose_ramp("redrive", (), 20), choose_ramp("redrive", None, None)
+    ((1, 5, 25), (), ())
+    """
+    if ramp is None:
+        return RAMP if stop_percent is not None and verb in AWAITED else ()
+    try:
+        return tuple(ramp)
+    except TypeError:
+        raise InvalidInput(f"a ramp is a list of whole numbers, not {ramp!r:.80}") from None
+
+
+def validate_run(run: BulkRun) -> BulkRun:
+    """Return the run. Raises InvalidInput if its options are not valid."""
+    if not all(type(size) is int and size > 0 for size in run.ramp):
+        raise InvalidInput(f"the waves of a ramp are whole numbers from 1, not {run.ramp!r:.80}")
+    if run.max_per_second is not None and not (_is_number(run.max_per_second) and run.max_per_second >= SLOWEST):
+        raise InvalidInput(f"max_per_second must be a number, at least one a day, not {run.max_per_second!r:.80}")
+    _check_percent(run.stop_percent)
+    if run.stop_percent is not None and not run.awaits_outcomes:
+        raise InvalidInput(f"stop_percent is for redrives: after {run.verb!r} nothing can fail again")
+    for name in ("by", "reason"):
+        if not isinstance(value := getattr(run, name), str) and (value is not None or name == "by"):
+            raise InvalidInput(f"{name} must be text, not {value!r:.80}")
+    return run
+
+
+def is_free(run: BulkRun, now: datetime, skew: timedelta) -> bool:
+    """Whether anyone may take the run now. `skew` is added to the end of a lease, for clocks that differ."""
+    if run.state not in ACTIVE or run.due_at is None:
+        return False
+    return run.due_at + (skew if run.lease and not run.lease.left else timedelta(0)) <= now
+
+
+def with_lease(run: BulkRun, lease: RunLease, until: datetime, now: datetime) -> BulkRun:
+    """The run with this lease until then."""
+    return _change(run, now, lease=lease, due_at=instant(until))
+
+
+def with_plan(run: BulkRun, plan: str, pages: int, counts: RunCounts, now: datetime) -> BulkRun:
+    """The run with its plan: it runs now, unless a person paused or cancelled it meanwhile."""
+    state = RunState.RUNNING if run.state is RunState.PLANNING else run.state
+    return _change(run, now, state=state, plan=plan, pages=pages, counts=counts, at_page=0)
+
+
+def after_slice(
+    run: BulkRun, counts: RunCounts, page: int, released: int, now: datetime, *, busy: bool = False
+) -> BulkRun:
+    """The run after `released` letters of the page were moved; `busy`: some members of the page are still being run."""
+    paced, at_page = run.paced_at, max(run.at_page, page)
+    busy_pages = (*(number for number in run.busy_pages if number != page), *((page,) if busy else ()))
+    heard = run if counts == run.counts else replace(run, counts=counts, quiet_since=instant(now))
+    if run.max_per_second is not None and released:
+        # Rounded up: it may be slower than asked for by a millisecond, never quicker.
+        wait = timedelta(milliseconds=math.ceil(1000 * released / run.max_per_second))
+        paced = instant(now) + wait
+    if busy_pages and at_page == run.pages and page >= max(busy_pages):  # all that are left were looked at once
+        paced = max(_next_poll(heard, now), paced or instant(now))
+    step = bisect_right(list(accumulate(run.ramp)), counts.moved)
+    return replace(heard, at_page=at_page, busy_pages=busy_pages, paced_at=paced, step=step)
+
+
+def with_outcomes(run: BulkRun, counts: RunCounts, now: datetime) -> BulkRun:
+    """The run with these counts; `quiet_since` is when they changed last."""
+    return run if counts == run.counts else replace(run, counts=counts, quiet_since=instant(now))
+
+
+def return_lease(run: BulkRun, due_at: datetime, now: datetime) -> BulkRun:
+    """Give the lease back: anyone may take the run from `due_at` on."""
+    return _change(run, now, lease=None, due_at=instant(due_at) if run.state in ACTIVE else None)
+
+
+def abandon_lease(run: BulkRun, now: datetime) -> BulkRun:
+    """Stop in the middle of a slice: anyone may take the run now, and has to find out how far it has come."""
+    lease = replace(run.lease, left=True) if run.lease else None
+    return _change(run, now, lease=lease, due_at=instant(now))
+
+
+def halt(run: BulkRun, why: str, now: datetime) -> BulkRun:
+    """Halt the run: no more letters are moved until a person resumes it."""
+    return _change(run, now, state=RunState.HALTED, halted_because=why, lease=None, due_at=None)
+
+
+def finish(run: BulkRun, now: datetime) -> BulkRun:
+    """End the run: everything is done."""
+    return _change(run, now, state=RunState.DONE, lease=None, due_at=None, finished_at=instant(now))
+
+
+def pause(run: BulkRun, now: datetime) -> BulkRun:
+    """Pause the run. The process that works on it finishes its slice, then returns the lease. Raises IllegalRunMove."""
+    if run.state is RunState.PAUSED:
+        return run
+    if run.state not in ACTIVE:
+        raise IllegalRunMove(run.run_id, "pause", run.state)
+    return _change(run, now, state=RunState.PAUSED)
+
+
+def resume(run: BulkRun, now: datetime, stop_percent: float | Unchanged | None = UNCHANGED) -> BulkRun:
+    """Continue the run where it stopped, perhaps with another stop rule. A run's first stop rule brings the usual ramp.
+
+    Raises IllegalRunMove for a run that is over, and for a halted run whose stop rule would halt it again at once.
+    """
+    if run.state in ENDED:
+        raise IllegalRunMove(run.run_id, "resume", run.state)
+    if stop_percent is not UNCHANGED:
+        ramp = run.ramp
+        if not ramp and run.stop_percent is None and stop_percent is not None:
+            ramp = (*([run.counts.moved] if run.counts.moved else []), *RAMP)  # from here on
+        run = validate_run(replace(run, stop_percent=stop_percent, ramp=ramp))
+    if run.state in ACTIVE:
+        return _change(run, now)
+    if run.state is RunState.HALTED and (why := stop_reason(run)):
+        rule = f"resume it with stop_percent {percent_to_resume_with(run.counts)}"
+        why = f"it would halt again at once: {why}; {rule}, or cancel it and start another one once the cause is fixed"
+        raise IllegalRunMove(run.run_id, "resume", run.state, why)
+    state = RunState.PLANNING if run.plan is None else RunState.RUNNING
+    due_at = (
+        run.due_at if run.lease and run.due_at else instant(now)
+    )  # the process that worked on it may not have stopped yet
+    return _change(run, now, state=state, halted_because=None, due_at=due_at, quiet_since=instant(now))
+
+
+def cancel(run: BulkRun, now: datetime) -> BulkRun:
+    """End the run; letters that it moved stay moved. Raises IllegalRunMove for a run that is done."""
+    if run.state is RunState.CANCELLED:
+        return run
+    if run.state is RunState.DONE:
+        raise IllegalRunMove(run.run_id, "cancel", run.state)
+    return _change(run, now, state=RunState.CANCELLED, finished_at=instant(now))
+
+
+def _change(run: BulkRun, now: datetime, **changes: Any) -> BulkRun:
+    # A machine whose clock is behind must not move the run back in time.
+    return replace(run, updated_at=max(instant(now), run.updated_at + timedelta(milliseconds=1)), **changes)
+
+
+def _check_percent(percent: float | None) -> None:
+    if percent is not None and not (_is_number(percent) and 0 <= percent <= 100):
+        raise InvalidInput(f"stop_percent must be a number from 0 to 100, not {percent!r:.80}")
+
+
+def _is_number(value: object) -> bool:
+    # A whole number may be larger than any other: it could not be read again.
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
