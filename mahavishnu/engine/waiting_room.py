@@ -89,24 +89,26 @@ class WaitingRoom:
             after = page.next
 
     async def _admit_one(self, waiting: FormerLetter) -> list[DeadLetter]:
-        """The letter in its place, as if two stores had been reunited: doing it twice changes nothing."""
+        """The letter in its place, as if two stores had been reconciled: doing it twice changes nothing."""
         ours = _as_letter(waiting)
         letters = self.recorder.letters
         while True:
             theirs = await get_one(letters, ours.key)
-            reunion = Reconciliation(ours) if theirs is None else reconcile_letters(theirs, ours, self.recorder.clock.now())
-            if reunion.wait:
+            reconciled = (
+                Reconciliation(ours) if theirs is None else reconcile_letters(theirs, ours, self.recorder.clock.now())
+            )
+            if reconciled.wait:
                 raise StoreUnavailable(f"letter {ours.key!r} is being run; this one waits until that is over")
-            if reunion.live is None:
+            if reconciled.live is None:
                 return []
             takes_room = theirs is None or not theirs.is_open
             if takes_room:
                 await self.recorder.capacity.reserve(ours.task_id)
             stored = None
             try:
-                if reunion.former is not None:
-                    await write_one(self.recorder.history, reunion.former)
-                stored = await write_one(letters, reunion.live)
+                if reconciled.former is not None:
+                    await write_one(self.recorder.history, reconciled.former)
+                stored = await write_one(letters, reconciled.live)
             finally:
                 if takes_room:
                     self.recorder.capacity.commit() if stored else self.recorder.capacity.cancel()
