@@ -65,7 +65,7 @@ def draw() -> str:
         resolutions="\n".join(_meanings(ResolutionStatus)),
         arrows="\n".join(f"    {arrow}" for arrow in _arrows()),
         table="\n".join(_table()),
-        moves="\n".join(f"- **{name}** – {_sentence(name)}" for name in ("capture", *Move)),
+        moves="\n".join(f"- **{name}** – {_sentence(name)}" for name in ("new letter", *Move)),
     )
 
 

@@ -119,7 +119,7 @@ EDITABLE: Mapping[str, Callable[[Any], bool]] = {
 def new_letter(
     letter: DeadLetter, *, retry_in: timedelta | None = None, backoffs: BackoffRegistry = backoff.DEFAULT
 ) -> DeadLetter:
-    """A new letter, ready to be created: pending with its first retry date, or exhausted where no retry is allowed.
+    """Check the letter and give it its first state: pending with its first retry date, or exhausted without retries.
 
     `retry_in` overrules the policy's delay (a server that said Retry-After). Raises InvalidInput for a broken letter.
     """
