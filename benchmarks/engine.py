@@ -173,7 +173,7 @@ async def cycle(server: Server) -> Figure:
     async def ours(run: int) -> float:
         store = OpenSearchStore(server.url, prefix=f"bench_cycle{run}", timeout=30, kinds=KINDS)
         async with queue(store, "one") as dlq:
-            await fill(dlq.letters, (letter() for _ in range(DUE)))
+            await fill(dlq.context.letters, (letter() for _ in range(DUE)))
             start = time.perf_counter()
             assert await dlq.run_due() == DUE
             return DUE / (time.perf_counter() - start)

@@ -116,7 +116,7 @@ def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor
             what = request.scope["request_path"]
             why = f"needs the role {role.name.lower()}, and {actor.name} has the role {actor.role.name.lower()}"
             dlq = await get_queue(request)
-            await dlq.record_denial(actor.name, actor.role.name.lower(), action, what, why)
+            await dlq.audit.record_denial(actor.name, actor.role.name.lower(), action, what, why)
             raise HTTPException(403, f"{action} {why}")
         return actor
 

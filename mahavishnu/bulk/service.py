@@ -11,9 +11,8 @@ from mahavishnu.bulk.preview import RunPreview, previewed
 from mahavishnu.bulk.run_store import READ, Shelves
 from mahavishnu.bulk.runner import LEASE_SECONDS, Runner
 from mahavishnu.bulk.verbs import RunVerbs, known
-from mahavishnu.engine.audit import Auditing
 from mahavishnu.engine.background import PeriodicTask
-from mahavishnu.engine.processor import Limits
+from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import bulk_rules
 from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, ItemState, RunItem, RunState
 from mahavishnu.model.errors import InvalidInput, NoSuchRun, StoreUnavailable
@@ -41,15 +40,14 @@ class RunItems:
     next: Cursor | None = None
 
 
-class Bulk(Auditing):
+class Bulk:
     """The part of `DeadLetterQueue` that starts, shows, stops and carries on bulk runs.
 
     The methods raise NoSuchRun for a run that there is not, IllegalRunMove for what its state does not allow,
     InvalidInput for what cannot be, and StoreError.
     """
 
-    owner: str
-    limits: Limits
+    context: QueueContext
     _shelves: Shelves
     _run_verbs: RunVerbs
     _runner: Runner
@@ -75,10 +73,10 @@ class Bulk(Auditing):
 
         preview = await dlq.preview_run("redrive", fingerprint="9f3c", status="exhausted")
         """
-        await self.open()
+        await self.context.open()
         run = self._wanted(verb, query, filters, patch, redrive=redrive, everything=everything)
         run = _going(run, ramp, max_per_second, stop_percent)
-        return await previewed(self.letters, run, self._run_verbs)
+        return await previewed(self.context.letters, run, self._run_verbs)
 
     async def start_run(
         self,
@@ -108,12 +106,12 @@ class Bulk(Auditing):
 
             run = await dlq.start_run("redrive", fingerprint="9f3c", by="ann", stop_percent=20)
         """
-        await self.open()
+        await self.context.open()
         run = self._wanted(verb, query, filters, patch, redrive=redrive, everything=everything)
         run = _going(replace(run, by=by, reason=reason), ramp, max_per_second, stop_percent)
-        async with self._audited("run.start", f"run:{run.run_id}", by=by, reason=reason) as record:
-            record.noted(verb=run.verb, query=run.query.value["where"], patch=run.patch and run.patch.value)
-            record.noted(ramp=list(run.ramp), max_per_second=max_per_second, stop_percent=stop_percent)
+        async with self.context.audit.record("run.start", f"run:{run.run_id}", by=by, reason=reason) as record:
+            record.add(verb=run.verb, query=run.query.value["where"], patch=run.patch and run.patch.value)
+            record.add(ramp=list(run.ramp), max_per_second=max_per_second, stop_percent=stop_percent)
             stored = await write_one(self._shelves.runs, run)
             if stored is None:  # ids are random: nobody else has this one
                 raise StoreUnavailable(f"bulk run {run.run_id} is there already")
@@ -123,14 +121,14 @@ class Bulk(Auditing):
 
     async def get_run(self, run_id: str) -> BulkRun:
         """The run as it is, with what became of its letters up to now."""
-        await self.open()
+        await self.context.open()
         return await self._shelves.up_to_date(await self._run(run_id))
 
     async def list_runs(
         self, state: RunState | str | None = None, *, limit: int = 50, after: Cursor | str | None = None
     ) -> Page[BulkRun]:
         """Runs, newest first. The counts of one that is being carried on may be some seconds old."""
-        await self.open()
+        await self.context.open()
         where = () if state is None else (Is("state", (_member(RunState, state, "state"),)),)
         query = Query(where, (Sort("created_at", descending=True), Sort("run_id", descending=True)), limit)
         return await self._shelves.runs.find(query, _cursor(after))
@@ -149,7 +147,7 @@ class Bulk(Auditing):
             raise InvalidInput(f"limit must be a whole number from 1 to {MOST_ITEMS}, not {limit!r:.80}")
         wanted_state = None if state is None else _member(ItemState, state, "state")
         wanted_outcome = None if outcome is None else _member(ItemOutcome, outcome, "outcome")
-        await self.open()
+        await self.context.open()
         run = await self._run(run_id)
         first, skip = _position(_cursor(after))
         found: list[RunItem] = []
@@ -169,7 +167,7 @@ class Bulk(Auditing):
     async def pause_run(self, run_id: str, *, by: str, reason: str | None = None) -> BulkRun:
         """Hold the run up. What is being moved at this moment, one page of letters at most, is still moved."""
         return await self._changed_run(
-            "run.pause", run_id, by, reason, lambda run: bulk_rules.pause(run, self.clock.now())
+            "run.pause", run_id, by, reason, lambda run: bulk_rules.pause(run, self.context.clock.now())
         )
 
     async def resume_run(
@@ -185,13 +183,13 @@ class Bulk(Auditing):
         Raises IllegalRunMove, naming a rule with which it goes on, where it has halted and would do so again at once.
         """
         return await self._changed_run(
-            "run.resume", run_id, by, reason, lambda run: bulk_rules.resume(run, self.clock.now(), stop_percent)
+            "run.resume", run_id, by, reason, lambda run: bulk_rules.resume(run, self.context.clock.now(), stop_percent)
         )
 
     async def cancel_run(self, run_id: str, *, by: str, reason: str | None = None) -> BulkRun:
         """End the run for ever. What was moved stays moved; the other members are left alone."""
         return await self._changed_run(
-            "run.cancel", run_id, by, reason, lambda run: bulk_rules.cancel(run, self.clock.now())
+            "run.cancel", run_id, by, reason, lambda run: bulk_rules.cancel(run, self.context.clock.now())
         )
 
     async def work_runs(self) -> bool:
@@ -199,30 +197,30 @@ class Bulk(Auditing):
 
         A running processor does this by itself.
         """
-        await self.open()
+        await self.context.open()
         return await self._runner.look()
 
     # --- inside
 
     def _prepare_runs(self, history: Collection[FormerLetter]) -> None:
         """What this part needs, once the queue has its own."""
-        pages = self.store.collection(RUN_PAGES)
-        self._shelves = Shelves(self.store.collection(RUNS), pages, self.letters, history)
-        self._run_verbs = RunVerbs(self)
+        pages = self.context.store.collection(RUN_PAGES)
+        self._shelves = Shelves(self.context.store.collection(RUNS), pages, self.context.letters, history)
+        self._run_verbs = RunVerbs(self.context)
         self._runner = Runner(
             self._shelves,
             self._run_verbs,
-            owner=self.owner,
-            clock=self.clock,
-            lease_seconds=lambda: min(LEASE_SECONDS, self.limits.lease_seconds),
-            skew_seconds=lambda: self.limits.skew_seconds,
+            owner=self.context.owner,
+            clock=self.context.clock,
+            lease_seconds=lambda: min(LEASE_SECONDS, self.context.limits.lease_seconds),
+            skew_seconds=lambda: self.context.limits.skew_seconds,
         )
         self._carrying = PeriodicTask("carrying bulk runs on", self.work_runs, self._until_next_run)
 
     def _until_next_run(self) -> float:
         if (due := self._runner.next_due) is None:
             return LOOK_SECONDS
-        return min(max((due - self.clock.now()).total_seconds(), 0.0), LOOK_SECONDS)
+        return min(max((due - self.context.clock.now()).total_seconds(), 0.0), LOOK_SECONDS)
 
     def _wanted(
         self, verb: str, query: Query | None, filters: Mapping[str, Any], patch: Any, *, redrive: bool, everything: bool
@@ -235,7 +233,7 @@ class Bulk(Auditing):
         if not meant.where and not everything:
             raise InvalidInput("this would change every letter: give a filter, or say that you mean everything")
         LETTERS.check(meant)
-        now = self.clock.now()
+        now = self.context.clock.now()
         return BulkRun(
             run_id=new_entry_id(now),
             verb=name,
@@ -256,7 +254,7 @@ class Bulk(Auditing):
     async def _changed_run(
         self, action: str, run_id: str, by: str, reason: str | None, change: Callable[[BulkRun], BulkRun]
     ) -> BulkRun:
-        async with self._audited(action, f"run:{run_id}", by=by, reason=reason) as record:
+        async with self.context.audit.record(action, f"run:{run_id}", by=by, reason=reason) as record:
             for _ in range(_TRIES):
                 run = await self._run(run_id)
                 if run.state is RunState.HALTED:  # its letters may have come to something since
@@ -266,7 +264,7 @@ class Bulk(Auditing):
                     return await self._shelves.up_to_date(run)
                 written = await write_one(self._shelves.runs, after)
                 if written is not None:
-                    record.changed(_shown(run), _shown(written))
+                    record.add_change(_shown(run), _shown(written))
                     break
             else:
                 raise StoreUnavailable(f"bulk run {run_id} was changed by others {_TRIES} times in a row")

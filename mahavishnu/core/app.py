@@ -154,7 +154,7 @@ class MahavishnuApp:
             self.logger.info("DLQ retry processor disabled in configuration")
             return
         await self.dlq.start_retry_processor(callback=callback)
-        self.logger.info("DLQ retry processor started (interval=%gs)", self.dlq.limits.interval_seconds)
+        self.logger.info("DLQ retry processor started (interval=%gs)", self.dlq.context.limits.interval_seconds)
 
     async def stop_dlq_processor(self) -> None:
         """Stop retrying; what runs may finish for a while."""

@@ -88,7 +88,7 @@ class CapturePipeline:
 
     def submit(self, case: PendingCapture) -> None:
         """See to it that the case is answered, whoever gives up waiting for that."""
-        if self.dlq.chain.is_prompt:
+        if self.dlq.context.chain.is_prompt:
             self._gathering.add(case)
         else:
             self._gathering.spawn(self._assess_first(case), [case], case.context)
@@ -101,7 +101,7 @@ class CapturePipeline:
         """Plugins take their time: nobody else's failure waits for them."""
         try:
             now = self.dlq.clock.now()
-            case.assessment = await Assessor(self.dlq.chain).assess(case.error, now, _context(case, now))
+            case.assessment = await Assessor(self.dlq.context.chain).assess(case.error, now, _context(case, now))
         except Exception as problem:
             self._not_captured(case, problem)
         else:
@@ -110,7 +110,7 @@ class CapturePipeline:
     async def _keep(self, cases: Sequence[PendingCapture]) -> None:
         """Failures that came in together, one step after the other for all: that takes half of the time."""
         now = self.dlq.clock.now()
-        if not self.dlq.chain.is_prompt:  # a plugin has been registered since
+        if not self.dlq.context.chain.is_prompt:  # a plugin has been registered since
             for case in cases:
                 if case.assessment is None:
                     self._gathering.spawn(self._assess_first(case), [case], case.context)
@@ -148,7 +148,7 @@ class CapturePipeline:
 
     def _assess(self, case: PendingCapture, now: datetime) -> None:
         if case.assessment is None:
-            case.assessment = Assessor(self.dlq.chain).assess_sync(case.error, now, _context(case, now))
+            case.assessment = Assessor(self.dlq.context.chain).assess_sync(case.error, now, _context(case, now))
 
     def _decide(self, case: PendingCapture, now: datetime) -> None:
         """What the strategy says of it, and the letter that it makes if it is to be kept."""
@@ -181,10 +181,10 @@ class CapturePipeline:
                 raise
             why = cut(said(problem) or type(problem).__name__, _LONGEST_REASON)
             log.error("task %r is kept as far as JSON can hold it, and nothing retries it: %s", wanted.task_id, why)
-            case.letter = self._letter(self.dlq.intake.with_placeholders(wanted, why), assessment, now)
+            case.letter = self._letter(self.dlq.context.letter_factory.with_placeholders(wanted, why), assessment, now)
 
     def _letter(self, wanted: LetterRequest, assessment: Assessment, now: datetime) -> DeadLetter:
-        intake, backoffs = self.dlq.intake, self.dlq.backoffs
+        intake, backoffs = self.dlq.context.letter_factory, self.dlq.context.backoffs
         return intake.make(wanted, assessment, now, by_category=self._by_category(), backoffs=backoffs)
 
     async def _store(self, kept: Sequence[tuple[PendingCapture, DeadLetter]]) -> None:
@@ -226,20 +226,20 @@ class CapturePipeline:
         log.warning("task %s is in the DLQ (%s): %s", letter.task_id, case.reason, letter.last_error)
 
     def _not_captured(self, case: PendingCapture, problem: BaseException) -> None:
-        self.dlq.counts["capture_failed"] += 1
+        self.dlq.context.counts["capture_failed"] += 1
         self._counts["capture_failed"] += 1
         log.error(
             "the failure of task %s could not be captured; its error: %s; its payload: %.2000s",
             safe_repr(case.request.task_id),
             safe_repr(case.error),
-            redact(json_safe_copy(case.request.task), self.dlq.intake.redact_keys),
+            redact(json_safe_copy(case.request.task), self.dlq.context.letter_factory.redact_keys),
             exc_info=problem,
         )
         resolve(case.future, CaptureOutcome(case.request.task_id, problem=f"{type(problem).__name__}: {said(problem)}"))
 
     async def _kept_waiting(self, fresh: DeadLetter, problem: MahavishnuError) -> str:
         """It cannot be a letter now; it waits until it can, and this says so."""
-        where = await self.dlq.waiting.keep(fresh)
+        where = await self.dlq.context.waiting.keep(fresh)
         self._counts["kept_waiting"] += 1
         lasting = "" if where is WaitingPlace.STORE else " in this process's memory, because the store cannot take it"
         told_so = f"{problem}; it waits{lasting} to be let in (entry {fresh.entry_id})"

@@ -6,12 +6,7 @@ Every surface (Python, command line, HTTP, pages) calls these methods. They read
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-import os
-import socket
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -30,35 +25,29 @@ from mahavishnu.core.queue.reads import LetterList
 from mahavishnu.core.queue.replies import REPLIES, Replies
 from mahavishnu.core.queue.requeue import Requeueing
 from mahavishnu.core.queue.transfer import Transfer
-from mahavishnu.engine.background import PeriodicTask, WorkerRegistry
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.engine.context import BY
+from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext, QueueOptions
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
-from mahavishnu.engine.event_bus import Announcer, reporting_to
+from mahavishnu.engine.event_bus import reporting_to
 from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.engine.processor import Limits
-from mahavishnu.engine.recorder import Capacity, CaptureKind, CaptureResult, LetterRecorder
-from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
+from mahavishnu.engine.recorder import CaptureKind, CaptureResult
+from mahavishnu.engine.store_session import store_for
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import Backoff, BackoffRegistry
 from mahavishnu.model.clock import Clock, SystemClock
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, QueueFull, StoreError
+from mahavishnu.model.errors import InvalidInput, NoSuchLetter, QueueFull, StoreError
 from mahavishnu.model.events import Event, EventName, Listener
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import DeadLetter, FailedTask
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
 from mahavishnu.model.query import Query, query_to_json, require_query
 from mahavishnu.model.requeue_rules import RequeueRules
-from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import Cursor, Health, Page, Result, Store, get_one
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kinds import KINDS as STORED
-from mahavishnu.stores.ledger import LEDGER
-from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.revisions import REVISIONS
-from mahavishnu.stores.workers import WORKERS
 
 __all__ = ["KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "RetryPolicy"]
 log = logging.getLogger(__name__)
@@ -106,98 +95,52 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         if store is not None and opensearch_client is not None:
             raise InvalidInput("give a store or an opensearch_client, not both")
         self.observability = observability_manager
-        parts = {"chain": chain, "intake": intake, "limits": limits, "breakers": breakers, "requeues": requeues}
-        self.given = frozenset(name for name, part in parts.items() if part is not None)
-        self.clock = clock or SystemClock()
-        self.chain = chain or Chain()
-        self.intake = intake or LetterFactory()
-        self.limits = limits or Limits()
-        self.breakers = breakers or Breakers()
-        self.requeues = requeues or RequeueRules()
-        self.backoffs = backoffs
-        self.owner = owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
-        self.callback = callback
-        self.store = store or reads.store_for(opensearch_client, KINDS)
-        self.letters = self.store.collection(LETTERS)
-        self.room = Capacity(max_size, self._count_open, self.clock)
-        self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0)
-        self.roster = WorkerRegistry(self.store.collection(WORKERS), self.owner, self.clock)
-        self._ledger = self.store.collection(LEDGER)
-        self._audit = self.store.collection(AUDIT)
-        self._revisions = self.store.collection(REVISIONS)
-        self._history = self.store.collection(HISTORY)
-        self._office = LetterRecorder(self.letters, self._history, self.room, self.clock)
-        self.waiting = WaitingRoom(self.store.collection(WAITING), self._office)
+        options = QueueOptions(chain, intake, limits, breakers, requeues, backoffs, owner, callback)
+        store = store or store_for(opensearch_client, KINDS)
+        self.context = QueueContext(store, clock or SystemClock(), max_size, options)
+        self.audit = self.context.audit
         self.replies = Replies(self.store.collection(REPLIES), self.clock)
-        self._announcer = Announcer()
+        self._prepare_processing()
+        self._prepare_runs(self.context.history)
         if observability_manager is not None:
-            self._announcer.add(reporting_to(observability_manager))
-        self.admits = True  # whether what waits is let in
-        self._admitting = PeriodicTask("letting in what waits", self.admit, lambda: self.limits.interval_seconds)
-        self._prepare_runs(self._history)
-        self._stopping = []
-        self._opened_in: asyncio.AbstractEventLoop | None = None
-        self._opening: asyncio.Task[None] | None = None
+            self.context.events.subscribe(reporting_to(observability_manager))
 
     # --- open and close
 
     @property
+    def store(self) -> Store:
+        """Where letters are kept."""
+        return self.context.store
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is, for everything this queue does."""
+        return self.context.clock
+
+    @property
     def max_size(self) -> int:
         """How many open letters there may be."""
-        return self.room.max_size
+        return self.context.capacity.max_size
 
     @max_size.setter
     def max_size(self, value: int) -> None:
-        self.room.max_size = value
+        self.context.capacity.max_size = value
 
     async def open(self) -> Self:
         """Make the store ready; doing it twice is doing it once. Raises what the store raises.
 
         One event loop after the other may use a queue. Raises MahavishnuError while another one is running.
         """
-        loop = asyncio.get_running_loop()
-        if self._opened_in is loop:
-            return self
-        for other in (self._opened_in, self._opening.get_loop() if self._opening else None):
-            if other is not None and other is not loop and other.is_running():
-                raise MahavishnuError(
-                    "this queue is in use by another event loop that is running: give each loop an app of its own"
-                )
-        if self._opening is None or self._opening.get_loop() is not loop:
-            self._opening = asyncio.create_task(self._open_store())
-        await asyncio.shield(self._opening)
+        await self.context.open()
         return self
-
-    async def _open_store(self) -> None:
-        try:
-            if self._opened_in is not None:  # by another event loop, as a program of several asyncio.run has them
-                await self.store.close()
-                self._opened_in = None
-            self._leave_former_loop()
-            self.room.reset()
-            await self.store.open()
-            if isinstance(self.store, MemoryStore):
-                log.warning("letters are kept in this process's memory: they are lost when it ends")
-            self._opened_in = asyncio.get_running_loop()
-        finally:
-            self._opening = None
 
     async def shutdown(self) -> None:
         """Stop the processor and close the store; the next use opens it again.
 
-        What is in memory only, because OpenSearch was away, goes home before that if it can.
+        What is in memory only, because OpenSearch was away, is written to it before that if it can be.
         """
         await self.stop_retry_processor()
-        if self.waiting.in_memory and self._opened_in is None:
-            with contextlib.suppress(StoreError):  # what waits is named below
-                await self.open()
-            if self._opened_in is None:
-                log.error("%d failures that wait in memory are lost if this process ends", len(self.waiting.in_memory))
-        if self._opened_in is not None:
-            if self._opened_in is asyncio.get_running_loop():
-                await reads.last_chance(self.store, self.waiting)
-            self._opened_in = None
-            await self.store.close()
+        await self.context.session.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -209,11 +152,11 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(event)` called after each thing that happens here; the function returned ends it."""
-        return self._announcer.add(listener)
+        return self.context.events.subscribe(listener)
 
     def register_backoff(self, name: str, function: Backoff) -> None:
         """Make `custom:<name>` a retry policy. Letters keep the name: register it in every process that retries."""
-        self.backoffs = self.backoffs.with_custom(name, function)
+        self.context.backoffs = self.context.backoffs.with_custom(name, function)
 
     # --- letters come in
 
@@ -256,24 +199,24 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         )
         now = self.clock.now()
         context = context_for(now, task_id, task, repos=texts(repos, f"repos of task {task_id!r:.80}"))
-        assessment = await Assessor(self.chain).assess(error, now, context, error_category)
-        fresh = self.intake.make(wanted, assessment, now, backoffs=self.backoffs)
+        assessment = await Assessor(self.context.chain).assess(error, now, context, error_category)
+        fresh = self.context.letter_factory.make(wanted, assessment, now, backoffs=self.context.backoffs)
         return (await self.capture(fresh)).letter
 
     async def capture(self, fresh: DeadLetter) -> CaptureResult:
         """Store a letter that `intake` made, and say how. Raises DLQFullError, InvalidInput, StoreError."""
-        await self.open()  # first: also what is too large has to wait somewhere
-        self.intake.check_size(fresh)
+        await self.context.open()  # first: also what is too large has to wait somewhere
+        self.context.letter_factory.check_size(fresh)
         if fresh.depends_on:
-            await refuse_circle(self.letters, fresh)
-        if warning := self.backoffs.problem_with(fresh.retry_policy):
+            await refuse_circle(self.context.letters, fresh)
+        if warning := self.context.backoffs.problem_with(fresh.retry_policy):
             log.warning("letter %r: %s", fresh.key, warning)
         try:
-            captured = await self._office.record(fresh, fresh.failures[-1])
+            captured = await self.context.recorder.record(fresh, fresh.failures[-1])
         except QueueFull:
-            self.counts["rejected_full"] += 1
+            self.context.counts["rejected_full"] += 1
             raise
-        self._tell(_CAPTURED[captured.kind], captured.letter)
+        self.context.announce(_CAPTURED[captured.kind], captured.letter)
         return captured
 
     async def create(self, fresh: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
@@ -281,9 +224,9 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
 
         Those that are stored are told by `created`. Raises StoreError if the store could take none.
         """
-        await self.open()
+        await self.context.open()
         plain = [each for each in fresh if self._is_plain(each)]
-        stored = await self._office.record_new(plain) if plain else []
+        stored = await self.context.recorder.record_new(plain) if plain else []
         if len(plain) == len(fresh):
             return stored
         results = {id(each): result for each, result in zip(plain, stored, strict=True)}
@@ -291,27 +234,29 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
 
     def created(self, letter: DeadLetter) -> None:
         """Tell of a letter that `create` stored."""
-        self._tell(EventName.CAPTURED, letter)
+        self.context.announce(EventName.CAPTURED, letter)
 
     def _is_plain(self, fresh: DeadLetter) -> bool:
         """Whether nothing has to be looked at but the place where it goes."""
-        known = self.backoffs.problem_with(fresh.retry_policy) is None
-        return known and not fresh.depends_on and self.intake.fits(fresh)
+        known = self.context.backoffs.problem_with(fresh.retry_policy) is None
+        return known and not fresh.depends_on and self.context.letter_factory.fits(fresh)
 
     def skipped(self, task_id: str, reason: str) -> None:
         """A failure was not kept, because the strategy said so: it is counted, logged and told."""
-        self.counts["skipped_by_strategy"] += 1
+        self.context.counts["skipped_by_strategy"] += 1
         log.info("the failure of task %r is not kept: %s", task_id, reason)
-        self._announcer.tell(Event(EventName.SKIPPED, self.clock.now(), None, {"task_id": task_id, "reason": reason}))
+        self.context.events.publish(
+            Event(EventName.SKIPPED, self.clock.now(), None, {"task_id": task_id, "reason": reason})
+        )
 
     async def admit(self) -> int:
         """Let in what waits for room, as far as there is some. Returns how many."""
-        await self.open()
-        if not self.admits:
+        await self.context.open()
+        if not self.context.admits_waiting:
             return 0
-        admitted = await self.waiting.admit(self.intake.max_task_bytes)
+        admitted = await self.context.waiting.admit(self.context.letter_factory.max_task_bytes)
         for letter in admitted:
-            self._tell(EventName.CAPTURED, letter, waited=True)
+            self.context.announce(EventName.CAPTURED, letter, waited=True)
         return len(admitted)
 
     # --- letters are looked at
@@ -325,8 +270,8 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         queue: str = DEFAULT_QUEUE,
     ) -> DeadLetter | None:
         """The letter of a task as it is now, or None. Raises StoreError rather than guess while the store is away."""
-        await self.open()
-        letter = await get_one(self.letters, document_key(task_id, namespace, queue))
+        await self.context.open()
+        letter = await get_one(self.context.letters, document_key(task_id, namespace, queue))
         if letter is None or (letter.status is DeadLetterStatus.ARCHIVED and not include_archived):
             return None
         return letter
@@ -344,8 +289,8 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         `filters` are those of `mahavishnu.model.query.letters`; a `query` says everything itself. Raises InvalidInput
         for a status or filter that there is not.
         """
-        await self.open()
-        return await reads.listed(self.letters, reads.listing(status, query, filters), limit)
+        await self.context.open()
+        return await reads.listed(self.context.letters, reads.listing(status, query, filters), limit)
 
     async def find(
         self, query: Query, after: Cursor | None = None, *, offset: int = 0, most_bytes: int | None = None
@@ -355,33 +300,33 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
 
         Raises InvalidInput for an offset below 0, InvalidQuery for what letters cannot be searched by.
         """
-        await self.open()
-        return await reads.page(self.letters, require_query(query), after, offset, most_bytes)
+        await self.context.open()
+        return await reads.page(self.context.letters, require_query(query), after, offset, most_bytes)
 
     async def blocked_by(
         self, task_id: str, *, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE
     ) -> list[str]:
         """The tasks that the letter of this task waits for. Raises NoSuchLetter."""
-        await self.open()
+        await self.context.open()
         key = document_key(task_id, namespace, queue)
-        letter = await get_one(self.letters, key)
+        letter = await get_one(self.context.letters, key)
         if letter is None:
             raise NoSuchLetter(key)
-        return await blocked_by(self.letters, letter)
+        return await blocked_by(self.context.letters, letter)
 
     async def get_statistics(self) -> dict[str, Any]:
         """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
-        await self.open()
-        tally = await self.letters.tally(Query(), numbers.GROUPS, sums=numbers.SUMS)
-        deleted = await deletion.left_behind(self.letters, self._ledger)
+        await self.context.open()
+        tally = await self.context.letters.tally(Query(), numbers.GROUPS, sums=numbers.SUMS)
+        deleted = await deletion.left_behind(self.context.letters, self.context.ledger)
         health = await self.store.health()
         return {
-            **numbers.statistics(tally, self.max_size, deleted, self.counts),
+            **numbers.statistics(tally, self.max_size, deleted, self.context.counts),
             "is_processor_running": self._processor is not None and self._processor.is_running,
-            "retry_interval_seconds": self.limits.interval_seconds,
-            "circuit_breakers": dict(self.breakers.report(self.clock.monotonic())),
+            "retry_interval_seconds": self.context.limits.interval_seconds,
+            "circuit_breakers": dict(self.context.breakers.report(self.clock.monotonic())),
             "processor": dict(self._processor.counts) if self._processor else {},
-            "waiting": await self.waiting.count(),
+            "waiting": await self.context.waiting.count(),
             "storage_mode": health.status,
             "storage": {"detail": health.detail, "kept_locally": health.waiting, "oldest": health.oldest},
             "degraded": tally.degraded,
@@ -389,20 +334,22 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
 
     async def get_statistics_by_reason(self) -> numbers.ReasonLines:
         """One line for each reason that letters were written for; its `degraded` says why numbers may be wrong."""
-        await self.open()
-        tally = await self.letters.tally(Query(), numbers.BY_REASON, sums=["dlq_retry_count"], spans=["created_at"])
+        await self.context.open()
+        tally = await self.context.letters.tally(
+            Query(), numbers.BY_REASON, sums=["dlq_retry_count"], spans=["created_at"]
+        )
         return numbers.by_reason(tally)
 
     async def requeue_outcomes(self) -> dict[str, int]:
         """What came of requeues: how many letters are in flight, succeeded, failed again, or were closed before."""
-        await self.open()
-        tally = await self.letters.tally(Query(), ["requeue_outcome"])
+        await self.context.open()
+        tally = await self.context.letters.tally(Query(), ["requeue_outcome"])
         return {str(outcome): cell.count for outcome, cell in tally.by(0).items() if outcome is not None}
 
     async def health(self) -> Health:
         """How the store is. Never raises."""
         try:
-            await self.open()
+            await self.context.open()
         except StoreError as problem:
             return Health("down", str(problem))
         return await self.store.health()
@@ -416,19 +363,20 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
 
     # --- all of them
 
-    async def clear_all(self, *, by: str = BY, notes: str | None = None) -> int:
+    async def clear_all(self, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> int:
         """Delete every open letter with its revisions, and what waits to become one. Returns how many.
 
         Their runs' outcomes are refused.
 
         Raises StoreError if not all of them can be reached: nothing is said to be cleared that is still there.
         """
-        async with self._audited("clear", "queue", by=by, reason=notes) as record:
-            shelves = deletion.Shelves(self.letters, self._ledger, self._history, self._revisions)
-            cleared = await reads.cleared(shelves, self.waiting, self.clock.now(), by)
-            self.room.invalidate()
-            self._announcer.tell(Event(EventName.CLEARED, self.clock.now(), None, {"by": by, "count": cleared}))
-            record.noted(cleared=cleared)
+        async with self.context.audit.record("clear", "queue", by=by, reason=notes) as record:
+            shelves = deletion.Shelves(
+                self.context.letters, self.context.ledger, self.context.history, self.context.revisions
+            )
+            cleared = await reads.cleared(shelves, self.context.waiting, self.clock.now(), by)
+            self.context.events.publish(Event(EventName.CLEARED, self.clock.now(), None, {"by": by, "count": cleared}))
+            record.add(cleared=cleared)
         return cleared
 
     async def reclassify(
@@ -444,12 +392,12 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
 
         `done` are those whose category, policy or budget changes; the others are not listed.
         """
-        await self.open()
+        await self.context.open()
         query = reads.listing(None, query, filters)
         as_they_are: set[str] = set()
 
         def change(letter: DeadLetter) -> DeadLetter:
-            verdict = Assessor(self.chain).reconsider(letter)
+            verdict = Assessor(self.context.chain).reconsider(letter)
             if verdict is None:
                 as_they_are.add(letter.key)
                 raise InvalidInput(f"the classifier says of letter {letter.key!r} what it said before")
@@ -461,17 +409,17 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
                 verdict=Verdict(verdict.reason, verdict.author),
                 retry_policy=verdict.policy,
                 max_retries=verdict.max_retries,
-                backoffs=self.backoffs,
+                backoffs=self.context.backoffs,
             )
 
         async def reconsidered() -> BulkResult:
             result = await move_many(
-                self.letters,
+                self.context.letters,
                 query,
                 change,
                 everything=True,
                 dry_run=dry_run,
-                moved=lambda letter: self._tell(EventName.EDITED, letter, by=by),
+                moved=lambda letter: self.context.announce(EventName.EDITED, letter, by=by),
             )
             for key in as_they_are:
                 result.refused.pop(key, None)
@@ -479,11 +427,8 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
 
         if dry_run:
             return await reconsidered()
-        async with self._audited("reclassify", "queue", by=by, reason=notes) as record:
-            record.noted(query=query_to_json(query)["where"])
+        async with self.context.audit.record("reclassify", "queue", by=by, reason=notes) as record:
+            record.add(query=query_to_json(query)["where"])
             result = await reconsidered()
-            record.noted(**told(result))
+            record.add(**told(result))
         return result
-
-    async def _count_open(self) -> int:
-        return (await self.letters.tally(reads.OPEN_ONES)).total.count

@@ -68,7 +68,9 @@ class DLQIntegration:
 
     def _decide_by(self, strategy: Strategy) -> None:
         self._strategy = strategy
-        self.dlq.admits = strategy is not DLQIntegrationStrategy.DISABLED  # then what waits goes on waiting
+        self.dlq.context.admits_waiting = (
+            strategy is not DLQIntegrationStrategy.DISABLED
+        )  # then what waits goes on waiting
 
     def get_strategy(self) -> Strategy:
         """The strategy that counts now."""
@@ -89,7 +91,7 @@ class DLQIntegration:
         return verdict.policy or POLICY_OF[verdict.category]
 
     async def _assess(self, error: BaseException | str, named: ErrorCategory | str | None) -> Assessment:
-        return await Assessor(self.dlq.chain).assess(error, self.dlq.clock.now(), named=named)
+        return await Assessor(self.dlq.context.chain).assess(error, self.dlq.clock.now(), named=named)
 
     async def capture(
         self, wanted: LetterRequest, error: BaseException | str, *, adapter: str | None = None, requested: bool = False

@@ -121,21 +121,22 @@ def queue_from(
 
 def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Chain | None) -> None:
     """Have a queue that an app made by itself follow the settings wherever its maker has said nothing else."""
-    if "chain" not in dlq.given and chain is not None:
-        dlq.chain = chain
-    if "intake" not in dlq.given:
-        dlq.intake = letter_factory_from(settings)
-    if "requeues" not in dlq.given:
-        dlq.requeues = requeues_from(settings)
-    if dlq.backoffs is backoff.DEFAULT:
-        dlq.backoffs = backoffs_from(settings)
-    own = dict(dlq.backoffs.custom)
-    register_plugin_offers(dlq.chain, "backoffs", dlq.register_backoff)
+    given = dlq.context.options
+    if given.chain is None and chain is not None:
+        dlq.context.chain = chain
+    if given.letter_factory is None:
+        dlq.context.letter_factory = letter_factory_from(settings)
+    if given.requeues is None:
+        dlq.context.requeues = requeues_from(settings)
+    if dlq.context.backoffs is backoff.DEFAULT:
+        dlq.context.backoffs = backoffs_from(settings)
+    own = dict(dlq.context.backoffs.custom)
+    register_plugin_offers(dlq.context.chain, "backoffs", dlq.register_backoff)
     for name, function in own.items():  # these count more
         dlq.register_backoff(name, function)
     dlq.configure(
-        limits=None if "limits" in dlq.given else limits_from(settings),
-        breakers=None if "breakers" in dlq.given else breakers_from(settings),
+        limits=None if given.limits is not None else limits_from(settings),
+        breakers=None if given.breakers is not None else breakers_from(settings),
         keep_interval=True,
     )
 
@@ -152,7 +153,7 @@ def register_plugin_offers(chain: Chain, hook: str, register: Callable[[str, Any
 def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
     """Go on with other settings. The store stays: another one needs a new start."""
     dlq.max_size = settings.dlq_max_size
-    dlq.intake = letter_factory_from(settings)
-    dlq.backoffs = BackoffRegistry(dlq.backoffs.custom, backoffs_from(settings).random)
-    dlq.requeues = requeues_from(settings)
+    dlq.context.letter_factory = letter_factory_from(settings)
+    dlq.context.backoffs = BackoffRegistry(dlq.context.backoffs.custom, backoffs_from(settings).random)
+    dlq.context.requeues = requeues_from(settings)
     dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings), keep_interval=True)

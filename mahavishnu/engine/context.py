@@ -1,64 +1,99 @@
-"""What the parts of `DeadLetterQueue` have in common: a store, a clock, a classifier, and somebody to tell."""
+"""What every service of a queue is built from: the store and its collections, the clock, the classifier, the limits."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import os
+import socket
 from collections import Counter
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
+from mahavishnu.adapters.base import Workflow
 from mahavishnu.classify.chain import Chain
-from mahavishnu.engine.event_bus import Announcer
+from mahavishnu.engine.audit import AuditLog
+from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.event_bus import EventBus
 from mahavishnu.engine.letter_factory import LetterFactory
-from mahavishnu.engine.recorder import Capacity
-from mahavishnu.engine.waiting_room import WaitingRoom
+from mahavishnu.engine.processor import Limits
+from mahavishnu.engine.recorder import Capacity, LetterRecorder
+from mahavishnu.engine.store_session import StoreSession
+from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
+from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import fast_constructor
-from mahavishnu.stores.base import Collection, Store
+from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
+from mahavishnu.model.query import letters
+from mahavishnu.model.requeue_rules import RequeueRules
+from mahavishnu.stores.base import Store
+from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.ledger import LEDGER
+from mahavishnu.stores.revisions import REVISIONS
 
-BY = "api_user"  # who does it, where nobody says
+DEFAULT_ACTOR = "api_user"  # who acts, where the caller names nobody
+OPEN_LETTERS = letters(resolution=ResolutionStatus.PENDING)
+_MAKES_ROOM = frozenset({EventName.RESOLVED, EventName.ARCHIVED, EventName.REDRIVEN, EventName.CLEARED})
 _new_event = fast_constructor(Event)
 
 
-class Desk(ABC):
-    """The base of the parts; none of them is used alone."""
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """How a queue works, apart from where it keeps letters. What is None is as usual.
 
-    store: Store
-    letters: Collection[DeadLetter]
-    clock: Clock
-    chain: Chain
-    backoffs: BackoffRegistry
-    room: Capacity
-    waiting: WaitingRoom
-    intake: LetterFactory
-    counts: Counter[str]
-    _announcer: Announcer
+    `callback` runs letters; `owner` is the name under which this process holds leases.
+    """
 
-    @abstractmethod
-    async def open(self) -> Self:
-        """Make the store ready."""
+    chain: Chain | None = None
+    letter_factory: LetterFactory | None = None
+    limits: Limits | None = None
+    breakers: Breakers | None = None
+    requeues: RequeueRules | None = None
+    backoffs: BackoffRegistry = backoff.DEFAULT
+    owner: str | None = None
+    callback: Workflow | None = None
 
-    @abstractmethod
-    async def admit(self) -> int:
-        """Let in what waits for room."""
 
-    @abstractmethod
-    async def health_warnings(self) -> list[str]:
-        """What a person should look at now."""
+class QueueContext:
+    """The parts that the services of one queue share. Some can be replaced at any time, so services read them here."""
 
-    @abstractmethod
-    async def look_at_groups(self) -> int:
-        """Write down what follows for groups from their letters."""
+    def __init__(
+        self, store: Store, clock: Clock, max_size: int = 10_000, options: QueueOptions = QueueOptions()
+    ) -> None:
+        self.store, self.clock, self.options = store, clock, options
+        self.chain = options.chain or Chain()
+        self.letter_factory = options.letter_factory or LetterFactory()
+        self.limits = options.limits or Limits()
+        self.breakers = options.breakers or Breakers()
+        self.requeues = options.requeues or RequeueRules()
+        self.backoffs = options.backoffs
+        self.owner = options.owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
+        self.letters = store.collection(LETTERS)
+        self.history = store.collection(HISTORY)
+        self.ledger = store.collection(LEDGER)
+        self.revisions = store.collection(REVISIONS)
+        self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0)
+        self.capacity = Capacity(max_size, self._count_open, clock)
+        self.recorder = LetterRecorder(self.letters, self.history, self.capacity, clock)
+        self.waiting = WaitingRoom(store.collection(WAITING), self.recorder)
+        self.admits_waiting = True  # whether letters that wait for room are let in
+        self.session = StoreSession(store, self.waiting)
+        self.session.on_new_loop(self.capacity.reset)
+        self.open = self.session.open  # await it before the store is used
+        self.audit = AuditLog(store, clock, self.open, lambda: self.letter_factory.redact_keys)
+        self.events = EventBus()
+        self.events.subscribe(self._update_capacity)
 
-    @abstractmethod
-    async def requeue_exhausted(self) -> int:
-        """Send back what a rule sends back."""
+    def announce(self, name: EventName, letter: DeadLetter, /, **detail: Any) -> None:
+        """Publish an event about a letter that was written just now."""
+        self.events.publish(_new_event(name=name, at=self.clock.now(), letter=letter, detail=detail))
 
-    @abstractmethod
-    def _heard(self, event: Event) -> None:
-        """Something was written: tell everybody."""
+    def _update_capacity(self, event: Event) -> None:
+        if event.name is EventName.RETRY_SUCCEEDED and event.letter is not None and not event.letter.is_open:
+            self.capacity.decrement()
+        elif event.name in _MAKES_ROOM:
+            self.capacity.invalidate()
 
-    def _tell(self, name: EventName, letter: DeadLetter, /, **detail: Any) -> None:
-        self._heard(_new_event(name=name, at=self.clock.now(), letter=letter, detail=detail))
+    async def _count_open(self) -> int:
+        return (await self.letters.tally(OPEN_LETTERS)).total.count

@@ -1,4 +1,4 @@
-"""Telling others what happened: listeners, a user's observability manager, and the log."""
+"""The event bus: tells listeners, a user's observability manager, and the log what happened."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ from mahavishnu.model.errors import ENDS, InvalidInput
 from mahavishnu.model.events import Event, EventName, Listener
 
 log = logging.getLogger("mahavishnu.dlq")
-_TROUBLE = frozenset({EventName.EXHAUSTED, EventName.STALE_CLAIM})
+_WARNINGS = frozenset({EventName.EXHAUSTED, EventName.STALE_CLAIM})
 
 
-class Announcer:
-    """Tells every listener; one that stumbles is logged and disturbs nobody else."""
+class EventBus:
+    """Calls every listener with each event; one that raises is logged and does not affect the others."""
 
     def __init__(self) -> None:
-        self._listeners: list[Listener] = [_logged]
+        self._listeners: list[Listener] = [_log_event]
 
-    def add(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener` told from now on. Returns a function that ends it. Raises InvalidInput for no function."""
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with each event from now on. Returns a function that ends it.
+
+        Raises InvalidInput for a listener that cannot be called.
+        """
         if not callable(listener):
             raise InvalidInput(f"a listener is a function of an event, not {listener!r:.80}")
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def tell(self, event: Event) -> None:
+    def publish(self, event: Event) -> None:
+        """Call every listener with this event. Raises only what ends a program."""
         for listener in list(self._listeners):
             try:
                 listener(event)
@@ -40,15 +44,15 @@ def reporting_to(manager: Any) -> Listener:
     """A listener that hands events to an object with `log_info` and `log_error`, each `(message, attributes)`."""
 
     def report(event: Event) -> None:
-        method = getattr(manager, "log_error" if event.name in _TROUBLE else "log_info", None)
+        method = getattr(manager, "log_error" if event.name in _WARNINGS else "log_info", None)
         if method is not None:
             method(_sentence(event), _attributes(event))
 
     return report
 
 
-def _logged(event: Event) -> None:
-    level = logging.WARNING if event.name in _TROUBLE else logging.DEBUG
+def _log_event(event: Event) -> None:
+    level = logging.WARNING if event.name in _WARNINGS else logging.DEBUG
     if log.isEnabledFor(level):
         log.log(level, "%s", _sentence(event))
 

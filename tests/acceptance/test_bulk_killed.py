@@ -46,12 +46,12 @@ async def killed_and_finished(url: str, count: int, verb: str, **options: Any) -
     chance = random.Random(count)
     async with DeadLetterQueue(100_000, store=open_store(url, kinds=KINDS), limits=LIMITS) as dlq:
         for first in range(0, count, 5_000):
-            await dlq.letters.write([letter_of(number) for number in range(first, min(first + 5_000, count))])
+            await dlq.context.letters.write([letter_of(number) for number in range(first, min(first + 5_000, count))])
         run = await dlq.start_run(verb, everything=True, by="ann", **options)
         marked = Query((Is("runs", (run.run_id,)),))
 
         async def moved() -> int:
-            return (await dlq.letters.tally(marked)).total.count
+            return (await dlq.context.letters.tally(marked)).total.count
 
         seen = 0
         for kill in range(KILLS):
@@ -75,7 +75,7 @@ async def killed_and_finished(url: str, count: int, verb: str, **options: Any) -
 
         await until(done)
         run = await dlq.get_run(run.run_id)
-        found = [letter async for letter in scan(dlq.letters, Query(limit=5_000))]
+        found = [letter async for letter in scan(dlq.context.letters, Query(limit=5_000))]
         items: dict[str, RunItem] = {}
         after = None
         while True:

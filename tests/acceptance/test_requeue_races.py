@@ -202,7 +202,7 @@ async def test_twenty_requeues_at_once_are_one(office: Office, where: str) -> No
 async def audited(office: Office) -> AsyncIterator[Any]:
     after = None
     while True:
-        page = await office.queues[0].list_audit(action="requeue", limit=1000, after=after)
+        page = await office.queues[0].audit.list(action="requeue", limit=1000, after=after)
         for entry in page.items:
             yield entry
         if page.next is None:

@@ -380,7 +380,7 @@ class TestSameAnswers:
                     make_letter(task_id=f"new-{written + place}", status=DeadLetterStatus.EXHAUSTED, created_at=moment)
                     for place, moment in enumerate([*moments, CLOCK.now()])
                 ]
-                assert all(isinstance(each, DeadLetter) for each in await dlq.letters.write(fresh))
+                assert all(isinstance(each, DeadLetter) for each in await dlq.context.letters.write(fresh))
                 written += len(fresh)
 
         async with hall.queue() as dlq:

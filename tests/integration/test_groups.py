@@ -99,7 +99,7 @@ async def test_looks_from_two_processes_mark_a_regression_once(queues: list[Dead
 
     views = [await here.group(str(letter.fingerprint)) for letter in letters]
     assert [view.group.regressions for view in views] == [1] * 5
-    done = await here.list_audit(actor="rule", outcome="done")
+    done = await here.audit.list(actor="rule", outcome="done")
     assert len(done.items) == 5
 
 
@@ -227,7 +227,7 @@ async def test_several_processes_look_at_once(tmp_path: Path) -> None:
         said = await asyncio.gather(*(process.communicate(b"\n") for process in looking))
 
         views = [await queue.group(name) for name in names]
-        done = await queue.list_audit(actor="rule", outcome="done")
+        done = await queue.audit.list(actor="rule", outcome="done")
 
     assert [process.returncode for process in looking] == [0, 0, 0]
     assert [view.group.regressions for view in views] == [1] * 20

@@ -39,27 +39,27 @@ async def test_the_audit_is_listed_newest_first_and_filtered(queue: DeadLetterQu
         clock.advance(number % 3)  # some share an instant
     with pytest.raises(AlreadyResolved):
         await queue.cancel("wf_0", by="bob")
-    await queue.record_denial("eve", "viewer", "redrive", "letter:wf_1", "a viewer may not")
+    await queue.audit.record_denial("eve", "viewer", "redrive", "letter:wf_1", "a viewer may not")
 
     seen: list[str] = []
-    page = await queue.list_audit(limit=3)
+    page = await queue.audit.list(limit=3)
     while True:
         seen += [f"{entry.action} {entry.subject} {entry.outcome}" for entry in page.items]
         if page.next is None:
             break
-        page = await queue.list_audit(limit=3, after=str(page.next))
+        page = await queue.audit.list(limit=3, after=str(page.next))
     done = [f"resolve letter:wf_{number} done" for number in reversed(range(6))]
     assert seen == ["denied letter:wf_1 refused", "cancel letter:wf_0 refused", *done]
 
     async def found(**filters: Any) -> list[str]:
-        return [entry.subject.removeprefix("letter:wf_") for entry in (await queue.list_audit(**filters)).items]
+        return [entry.subject.removeprefix("letter:wf_") for entry in (await queue.audit.list(**filters)).items]
 
     assert await found(actor="ann") == ["5", "3", "1"]
     assert await found(actor="bob", outcome="refused") == ["0"]
     assert await found(subject=["letter:wf_1", "letter:wf_2"], action="resolve") == ["2", "1"]
     between = {"since": start + timedelta(seconds=1), "until": start + timedelta(seconds=4)}
     assert await found(action="resolve", **between) == ["4", "3", "2"]
-    (entry,) = (await queue.list_audit(actor="eve")).items
+    (entry,) = (await queue.audit.list(actor="eve")).items
     assert (entry.role, entry.why) == ("viewer", "redrive: a viewer may not")
 
 
@@ -72,6 +72,6 @@ async def test_revisions_hold_any_payload(queue: DeadLetterQueue) -> None:
     kept = await queue.revisions("wf_1")
     assert [each.task.value for each in kept] == TASKS[:2]
     assert [each.metadata.value for each in kept] == [{"a=b": "c", "n": {"x.y": 1}}, {"n": 0}]
-    latest, first = (await queue.list_audit(action="edit")).items
+    latest, first = (await queue.audit.list(action="edit")).items
     assert first.changes.value["task/"] == {"before": "empty", "after": 0}
     assert len(latest.changes.value["task/long"]["after"]) < 2000

@@ -184,7 +184,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def sound(queue: DeadLetterQueue) -> dict[str, Any]:
     """Hold what every queue promises at rest against this one. Returns its statistics."""
     await queue.open()
-    letters = [letter async for letter in scan(queue.letters, Query())]
+    letters = [letter async for letter in scan(queue.context.letters, Query())]
     assert [(letter.key, broken) for letter in letters if (broken := lifecycle.violations(letter))] == []
     stats = await queue.get_statistics()
     lifetime = stats["lifetime_stats"]

@@ -92,7 +92,7 @@ class TestRetryPolicyCalculations:
         queue = house.queue()
         letter = await queue.enqueue("wf_1", {}, [], "down", max_retries=10**6)
         assert letter.next_retry_at == house.clock.now() + timedelta(minutes=1)
-        assert queue.backoffs.delay_for("exponential", FailedRetry(10_000)).duration == timedelta(minutes=60)
+        assert queue.context.backoffs.delay_for("exponential", FailedRetry(10_000)).duration == timedelta(minutes=60)
 
 
 class TestDeadLetterQueue:

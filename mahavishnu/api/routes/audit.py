@@ -31,7 +31,7 @@ class AuditQuery(PageQuery):
 @router.get("/audit", response_model=list[AuditLine], summary="Who did what, newest first", name="list")
 async def list_audit(request: Request, dlq: Queue, actor: Viewer, params: Annotated[AuditQuery, Query()]) -> Response:
     """Acts of people and rules, and those that were refused."""
-    page = await dlq.list_audit(
+    page = await dlq.audit.list(
         actor=params.actor,
         action=params.action,
         subject=params.subject,

@@ -130,7 +130,7 @@ class _Scrape:
         modes = {mode: int(self.mode == mode) for mode in ("ok", "degraded", "down")}
         yield _gauge_by("mahavishnu_dlq_store_state", "1 for the state that the store is in", "state", modes)
         yield GaugeMetricFamily("mahavishnu_dlq_max_entries", "Room for open letters", self.dlq.max_size)
-        circuits = self.dlq.breakers.report(self.dlq.clock.monotonic())
+        circuits = self.dlq.context.breakers.report(self.dlq.clock.monotonic())
         states = GaugeMetricFamily(
             "mahavishnu_dlq_circuit_breaker_state",
             "1 for the state that an adapter's circuit breaker in this process is in",
@@ -140,7 +140,7 @@ class _Scrape:
             for position in CircuitState:
                 states.add_metric([_encodable(adapter), str(position)], int(circuit["state"] == position))
         yield states
-        yield from _counters(_PROCESS_COUNTERS, self.dlq.counts)
+        yield from _counters(_PROCESS_COUNTERS, self.dlq.context.counts)
         if self.stored is not None:
             yield from self.stored.collect()
 

@@ -169,7 +169,7 @@ def _sentence(what: str, letter: DeadLetter) -> str:
 
 async def _helped(dlq: DeadLetterQueue, letters: Sequence[DeadLetter]) -> set[str]:
     """Those that somebody has lent a hand, alone or in a bulk run."""
-    acts = await dlq.list_audit(subject=[f"letter:{letter.key}" for letter in letters], outcome="done", limit=1000)
+    acts = await dlq.audit.list(subject=[f"letter:{letter.key}" for letter in letters], outcome="done", limit=1000)
     named = {entry.subject.removeprefix("letter:") for entry in acts.items if entry.via != "rule"}
     return named | {letter.key for letter in letters if letter.runs}
 

@@ -80,11 +80,11 @@ async def _work(app: MahavishnuApp, hung_up: list[int]) -> None:
             await app.start_dlq_processor()
             if not app.config.dlq_retry_processor_enabled:
                 raise Failed("there is nothing to do: dlq_retry_processor_enabled is false")
-            interval = app.dlq.limits.interval_seconds
-            line(f"worker {app.dlq.owner} retries letters of {app.dlq.store!r}, every {interval:g} s")
+            interval = app.dlq.context.limits.interval_seconds
+            line(f"worker {app.dlq.context.owner} retries letters of {app.dlq.store!r}, every {interval:g} s")
             sys.stdout.flush()
             await stop.wait()
-            line(f"stopping: runs may take {app.dlq.limits.grace_seconds:g} s to finish")
+            line(f"stopping: runs may take {app.dlq.context.limits.grace_seconds:g} s to finish")
     line("stopped")
 
 
@@ -96,7 +96,7 @@ async def _once(app: MahavishnuApp) -> None:
             await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
             told.cancel()
             if not running.done():
-                line(f"stopping: runs may take {app.dlq.limits.grace_seconds:g} s to finish")
+                line(f"stopping: runs may take {app.dlq.context.limits.grace_seconds:g} s to finish")
                 await app.dlq.stop_retry_processor()
             ran = await running
     line(f"{ran} {'letter' if ran == 1 else 'letters'} run")

@@ -77,9 +77,13 @@ class Claiming(Running):
         if type(limit) is not int or not 1 <= limit <= MOST_CLAIMS:
             raise InvalidInput(f"limit must be a whole number from 1 to {MOST_CLAIMS}, not {limit!r:.80}")
         lease = self._lease(lease_seconds)
-        await self.open()
+        await self.context.open()
         found = letters(
-            due=self.clock.now(), queue=queue, namespace=namespace, sort=SOONEST_FIRST, limit=max(limit, _FEWEST_FOUND)
+            due=self.context.clock.now(),
+            queue=queue,
+            namespace=namespace,
+            sort=SOONEST_FIRST,
+            limit=max(limit, _FEWEST_FOUND),
         )
         query = Query((*found.where, *self._not_broken()), found.sort, found.limit)
         async with self._turn():
@@ -90,7 +94,7 @@ class Claiming(Running):
         rush = _Rush()
         after: Cursor | None = None
         while True:
-            page = await self.letters.find(query, after)
+            page = await self.context.letters.find(query, after)
             for problem in page.corrupt:
                 log.error("a due letter cannot be read and is left alone: %s", problem)
             waiting = list(page.items)
@@ -119,13 +123,13 @@ class Claiming(Running):
         StoreError.
         """
         lease, key = self._lease(lease_seconds), document_key(task_id, namespace, queue)
-        await self.open()
+        await self.context.open()
 
         def change(current: DeadLetter) -> DeadLetter:
-            now = self.clock.now()
+            now = self.context.clock.now()
             return lifecycle.renew(current, token=token, until=now + lease, now=now)
 
-        renewed = await move(self.letters, key, change)
+        renewed = await move(self.context.letters, key, change)
         if renewed is None:
             raise NoSuchLetter(key)
         assert renewed.due_at is not None  # a lease ends
@@ -153,8 +157,8 @@ class Claiming(Running):
         """
         wait = _checked(outcome, error, error_type, category, retry_in)
         key = document_key(task_id, namespace, queue)
-        await self.open()
-        letter = await get_one(self.letters, key)
+        await self.context.open()
+        letter = await get_one(self.context.letters, key)
         if letter is None:
             raise NoSuchLetter(key)
         mark = f"{outcome} {token}"
@@ -163,26 +167,26 @@ class Claiming(Running):
         ended = Outcome()
         if outcome == "failed":
             assert error is not None
-            now, assessor = self.clock.now(), Assessor(self.chain)
+            now, assessor = self.context.clock.now(), Assessor(self.context.chain)
             ended = Outcome(None, await assessor.assess_reported(error, now, letter, error_type, category, wait))
 
         def change(current: DeadLetter) -> DeadLetter:
             if current.settled == mark:
                 raise _SaidBefore(current)
-            now = self.clock.now()
+            now = self.context.clock.now()
             if outcome == "released":
                 due = now + wait if wait is not None else None
                 moved = lifecycle.release(current, token=token, now=now, due_at=due)
             else:
-                moved = settled(current, token, ended, now, self.backoffs)
+                moved = settled(current, token, ended, now, self.context.backoffs)
             return evolve(moved, settled=mark)
 
         try:
-            after = await move(self.letters, key, change)
+            after = await move(self.context.letters, key, change)
         except _SaidBefore as before:  # by a call at the same time
             return before.letter
         except LostLease:
-            self._tell(EventName.STALE_CLAIM, letter)
+            self.context.announce(EventName.STALE_CLAIM, letter)
             raise
         if after is None:
             raise NoSuchLetter(key)
@@ -197,16 +201,18 @@ class Claiming(Running):
         return self._turns[1]
 
     def _lease(self, seconds: float | None) -> timedelta:
-        given = self.limits.lease_seconds if seconds is None else seconds
+        given = self.context.limits.lease_seconds if seconds is None else seconds
         if not _is_number(given) or not 1 <= given <= LONGEST_LEASE:
             raise InvalidInput(f"lease_seconds must be a number from 1 to {LONGEST_LEASE:g}, not {seconds!r:.80}")
         return timedelta(seconds=given)
 
     def _not_broken(self) -> Sequence[AnyOf]:
         """Letters of adapters whose circuit is open are not even looked up; there may be many."""
-        now = self.clock.monotonic()
+        now = self.context.clock.monotonic()
         broken = tuple(
-            name for name in self.breakers.report(now) if self.breakers.state(name, now) is CircuitState.OPEN
+            name
+            for name in self.context.breakers.report(now)
+            if self.context.breakers.state(name, now) is CircuitState.OPEN
         )
         if not broken:
             return ()
@@ -216,21 +222,23 @@ class Claiming(Running):
         """Take those of the letters that can be taken, in one write."""
         chosen: list[tuple[DeadLetter, str]] = []
         for letter in wanted:
-            now, token = self.clock.now(), new_token()
-            if self.limits.may_be_leased(letter, now) or not rush.may_go(letter.adapter, self._position(letter)):
+            now, token = self.context.clock.now(), new_token()
+            if self.context.limits.may_be_leased(letter, now) or not rush.may_go(
+                letter.adapter, self._position(letter)
+            ):
                 continue
-            if await blocked_by(self.letters, letter):
+            if await blocked_by(self.context.letters, letter):
                 continue
             try:
                 claim = lifecycle.claim(
-                    letter, owner=owner, token=token, until=now + lease, now=now, backoffs=self.backoffs
+                    letter, owner=owner, token=token, until=now + lease, now=now, backoffs=self.context.backoffs
                 )
             except IllegalMove:
                 continue
             if claim.lease is None or rush.is_safe(claim):
                 chosen.append((claim, token))
         won: list[Claim] = []
-        results = await self.letters.write([claim for claim, _ in chosen]) if chosen else ()
+        results = await self.context.letters.write([claim for claim, _ in chosen]) if chosen else ()
         for (_, token), written in zip(chosen, results, strict=True):
             if written is None:
                 rush.lost = True
@@ -239,31 +247,31 @@ class Claiming(Running):
                 log.warning("a due letter could not be claimed: %s", written)
                 continue
             if written.lease is None:  # its lease had run out too often: it was not taken, but settled as failed
-                self._tell(EventName.RECOVERED, written)
+                self.context.announce(EventName.RECOVERED, written)
                 if written.status is DeadLetterStatus.EXHAUSTED:
-                    self._tell(EventName.EXHAUSTED, written)
+                    self.context.announce(EventName.EXHAUSTED, written)
                 continue
-            self._tell(EventName.RETRY_STARTED, written, owner=owner)
+            self.context.announce(EventName.RETRY_STARTED, written, owner=owner)
             assert written.due_at is not None
             won.append(Claim(written, token, token, Attempt(written, token).idempotency_key, written.due_at))
         return won
 
     def _position(self, letter: DeadLetter) -> CircuitState:
-        return self.breakers.state(letter.adapter, self.clock.monotonic())
+        return self.context.breakers.state(letter.adapter, self.context.clock.monotonic())
 
     def _noted(self, letter: DeadLetter, outcome: str, ended: Outcome) -> None:
         """Tell everybody, the breaker first."""
         adapter = letter.adapter
         if outcome == "released":
-            self._tell(EventName.RELEASED, letter)
+            self.context.announce(EventName.RELEASED, letter)
         elif ended.failure is None:
-            self.breakers.record_success(adapter)
-            self._tell(EventName.RETRY_SUCCEEDED, letter)
+            self.context.breakers.record_success(adapter)
+            self.context.announce(EventName.RETRY_SUCCEEDED, letter)
         else:
-            self.breakers.record_failure(adapter, ended.failure.category, self.clock.monotonic())
-            self._tell(EventName.RETRY_FAILED, letter)
+            self.context.breakers.record_failure(adapter, ended.failure.category, self.context.clock.monotonic())
+            self.context.announce(EventName.RETRY_FAILED, letter)
             if letter.status is DeadLetterStatus.EXHAUSTED:
-                self._tell(EventName.EXHAUSTED, letter)
+                self.context.announce(EventName.EXHAUSTED, letter)
         if self._processor is not None and letter.next_retry_at is not None:
             self._processor.wake(letter.next_retry_at)
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mahavishnu.classify.assess import Assessor
-from mahavishnu.engine.audit import Auditing
-from mahavishnu.engine.context import BY
+from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.dependencies import refuse_circle
 from mahavishnu.engine.edits import Edit, edited
 from mahavishnu.engine.moves import move
@@ -15,9 +14,9 @@ from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput,
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.json_value import Difference, difference
-from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Is, Query, Sort
-from mahavishnu.stores.base import Collection, get_one, scan
+from mahavishnu.stores.base import get_one, scan
 from mahavishnu.stores.revisions import Revision, forget_revisions, keep_revisions
 
 
@@ -34,17 +33,16 @@ class EditPreview:
     refused: str | None = None
 
 
-class Editing(Auditing):
+class Editing:
     """The part of `DeadLetterQueue` that changes what letters say."""
 
-    _revisions: Collection[Revision]
-    _history: Collection[FormerLetter]
+    context: QueueContext
 
     async def edit(
         self,
         task_id: str,
         *,
-        by: str = BY,
+        by: str = DEFAULT_ACTOR,
         notes: str | None = None,
         base: DeadLetter | None = None,
         patch: Any = None,
@@ -79,21 +77,21 @@ class Editing(Auditing):
 
         async def first(current: DeadLetter, after: DeadLetter) -> None:
             await self._refuse(after, edit)
-            for problem in await keep_revisions(self._revisions, [current]):
+            for problem in await keep_revisions(self.context.revisions, [current]):
                 if problem is not None:
                     raise problem
 
-        async with self._audited("edit", f"letter:{key}", by=by, reason=notes) as record:
-            after = await move(self.letters, key, change, first=first)
+        async with self.context.audit.record("edit", f"letter:{key}", by=by, reason=notes) as record:
+            after = await move(self.context.letters, key, change, first=first)
             if after is None or before is None:
                 if before is not None:  # it was deleted meanwhile, and what it was has been kept just now
-                    await forget_revisions(self._revisions, [before.entry_id])
+                    await forget_revisions(self.context.revisions, [before.entry_id])
                 raise NoSuchLetter(key)
             changed = sorted({*changes, *(["task"] if edit.task else [])})
-            self._tell(EventName.EDITED, after, by=by, notes=notes, changed=changed)
+            self.context.announce(EventName.EDITED, after, by=by, notes=notes, changed=changed)
             if redrive:
-                self._tell(EventName.REDRIVEN, after, by=by, notes=notes, was_open=True)
-            record.changed(before, after)
+                self.context.announce(EventName.REDRIVEN, after, by=by, notes=notes, was_open=True)
+            record.add_change(before, after)
         return after
 
     async def preview_edit(
@@ -110,9 +108,9 @@ class Editing(Auditing):
 
         Its `diff` has the path (a JSON pointer such as `/task/url`), what was there before and what would be after.
         """
-        await self.open()
+        await self.context.open()
         key = document_key(task_id, namespace, queue)
-        letter = await get_one(self.letters, key)
+        letter = await get_one(self.context.letters, key)
         if letter is None:
             raise NoSuchLetter(key)
         before = Revision.of(letter).content()
@@ -137,25 +135,31 @@ class Editing(Auditing):
 
         The audit says who made the edits, and why. Raises NoSuchLetter, and StoreError rather than omit some.
         """
-        await self.open()
+        await self.context.open()
         key = document_key(task_id, namespace, queue)
-        letter: DeadLetter | None = await get_one(self.letters, key)
+        letter: DeadLetter | None = await get_one(self.context.letters, key)
         if entry_id is None and letter is None:
             raise NoSuchLetter(key)
         if entry_id is not None and (letter is None or letter.entry_id != entry_id):
-            letter = await get_one(self._history, entry_id)
+            letter = await get_one(self.context.history, entry_id)
         named = entry_id or (letter.entry_id if letter else "")
         query = Query((Is("entry_id", (named,)), Is("letter_key", (key,))), (Sort("number"),))
-        kept = [revision async for revision in scan(self._revisions, query)]
+        kept = [revision async for revision in scan(self.context.revisions, query)]
         # An edit that was prepared and then not done has kept what the letter still is.
         return [revision for revision in kept if letter is None or revision.number < letter.revision]
 
     def _edited(self, letter: DeadLetter, edit: Edit) -> DeadLetter:
-        return edited(letter, edit, self.clock.now(), backoffs=self.backoffs, check=self.intake.check_size)
+        return edited(
+            letter,
+            edit,
+            self.context.clock.now(),
+            backoffs=self.context.backoffs,
+            check=self.context.letter_factory.check_size,
+        )
 
     async def _refuse(self, after: DeadLetter, edit: Edit) -> None:
         """Raise InvalidInput for what only others can know: waiting in a circle, and what plugins object to."""
         if edit.fields.get("depends_on"):
-            await refuse_circle(self.letters, after)
-        if edit.task and (why := await Assessor(self.chain).objection(after, self.clock.now())):
+            await refuse_circle(self.context.letters, after)
+        if edit.task and (why := await Assessor(self.context.chain).objection(after, self.context.clock.now())):
             raise InvalidInput(f"the task of letter {after.key!r} cannot be that: {why}")

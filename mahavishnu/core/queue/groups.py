@@ -14,7 +14,7 @@ from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.fingerprint import title
 from mahavishnu.core.queue import reads
 from mahavishnu.core.queue.group_counts import Count, Counts, Looks, closed_at, counted, hourly, looked_at
-from mahavishnu.engine.audit import Auditing
+from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import (
@@ -65,11 +65,13 @@ _ALL = Query(limit=_PAGE)
 _LINKED = 20  # groups that letters of one group have gone to, and that are told of it
 
 
-class Grouping(Auditing):
+class Grouping:
     """The part of `DeadLetterQueue` that looks at letters with the same fingerprint as one thing.
 
     What people say is kept; what the letters are is counted when somebody asks. Every method raises StoreError.
     """
+
+    context: QueueContext
 
     async def groups(
         self,
@@ -95,10 +97,10 @@ class Grouping(Auditing):
             raise InvalidInput(f"groups cannot be sorted by {sort!r}; by {', '.join(_SORTS)} they can")
         if type(limit) is not int or not 1 <= limit <= _MOST:
             raise InvalidInput(f"limit must be a whole number from 1 to {_MOST}, not {limit!r:.80}")
-        await self.open()
-        now = self.clock.now()
+        await self.context.open()
+        now = self.context.clock.now()
         counts, (records, missing) = await asyncio.gather(
-            counted(self.letters, self._former_letters, now), self._said_of_groups()
+            counted(self.context.letters, self._former_letters, now), self._said_of_groups()
         )
         counts = replace(counts, degraded=counts.degraded or missing)
         shown = await self._brought_up_to_date(records, counts, now)
@@ -117,7 +119,7 @@ class Grouping(Auditing):
         rest = [row for row in rows if place is None or row > place]
         page, more = rest[:limit], len(rest) > limit
         looks, quieted = await asyncio.gather(
-            looked_at(self.letters, {name: counts.of(name) for _, name in page}),
+            looked_at(self.context.letters, {name: counts.of(name) for _, name in page}),
             self._quieted([shown[name] for _, name in page], counts),
         )
         shown |= quieted
@@ -135,12 +137,12 @@ class Grouping(Auditing):
 
         Raises NoSuchGroup where there is no letter and nobody has said anything.
         """
-        await self.open()
-        now = self.clock.now()
+        await self.context.open()
+        now = self.context.clock.now()
         (group, counts), hours = await asyncio.gather(
-            self._current(fingerprint, now), hourly(self.letters, self._former_letters, now, fingerprint)
+            self._current(fingerprint, now), hourly(self.context.letters, self._former_letters, now, fingerprint)
         )
-        looks = await looked_at(self.letters, {fingerprint: counts.of(fingerprint)})
+        looks = await looked_at(self.context.letters, {fingerprint: counts.of(fingerprint)})
         view = _view(group, counts.of(fingerprint), looks, now, counts.degraded or looks.degraded)
         return replace(view, hours=hours)
 
@@ -162,12 +164,12 @@ class Grouping(Auditing):
         With `base`, the group as it was read, something that was said since raises ChangedMeanwhile. Raises
         NoSuchGroup, and InvalidInput for what cannot be said.
         """
-        await self.open()
+        await self.context.open()
 
         def change(group: Group, newest: datetime | None = None) -> Group:
             return update_group(
                 group,
-                self.clock.now(),
+                self.context.clock.now(),
                 by,
                 state=state,
                 owner=owner,
@@ -179,16 +181,16 @@ class Grouping(Auditing):
             )
 
         change(Group(fingerprint))  # refused before anything is looked at
-        async with self._audited("group.update", f"group:{fingerprint}", by=by, reason=note) as record:
+        async with self.context.audit.record("group.update", f"group:{fingerprint}", by=by, reason=note) as record:
             for _ in range(_TRIES):
-                group, counts = await self._current(fingerprint, self.clock.now(), recent=False)
+                group, counts = await self._current(fingerprint, self.context.clock.now(), recent=False)
                 if base is not None and base.version != group.version:
                     when = group.updated_at.isoformat() if group.updated_at else "no time"
                     why = f"changed by {group.updated_by} at {when}"
                     raise ChangedMeanwhile(fingerprint, "update", str(group.state), why, what="group")
                 after = change(group, counts.of(fingerprint).captured)
                 if (written := await write_one(self._group_records, after)) is not None:
-                    record.changed(group_as_dict(group), group_as_dict(written))
+                    record.add_change(group_as_dict(group), group_as_dict(written))
                     self._tell_of_group(group, written, by)
                     break
             else:
@@ -200,7 +202,7 @@ class Grouping(Auditing):
         if not isinstance(release, str) or not release.strip():
             raise InvalidInput(f"a release is a text that says something, not {release!r:.80}")
         release = release.strip()
-        await self.open()
+        await self.context.open()
         records, missing = await self._said_of_groups(Query((Is("hold_release", (release,)),), limit=_PAGE))
         done = [fingerprint for fingerprint in records if await self._let_go(fingerprint, release, by)]
         if missing:
@@ -212,12 +214,12 @@ class Grouping(Auditing):
 
         A running processor does so every minute. Returns how many groups changed.
         """
-        await self.open()
+        await self.context.open()
         records, missing = await self._said_of_groups()
         if not records or missing:
             return 0
-        now = self.clock.now()
-        counts = await counted(self.letters, self._former_letters, now, recent=False)
+        now = self.context.clock.now()
+        counts = await counted(self.context.letters, self._former_letters, now, recent=False)
         before = dict(records)
         after = await self._brought_up_to_date(records, counts, now)
         return sum(after[name].version != before[name].version for name in before)
@@ -231,40 +233,40 @@ class Grouping(Auditing):
         with its letters, if all of them go to one group of which nothing has been said; else notes tell of one another.
         For many letters, start a bulk run: it moves nothing but letters.
         """
-        await self.open()
+        await self.context.open()
         query = reads.listing(None, query, filters)
         as_they_are: set[str] = set()
         ways: dict[str, tuple[str | None, str | None]] = {}
 
         def change(letter: DeadLetter) -> DeadLetter:
-            fingerprint = Assessor(self.chain).fingerprint_again(letter)
+            fingerprint = Assessor(self.context.chain).fingerprint_again(letter)
             if fingerprint == letter.fingerprint:
                 as_they_are.add(letter.key)
                 raise InvalidInput(f"letter {letter.key!r} belongs to the group that it is in")
             as_they_are.discard(letter.key)
             ways[letter.key] = letter.fingerprint, fingerprint
-            return lifecycle.regroup(letter, now=self.clock.now(), fingerprint=fingerprint)
+            return lifecycle.regroup(letter, now=self.context.clock.now(), fingerprint=fingerprint)
 
         async def moved() -> BulkResult:
             return await move_many(
-                self.letters,
+                self.context.letters,
                 query,
                 change,
                 everything=True,
                 dry_run=dry_run,
-                moved=lambda letter: self._tell(EventName.EDITED, letter, by=by),
+                moved=lambda letter: self.context.announce(EventName.EDITED, letter, by=by),
             )
 
         if dry_run:
             result = await moved()
         else:
             update_group(
-                Group(""), self.clock.now(), by, note="-"
+                Group(""), self.context.clock.now(), by, note="-"
             )  # a name that cannot be is refused before anything is moved
             said, _ = await self._said_of_groups()
-            async with self._audited("regroup", "queue", by=by) as record:
+            async with self.context.audit.record("regroup", "queue", by=by) as record:
                 result = await moved()
-                record.noted(done=len(result.done))
+                record.add(done=len(result.done))
             await self._words_follow(said, Counter(ways[key] for key in result.done), by)
         for key in as_they_are:
             result.refused.pop(key, None)
@@ -272,9 +274,9 @@ class Grouping(Auditing):
 
     async def _group_warnings(self) -> list[str]:
         """What a person should look at; of groups on hold nothing is said."""
-        now = self.clock.now()
+        now = self.context.clock.now()
         counts, (records, missing) = await asyncio.gather(
-            counted(self.letters, self._former_letters, now), self._said_of_groups()
+            counted(self.context.letters, self._former_letters, now), self._said_of_groups()
         )
         counts = replace(counts, degraded=counts.degraded or missing)
         groups = [_as_it_is(records.get(name) or Group(name), counts, now) for name in {*counts.groups, *records}]
@@ -286,7 +288,9 @@ class Grouping(Auditing):
         returned.sort(key=lambda group: (-(group.regressed_at or now).timestamp(), group.fingerprint))
         back = [group.fingerprint for group in returned]
         named = {name: counts.of(name) for name in (*growing[:_NAMED], *back[:_NAMED_BACK])}
-        titles = {name: _title(letter) for name, letter in (await looked_at(self.letters, named)).samples.items()}
+        titles = {
+            name: _title(letter) for name, letter in (await looked_at(self.context.letters, named)).samples.items()
+        }
         found = [growth_warning(name, named[name].last_hour, titles.get(name, "")) for name in growing[:_NAMED]]
         if growing[_NAMED:]:
             found.append(f"WARNING: {len(growing) - _NAMED} more groups grow!")
@@ -298,11 +302,11 @@ class Grouping(Auditing):
 
     @property
     def _group_records(self) -> Collection[Group]:
-        return self.store.collection(GROUPS)
+        return self.context.store.collection(GROUPS)
 
     @property
     def _former_letters(self) -> Collection[FormerLetter]:
-        return self.store.collection(HISTORY)
+        return self.context.store.collection(HISTORY)
 
     async def _said_of_groups(self, query: Query = _ALL) -> tuple[dict[str, Group], str | None]:
         """What people and rules have said, and why that may not be all."""
@@ -321,7 +325,8 @@ class Grouping(Auditing):
     async def _current(self, fingerprint: str, now: datetime, *, recent: bool = True) -> tuple[Group, Counts]:
         """One group as it is now, brought up to date, and its counts."""
         counts, (record, missing) = await asyncio.gather(
-            counted(self.letters, self._former_letters, now, fingerprint, recent=recent), self._said_of(fingerprint)
+            counted(self.context.letters, self._former_letters, now, fingerprint, recent=recent),
+            self._said_of(fingerprint),
         )
         counts = replace(counts, degraded=counts.degraded or missing)
         if record is not None:
@@ -338,7 +343,7 @@ class Grouping(Auditing):
         names = [group.fingerprint for group in groups if group.version is None and group.is_closed]
         if not names:
             return {}
-        moments = await closed_at(self.letters, self._former_letters, names)
+        moments = await closed_at(self.context.letters, self._former_letters, names)
         return {name: _as_it_is(Group(name), counts, moment) for name, moment in moments.items()}
 
     async def _said_of(self, fingerprint: str) -> tuple[Group | None, str | None]:
@@ -385,13 +390,13 @@ class Grouping(Auditing):
                 log.error("what was said of group %s stays there, its letters have another one now: %s", name, problem)
 
     async def _follow(self, group: Group, targets: Mapping[str | None, int], by: str) -> None:
-        now, name = self.clock.now(), group.fingerprint
+        now, name = self.context.clock.now(), group.fingerprint
         current = await get_one(self._group_records, name)
         if current is None:
             return
         # That no letter is open any more, a rule may have noticed meanwhile; what people said counts.
         group = replace(group if current.updated_by == RULE else current, version=current.version)
-        counts = await counted(self.letters, self._former_letters, now, name, recent=False)
+        counts = await counted(self.context.letters, self._former_letters, now, name, recent=False)
         to = next(iter(targets))
         if len(targets) == 1 and to is not None and not counts.of(name).open and not counts.degraded:
             new, rest = split_for_regroup(group, to, now, by)
@@ -410,7 +415,7 @@ class Grouping(Auditing):
     async def _note(self, fingerprint: str, by: str, note: str) -> None:
         for _ in range(_TRIES):
             group = await get_one(self._group_records, fingerprint) or Group(fingerprint)
-            if await self._put_group(group, update_group(group, self.clock.now(), by, note=note), by, note):
+            if await self._put_group(group, update_group(group, self.context.clock.now(), by, note=note), by, note):
                 return
         raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
 
@@ -418,26 +423,28 @@ class Grouping(Auditing):
         self, before: Group, after: Group, by: str, reason: str, via: str | None = None
     ) -> Group | None:
         """The group as it was written; None if somebody else was quicker."""
-        async with self._audited("group.update", f"group:{after.fingerprint}", by=by, reason=reason, via=via) as record:
+        async with self.context.audit.record(
+            "group.update", f"group:{after.fingerprint}", by=by, reason=reason, via=via
+        ) as record:
             written = await write_one(self._group_records, after)
             if written is None:
-                record.refused("somebody else was quicker")
+                record.refuse("somebody else was quicker")
                 return None
-            record.changed(group_as_dict(before), group_as_dict(written))
+            record.add_change(group_as_dict(before), group_as_dict(written))
         self._tell_of_group(before, written, by)
         return written
 
     async def _let_go(self, fingerprint: str, release: str, by: str) -> bool:
-        async with self._audited(
+        async with self.context.audit.record(
             "group.update", f"group:{fingerprint}", by=by, reason=f"release {release} is out"
         ) as record:
             for _ in range(_TRIES):
                 group = await get_one(self._group_records, fingerprint)
-                if group is None or (after := release_hold(group, release, self.clock.now(), by)) is group:
-                    record.refused("it is not on hold for it any more")
+                if group is None or (after := release_hold(group, release, self.context.clock.now(), by)) is group:
+                    record.refuse("it is not on hold for it any more")
                     return False
                 if (written := await write_one(self._group_records, after)) is not None:
-                    record.changed(group_as_dict(group), group_as_dict(written))
+                    record.add_change(group_as_dict(group), group_as_dict(written))
                     self._tell_of_group(group, written, by)
                     return True
             raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
@@ -450,7 +457,7 @@ class Grouping(Auditing):
             "regression": is_regression(after) and not is_regression(before),
             "by": by,
         }
-        self._heard(Event(EventName.GROUP_CHANGED, self.clock.now(), None, detail))
+        self.context.events.publish(Event(EventName.GROUP_CHANGED, self.context.clock.now(), None, detail))
 
 
 def _letters(count: int) -> str:

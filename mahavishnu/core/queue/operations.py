@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from mahavishnu.engine.audit import Auditing
-from mahavishnu.engine.context import BY
+from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import BulkResult, move, move_many
 from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, REDRIVE_THIS, RESOLVE, RESURRECT, Verb
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter
@@ -16,22 +15,23 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Between, Is, Query, filter_query, query_to_json, require_query
 
-__all__ = ["BY", "ByHand"]
 _TOLD = 50  # keys of moved letters that the audit names
 
 
-class ByHand(Auditing):
+class ByHand:
     """The part of `DeadLetterQueue` that moves letters on somebody's behalf.
 
     Every method raises NoSuchLetter for a task without a letter, IllegalMove for what its state does not allow (naming
     both), and StoreError. `by` is who wants it; it is kept on the letter with the `notes`.
     """
 
+    context: QueueContext
+
     async def archive_task(
         self,
         task_id: str,
         *,
-        by: str = BY,
+        by: str = DEFAULT_ACTOR,
         notes: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
         queue: str = DEFAULT_QUEUE,
@@ -51,7 +51,7 @@ class ByHand(Auditing):
         self,
         task_id: str,
         *,
-        by: str = BY,
+        by: str = DEFAULT_ACTOR,
         notes: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
         queue: str = DEFAULT_QUEUE,
@@ -63,7 +63,7 @@ class ByHand(Auditing):
         self,
         task_id: str,
         *,
-        by: str = BY,
+        by: str = DEFAULT_ACTOR,
         notes: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
         queue: str = DEFAULT_QUEUE,
@@ -75,7 +75,7 @@ class ByHand(Auditing):
         self,
         task_id: str,
         *,
-        by: str = BY,
+        by: str = DEFAULT_ACTOR,
         notes: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
         queue: str = DEFAULT_QUEUE,
@@ -87,7 +87,7 @@ class ByHand(Auditing):
         self,
         task_id: str,
         *,
-        by: str = BY,
+        by: str = DEFAULT_ACTOR,
         notes: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
         queue: str = DEFAULT_QUEUE,
@@ -99,7 +99,7 @@ class ByHand(Auditing):
         self,
         task_id: str,
         *,
-        by: str = BY,
+        by: str = DEFAULT_ACTOR,
         notes: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
         queue: str = DEFAULT_QUEUE,
@@ -111,7 +111,7 @@ class ByHand(Auditing):
         self,
         task_id: str,
         *,
-        by: str = BY,
+        by: str = DEFAULT_ACTOR,
         notes: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
         queue: str = DEFAULT_QUEUE,
@@ -120,13 +120,13 @@ class ByHand(Auditing):
         return await self._moved(CANCEL, task_id, namespace, queue, by, notes)
 
     async def retry_many(
-        self, query: Query | None = None, *, by: str = BY, notes: str | None = None, **options: Any
+        self, query: Query | None = None, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
     ) -> BulkResult:
         """Give every open letter that the query means fresh attempts, due now."""
         return await self._many(REDRIVE, query, options, by, notes)
 
     async def archive_many(
-        self, query: Query | None = None, *, by: str = BY, notes: str | None = None, **options: Any
+        self, query: Query | None = None, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
     ) -> BulkResult:
         """Put every letter that the query means away.
 
@@ -136,23 +136,23 @@ class ByHand(Auditing):
         return await self._many(ARCHIVE, query, options, by, notes)
 
     async def resolve_many(
-        self, query: Query | None = None, *, by: str = BY, notes: str | None = None, **options: Any
+        self, query: Query | None = None, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
     ) -> BulkResult:
         """Close every case that the query means as settled otherwise."""
         return await self._many(RESOLVE, query, options, by, notes)
 
     async def cancel_many(
-        self, query: Query | None = None, *, by: str = BY, notes: str | None = None, **options: Any
+        self, query: Query | None = None, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
     ) -> BulkResult:
         """Close every case that the query means as no longer wanted."""
         return await self._many(CANCEL, query, options, by, notes)
 
     async def archive_exhausted(
-        self, older_than_days: float = 7, *, by: str = BY, notes: str | None = None, **options: Any
+        self, older_than_days: float = 7, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
     ) -> BulkResult:
         """Put away what has been exhausted for so long."""
         try:
-            before = self.clock.now() - timedelta(days=older_than_days)
+            before = self.context.clock.now() - timedelta(days=older_than_days)
         except (TypeError, ValueError, OverflowError) as problem:
             raise InvalidInput(f"{older_than_days!r:.80} is no number of days: {problem}") from None
         query = Query((Is("status", (DeadLetterStatus.EXHAUSTED,)), Between("exhausted_at", below=before)))
@@ -162,25 +162,25 @@ class ByHand(Auditing):
         self, verb: Verb, task_id: str, namespace: str, queue: str, by: str, notes: str | None
     ) -> DeadLetter:
         key = document_key(task_id, namespace, queue)
-        async with self._audited(verb.name, f"letter:{key}", by=by, reason=notes) as record:
+        async with self.context.audit.record(verb.name, f"letter:{key}", by=by, reason=notes) as record:
             before: DeadLetter | None = None
 
             def change(current: DeadLetter) -> DeadLetter:
                 nonlocal before
                 before = current
-                return verb.change(current, self.clock.now(), by, notes)
+                return verb.change(current, self.context.clock.now(), by, notes)
 
-            after = await move(self.letters, key, change)
+            after = await move(self.context.letters, key, change)
             if after is None or before is None:
                 raise NoSuchLetter(key)
-            self._tell(verb.event, after, by=by, notes=notes, was_open=before.is_open)
-            record.changed(before, after)
+            self.context.announce(verb.event, after, by=by, notes=notes, was_open=before.is_open)
+            record.add_change(before, after)
         return after
 
     async def _many(
         self, verb: Verb, query: Query | None, options: Mapping[str, Any], by: str, notes: str | None
     ) -> BulkResult:
-        await self.open()
+        await self.context.open()
         how = {name: options[name] for name in ("everything", "dry_run", "cap") if name in options}
         filters = {name: value for name, value in options.items() if name not in how}
         if query is not None and filters:
@@ -189,19 +189,19 @@ class ByHand(Auditing):
 
         async def moved() -> BulkResult:
             return await move_many(
-                self.letters,
+                self.context.letters,
                 query,
-                lambda letter: verb.change(letter, self.clock.now(), by, notes),
-                moved=lambda letter: self._tell(verb.event, letter, by=by, notes=notes),
+                lambda letter: verb.change(letter, self.context.clock.now(), by, notes),
+                moved=lambda letter: self.context.announce(verb.event, letter, by=by, notes=notes),
                 **how,
             )
 
         if how.get("dry_run"):
             return await moved()
-        async with self._audited(verb.name, "queue", by=by, reason=notes) as record:
-            record.noted(query=query_to_json(query)["where"], **{name: how[name] for name in ("cap",) if name in how})
+        async with self.context.audit.record(verb.name, "queue", by=by, reason=notes) as record:
+            record.add(query=query_to_json(query)["where"], **{name: how[name] for name in ("cap",) if name in how})
             result = await moved()
-            record.noted(**told(result))
+            record.add(**told(result))
         return result
 
 

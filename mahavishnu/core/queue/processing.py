@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,10 +13,10 @@ from typing import Any
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.core.queue.replies import Replies
-from mahavishnu.engine.audit import Audited, Auditing
+from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.engine.context import BY
+from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import move
 from mahavishnu.engine.processor import Limits, Processor
 from mahavishnu.model import lifecycle
@@ -24,6 +25,7 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import get_one
+from mahavishnu.stores.workers import WORKERS
 
 log = logging.getLogger(__name__)
 HEALTH_SECONDS = 300.0
@@ -36,22 +38,38 @@ _BRINGS_WORK = frozenset(
 _MAKES_ROOM = frozenset({EventName.RESOLVED, EventName.ARCHIVED, EventName.REDRIVEN, EventName.CLEARED})
 
 
-class Running(Auditing):
+class Running(ABC):
     """The part of `DeadLetterQueue` that runs letters."""
 
-    owner: str
-    limits: Limits
-    breakers: Breakers
-    roster: WorkerRegistry
-    callback: Workflow | None
-    _given_interval: float | None = None
-    _processor: Processor | None = None
-    _runs_in: asyncio.AbstractEventLoop | None = None
-    _housekeeping: PeriodicTasks | None = None
+    context: QueueContext
     replies: Replies
-    _admitting: PeriodicTask
     _carrying: PeriodicTask
-    _stopping: list[Processor]  # and those that run one cycle
+
+    def _prepare_processing(self) -> None:
+        self.callback = self.context.options.callback
+        self.roster = WorkerRegistry(self.context.store.collection(WORKERS), self.context.owner, self.context.clock)
+        self._given_interval: float | None = None
+        self._processor: Processor | None = None
+        self._runs_in: asyncio.AbstractEventLoop | None = None
+        self._housekeeping: PeriodicTasks | None = None
+        self._stopping: list[Processor] = []  # and those that run one cycle
+        self._admitting = PeriodicTask(
+            "letting in what waits", self.admit, lambda: self.context.limits.interval_seconds
+        )
+        self.context.session.on_new_loop(self._leave_former_loop)
+        self.context.events.subscribe(self._on_event)
+
+    @abstractmethod
+    async def admit(self) -> int: ...
+
+    @abstractmethod
+    async def health_warnings(self) -> list[str]: ...
+
+    @abstractmethod
+    async def look_at_groups(self) -> int: ...
+
+    @abstractmethod
+    async def requeue_exhausted(self) -> int: ...
 
     async def start_retry_processor(
         self, callback: Workflow | None = None, check_interval_seconds: float | None = None
@@ -64,10 +82,10 @@ class Running(Auditing):
             raise InvalidInput(f"a callback is a function of a task and its repos, not {callback!r:.80}")
         if check_interval_seconds is not None and not _is_positive(check_interval_seconds):
             raise InvalidInput(f"check_interval_seconds must be a number above 0, not {check_interval_seconds!r:.80}")
-        await self.open()
+        await self.context.open()
         if check_interval_seconds is not None:
             self._given_interval = check_interval_seconds
-            self.configure(limits=replace(self.limits, interval_seconds=check_interval_seconds))
+            self.configure(limits=replace(self.context.limits, interval_seconds=check_interval_seconds))
         self.callback = callback or self.callback
         if self._processor is not None:
             return
@@ -89,7 +107,7 @@ class Running(Auditing):
 
         For a process that has no callback, such as a server. `stop_retry_processor` and `shutdown` end it.
         """
-        await self.open()
+        await self.context.open()
         self._leave_former_loop()
         if self._housekeeping is None:
             self._runs_in = asyncio.get_running_loop()
@@ -99,7 +117,7 @@ class Running(Auditing):
         if self._housekeeping is not None:
             await self._housekeeping.stop()
         self._housekeeping = PeriodicTasks(
-            self.clock,
+            self.context.clock,
             self._admitting,
             self._carrying,
             PeriodicTask("a look at the queue's health", self._warn, lambda: HEALTH_SECONDS),
@@ -148,7 +166,7 @@ class Running(Auditing):
         task_id: str,
         *,
         force: bool = False,
-        by: str = BY,
+        by: str = DEFAULT_ACTOR,
         notes: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
         queue: str = DEFAULT_QUEUE,
@@ -159,12 +177,12 @@ class Running(Auditing):
         InvalidInput. An open circuit refuses unless `force`.
         """
         key = document_key(task_id, namespace, queue)
-        async with self._audited("retry", f"letter:{key}", by=by, reason=notes) as record:
+        async with self.context.audit.record("retry", f"letter:{key}", by=by, reason=notes) as record:
             return await self._retried(task_id, key, force, record)
 
-    async def _retried(self, task_id: str, key: str, force: bool, record: Audited) -> dict[str, Any]:
+    async def _retried(self, task_id: str, key: str, force: bool, record: AuditRecord) -> dict[str, Any]:
         token = new_token()
-        letter = await get_one(self.letters, key)
+        letter = await get_one(self.context.letters, key)
         if letter is None:
             return _refused(task_id, "there is no letter for this task", record)
         if self.callback is None:
@@ -172,26 +190,26 @@ class Running(Auditing):
                 task_id, "no callback is registered that could run it: start the processor or give one", record
             )
         adapter = letter.adapter
-        wait = None if force else self.breakers.acquire(adapter, self.clock.monotonic(), token)
+        wait = None if force else self.context.breakers.acquire(adapter, self.context.clock.monotonic(), token)
         if wait is not None:
             why = f"circuit open for adapter {adapter!r}, it is tried again in {wait:.0f} seconds"
             return _refused(task_id, why, record)
         claimed = None
         try:
-            claimed = await move(self.letters, key, lambda current: self._taken_by_hand(current, token))
+            claimed = await move(self.context.letters, key, lambda current: self._taken_by_hand(current, token))
         except IllegalMove as problem:
             return _refused(task_id, str(problem), record)
         finally:
             if claimed is None:
-                self.breakers.release(adapter, token)
+                self.context.breakers.release(adapter, token)
         if claimed is None:
             return _refused(task_id, "there is no letter for this task", record)
         settled, outcome = await (self._processor or self._new_processor()).run_claimed(claimed, token)
         if settled is None:
             why = "the run's lease was lost, or its outcome could not be recorded"
-            record.noted(outcome=why)
+            record.add(outcome=why)
             return _refused(task_id, why)
-        record.changed(letter, settled)
+        record.add_change(letter, settled)
         if outcome.failure is not None:
             return {**_refused(task_id, outcome.failure.message), "status": str(settled.status)}
         return {"success": True, "task_id": task_id, "status": str(settled.status), "result": outcome.result}
@@ -206,12 +224,15 @@ class Running(Auditing):
         if limits is not None:
             if keep_interval and self._given_interval is not None:
                 limits = replace(limits, interval_seconds=self._given_interval)
-            self.limits = limits
+            self.context.limits = limits
             if self._processor is not None:
                 self._processor.limits = limits
                 self._processor.wake()
         if breakers is not None:
-            self.breakers.threshold, self.breakers.cooloff_seconds = breakers.threshold, breakers.cooloff_seconds
+            self.context.breakers.threshold, self.context.breakers.cooloff_seconds = (
+                breakers.threshold,
+                breakers.cooloff_seconds,
+            )
 
     def _leave_former_loop(self) -> None:
         """A processor ends with its event loop, whether or not it was stopped."""
@@ -220,53 +241,56 @@ class Running(Auditing):
             self._stopping = []
 
     def _taken_by_hand(self, current: DeadLetter, token: str) -> DeadLetter:
-        now = self.clock.now()
-        if self.limits.may_be_leased(current, now):
+        now = self.context.clock.now()
+        if self.context.limits.may_be_leased(current, now):
             raise IllegalMove(current.key, "claim", "already being retried", f"until {current.due_at}")
-        until = now + timedelta(seconds=self.limits.lease_seconds)
+        until = now + timedelta(seconds=self.context.limits.lease_seconds)
         return lifecycle.claim(
-            current, owner=self.owner, token=token, until=until, now=now, manual=True, backoffs=self.backoffs
+            current,
+            owner=self.context.owner,
+            token=token,
+            until=until,
+            now=now,
+            manual=True,
+            backoffs=self.context.backoffs,
         )
 
     def _new_processor(self) -> Processor:
         if self.callback is None:
             raise InvalidInput("no callback is registered that could run letters: give a callback(task, repos)")
         return Processor(
-            self.letters,
+            self.context.letters,
             self.callback,
-            Assessor(self.chain).assess_attempt,
-            owner=self.owner,
-            clock=self.clock,
-            limits=self.limits,
-            breakers=self.breakers,
-            tell=self._heard,
+            Assessor(self.context.chain).assess_attempt,
+            owner=self.context.owner,
+            clock=self.context.clock,
+            limits=self.context.limits,
+            breakers=self.context.breakers,
+            tell=self.context.events.publish,
             shares=self.roster.partitions,
-            backoffs=lambda: self.backoffs,
+            backoffs=lambda: self.context.backoffs,
         )
 
     async def _warn(self) -> None:
         for warning in await self.health_warnings():
             log.warning("%s", warning)
 
-    def _heard(self, event: Event) -> None:
-        """Something was written: keep count of the room, wake who waits for it, tell the listeners."""
-        if event.name is EventName.RETRY_SUCCEEDED and event.letter is not None and not event.letter.is_open:
-            self.room.decrement()
-            self._admitting.wake()
-        elif event.name in _MAKES_ROOM:
-            self.room.invalidate()
+    def _on_event(self, event: Event) -> None:
+        """Wake whoever waits for what has just been written."""
+        if event.name in _MAKES_ROOM or (
+            event.name is EventName.RETRY_SUCCEEDED and event.letter is not None and not event.letter.is_open
+        ):
             self._admitting.wake()
         due = event.letter.next_retry_at if event.letter is not None else None
         if self._processor is not None and due is not None and event.name in _BRINGS_WORK:
             self._processor.wake(due)
-        self._announcer.tell(event)
 
 
 def _is_positive(seconds: object) -> bool:
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf
 
 
-def _refused(task_id: str, error: str, record: Audited | None = None) -> dict[str, Any]:
+def _refused(task_id: str, error: str, record: AuditRecord | None = None) -> dict[str, Any]:
     if record is not None:  # no run took place
-        record.refused(error)
+        record.refuse(error)
     return {"success": False, "task_id": task_id, "error": error}

@@ -3,68 +3,31 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from mahavishnu.core.queue import deletion
 from mahavishnu.core.queue.statistics import ACTIVE
+from mahavishnu.engine.context import OPEN_LETTERS
 from mahavishnu.engine.waiting_room import WaitingRoom
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
-from mahavishnu.model.query import Query, filter_query, letters, require_query
-from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, Store, scan
-from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.model.query import Query, filter_query, require_query
+from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, scan
 
 log = logging.getLogger(__name__)
-OPEN_ONES = letters(resolution=ResolutionStatus.PENDING)
 _PAGE = 500
 _STEP = 5000  # letters that an offset steps over at once
 _AT_ONCE, _MOST_AT_ONCE = 50, 250  # letters that are read before it is known how large they are, and after
-DEFAULT_SECONDS = 2.0  # that a call to OpenSearch may take
 
 
 class LetterList(list[DeadLetter]):
     """Letters; `degraded` says, in words, why some may be missing, and is None for the whole truth."""
 
     degraded: str | None = None
-
-
-def store_for(opensearch_client: Any, kinds: Iterable[Kind[Any]]) -> Store:
-    """Memory, or OpenSearch through a given client with memory for when it is away."""
-    if opensearch_client is None:
-        return MemoryStore()
-    from mahavishnu.stores.fallback import FallbackStore
-    from mahavishnu.stores.opensearch import OpenSearchStore
-
-    kinds = list(kinds)
-    primary = OpenSearchStore(client=opensearch_client, kinds=kinds, timeout=_timeout_of(opensearch_client))
-    return FallbackStore(primary, MemoryStore(), kinds=kinds)
-
-
-def _timeout_of(opensearch_client: Any) -> float:
-    """The time-out that the client was made with; the store's own where it was made without one."""
-    options = getattr(getattr(opensearch_client, "transport", None), "kwargs", None)
-    seconds = options.get("timeout") if isinstance(options, Mapping) else None
-    return float(seconds) if isinstance(seconds, int | float) and 0 < seconds < math.inf else DEFAULT_SECONDS
-
-
-async def last_chance(store: Store, waiting: WaitingRoom) -> None:
-    """Before the process ends: what only its memory holds is brought to a safe place, or is named in the log."""
-    from mahavishnu.stores.fallback import FallbackStore
-
-    try:
-        await waiting.write_down()
-    except StoreError as problem:
-        log.error("%d failures that wait in memory are lost if this process ends: %s", len(waiting.in_memory), problem)
-    if isinstance(store, FallbackStore) and isinstance(store.local, MemoryStore) and (await store.health()).waiting:
-        await store.drain()
-        if lost := (await store.health()).waiting:
-            log.error("%d records are lost if this process ends: only its memory holds them", lost)
 
 
 def listing(status: DeadLetterStatus | str | None, query: Query | None, filters: Mapping[str, Any]) -> Query:
@@ -161,7 +124,7 @@ async def cleared(shelves: deletion.Shelves, waiting: WaitingRoom, now: datetime
     await deletion.finish(shelves)
     after: Cursor | None = None
     while True:
-        page = await shelves.letters.find(replace(OPEN_ONES, limit=_PAGE), after)
+        page = await shelves.letters.find(replace(OPEN_LETTERS, limit=_PAGE), after)
         if page.degraded:
             raise StoreError(f"not everything can be cleared now, {count} letters were: {page.degraded}")
         removed = await deletion.delete(shelves, page.items, lambda letter: letter.is_open, now, by)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mahavishnu.core.queue.processing import Running
 from mahavishnu.engine.breaker import CircuitState
+from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import move, move_many
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
@@ -13,7 +13,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
-from mahavishnu.model.requeue_rules import BY_RULE, RequeueRules
+from mahavishnu.model.requeue_rules import BY_RULE
 from mahavishnu.stores.base import scan
 
 DONE = "Task requeued successfully"
@@ -23,10 +23,10 @@ BEING_RUN = "Task is being retried right now"
 _TOLD = 50  # letters that one audit entry of the rule names
 
 
-class Requeueing(Running):
+class Requeueing:
     """The part of `DeadLetterQueue` that sends work back. `requeues` are the limits, and the rule."""
 
-    requeues: RequeueRules
+    context: QueueContext
 
     async def requeue_from_dlq(
         self,
@@ -49,57 +49,57 @@ class Requeueing(Running):
         >>> await dlq.requeue_from_dlq("wf_1", resolved_by="ann")  # doctest: +SKIP
         {'success': True, 'message': 'Task requeued successfully', 'new_task_state': 'pending', 'dlq_retry_count': 1}
         """
-        limit = _count("max_dlq_retries", max_dlq_retries, self.requeues.max_dlq_retries)
-        boost = _count("priority_boost", priority_boost, self.requeues.priority_boost)
+        limit = _count("max_dlq_retries", max_dlq_retries, self.context.requeues.max_dlq_retries)
+        boost = _count("priority_boost", priority_boost, self.context.requeues.priority_boost)
         key = document_key(task_id, namespace, queue)
         before: DeadLetter | None = None
 
         def change(current: DeadLetter) -> DeadLetter:
             nonlocal before
-            before, now = current, self.clock.now()
+            before, now = current, self.context.clock.now()
             return lifecycle.requeue(current, now=now, by=resolved_by, boost=boost, limit=limit, notes=notes)
 
-        async with self._audited("requeue", f"letter:{key}", by=resolved_by, reason=notes) as record:
+        async with self.context.audit.record("requeue", f"letter:{key}", by=resolved_by, reason=notes) as record:
             try:
-                after = await move(self.letters, key, change)
+                after = await move(self.context.letters, key, change)
             except AlreadyResolved:
                 after = None
             except IllegalMove as problem:
                 assert before is not None
-                record.refused(str(problem))
+                record.refuse(str(problem))
                 return _answer(BEING_RUN, str(before.status), before.dlq_retry_count)
             if after is None or before is None:
-                record.refused(NOT_OPEN)
+                record.refuse(NOT_OPEN)
                 return _answer(NOT_OPEN, None, 0)
-            record.changed(before, after)
+            record.add_change(before, after)
             self._sent_back(after)
             if not after.is_open:
-                record.refused(BEYOND)
+                record.refuse(BEYOND)
                 return _answer(BEYOND, "error", after.dlq_retry_count)
         return _answer(DONE, str(after.status), after.dlq_retry_count, success=True)
 
     async def requeue_exhausted(self) -> int:
         """Send back what the rule of `auto_requeue` means now, as the processor does by itself. Returns how many."""
-        await self.open()
-        rules, sent = self.requeues, 0
-        for query in rules.queries(self.clock.now()):
+        await self.context.open()
+        rules, sent = self.context.requeues, 0
+        for query in rules.queries(self.context.clock.now()):
             if await self._any_due(query):  # what is only left alone is no act
-                async with self._audited("requeue", "queue", by=BY_RULE, via="rule") as record:
-                    done = (await move_many(self.letters, query, self._by_rule, moved=self._sent_back)).done
-                    record.noted(requeued=len(done), letters=done[:_TOLD])
+                async with self.context.audit.record("requeue", "queue", by=BY_RULE, via="rule") as record:
+                    done = (await move_many(self.context.letters, query, self._by_rule, moved=self._sent_back)).done
+                    record.add(requeued=len(done), letters=done[:_TOLD])
                     sent += len(done)
         return sent
 
     async def _any_due(self, query: Query) -> bool:
-        async for letter in scan(self.letters, query):
+        async for letter in scan(self.context.letters, query):
             if self._objection(letter) is None:
                 return True
         return False
 
     def _objection(self, letter: DeadLetter) -> str | None:
-        why = self.requeues.objection(letter, self.clock.now())
+        why = self.context.requeues.objection(letter, self.context.clock.now())
         adapter = letter.adapter
-        if why is None and self.breakers.state(adapter, self.clock.monotonic()) is CircuitState.OPEN:
+        if why is None and self.context.breakers.state(adapter, self.context.clock.monotonic()) is CircuitState.OPEN:
             why = f"the circuit of adapter {adapter!r} is open"
         return why
 
@@ -107,16 +107,16 @@ class Requeueing(Running):
         """Decided on the letter as it is when it is written: whoever else sweeps, it is sent back once."""
         if why := self._objection(current):
             raise IllegalMove(current.key, "requeue", current.status, why)
-        rules, now = self.requeues, self.clock.now()
+        rules, now = self.context.requeues, self.context.clock.now()
         boost, limit = rules.priority_boost, rules.max_dlq_retries
         return lifecycle.requeue(current, now=now, by=BY_RULE, boost=boost, limit=limit, automatic=True)
 
     def _sent_back(self, letter: DeadLetter) -> None:
         if not letter.is_open:
-            self._tell(EventName.RESOLVED, letter, by=letter.resolution.by, notes=letter.resolution.notes)
+            self.context.announce(EventName.RESOLVED, letter, by=letter.resolution.by, notes=letter.resolution.notes)
             return
         assert letter.requeue is not None
-        self._tell(
+        self.context.announce(
             EventName.REQUEUED,
             letter,
             reason="dlq_requeue",

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mahavishnu.core.queue import reads
-from mahavishnu.engine.audit import Auditing
-from mahavishnu.engine.letter_factory import LetterFactory
+from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import (
@@ -26,13 +25,12 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.query import Query
 from mahavishnu.model.reconcile import reconcile_letters
 from mahavishnu.stores.base import Collection, get_one, scan, write_one
-from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.codec import LETTERS
 
 _TRIES = 50
 _TOLD = 50  # letters that the audit names
 _LARGEST = 2**31 - 1
 _ENTRY_ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
-BY = "api_user"
 
 
 @dataclass(slots=True)
@@ -43,10 +41,10 @@ class TakenIn:
     refused: dict[str, MahavishnuError] = field(default_factory=dict)
 
 
-class Transfer(Auditing):
+class Transfer:
     """The part of `DeadLetterQueue` that hands letters out and takes them in."""
 
-    intake: LetterFactory
+    context: QueueContext
 
     async def export(self, query: Query | None = None, **filters: Any) -> AsyncIterator[str]:
         """Every letter that is meant as a line of JSON, open ones unless said otherwise; `take_in` reads it back.
@@ -62,11 +60,11 @@ class Transfer(Auditing):
         >>> asyncio.run(main())
         ['new']
         """
-        await self.open()
-        async for letter in scan(self.letters, reads.listing(None, query, filters)):
+        await self.context.open()
+        async for letter in scan(self.context.letters, reads.listing(None, query, filters)):
             yield exported(letter)
 
-    async def take_in(self, document: Mapping[str, Any], *, by: str = BY) -> str:
+    async def take_in(self, document: Mapping[str, Any], *, by: str = DEFAULT_ACTOR) -> str:
         """Take in what `export` gave: `new`, `joined` with the open letter of that task, `succeeded` a closed one,
         or `same` if it is here already.
 
@@ -79,14 +77,14 @@ class Transfer(Auditing):
         return next(iter(taken.taken.values()))
 
     async def take_in_many(
-        self, documents: Sequence[Mapping[str, Any]], *, by: str = BY, notes: str | None = None
+        self, documents: Sequence[Mapping[str, Any]], *, by: str = DEFAULT_ACTOR, notes: str | None = None
     ) -> TakenIn:
         """Take in many at once, as `take_in` does each: what is refused is told, and stops none of the others.
 
         Raises StoreError where the store cannot answer; those before it are taken in, and again is harmless.
         """
         result = TakenIn()
-        async with self._audited("import", "queue", by=by, reason=notes) as record:
+        async with self.context.audit.record("import", "queue", by=by, reason=notes) as record:
             try:
                 for place, document in enumerate(documents):
                     name = _name(document, place)
@@ -98,23 +96,23 @@ class Transfer(Auditing):
                     except MahavishnuError as problem:
                         result.refused[name] = problem
             finally:
-                record.noted(taken=len(result.taken), refused=len(result.refused), letters=list(result.taken)[:_TOLD])
+                record.add(taken=len(result.taken), refused=len(result.refused), letters=list(result.taken)[:_TOLD])
         return result
 
     async def _take_in(self, document: Mapping[str, Any], by: str) -> str:
         ours = imported(document)
-        self.intake.check_size(ours)
+        self.context.letter_factory.check_size(ours)
         ours = _sound(_unclaimed(ours))
         stored: str | None = None
         if ours.is_open:
-            await self.room.reserve(ours.task_id)
+            await self.context.capacity.reserve(ours.task_id)
         try:
-            stored = await _taken_in(self.letters, self.store.collection(HISTORY), ours, self.clock)
+            stored = await _taken_in(self.context.letters, self.context.history, ours, self.context.clock)
         finally:
             if ours.is_open:
-                (self.room.commit if stored == "new" else self.room.cancel)()
+                (self.context.capacity.commit if stored == "new" else self.context.capacity.cancel)()
         if stored != "same":
-            self._tell(EventName.CAPTURED, ours, by=by, imported=True)
+            self.context.announce(EventName.CAPTURED, ours, by=by, imported=True)
         return stored
 
 

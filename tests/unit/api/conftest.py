@@ -28,7 +28,7 @@ class Desk:
 
     async def keep(self, task_id: str, **changes: Any) -> None:
         """Put a letter into the store as it is."""
-        (stored,) = await self.dlq.letters.write([make_letter(task_id=task_id, **changes)])
+        (stored,) = await self.dlq.context.letters.write([make_letter(task_id=task_id, **changes)])
         assert stored
 
     async def get(self, path: str, **more: Any) -> httpx.Response:

@@ -90,7 +90,7 @@ async def test_a_role_may_what_it_may_and_denials_are_noted(guarded: Desk, metho
     name = role.name.lower()
     real = path.format(task_id="x", run_id="x", fingerprint="x", release="x") if "{" in path else path
     answer = await guarded.client.request(method, real, json=BODIES.get(path), headers=bearer(name))
-    denials = (await guarded.dlq.list_audit(action="denied")).items
+    denials = (await guarded.dlq.audit.list(action="denied")).items
     if role >= ROUTES[method, path]:
         assert answer.status_code not in (401, 403), answer.text
         assert answer.status_code < 500
@@ -120,7 +120,7 @@ async def test_acts_go_under_the_name_of_the_token(guarded: Desk) -> None:
     await guarded.keep("wf")
     resolved = await guarded.post("/dlq/wf/resolve", {"by": "bob"}, headers=bearer("operator"))
     assert resolved.json()["resolved_by"] == "bob (token of olga)"
-    (entry,) = (await guarded.dlq.list_audit(action="resolve")).items
+    (entry,) = (await guarded.dlq.audit.list(action="resolve")).items
     assert (entry.actor, entry.role, entry.via) == ("bob (token of olga)", "operator", "http")
 
 
@@ -226,7 +226,7 @@ async def test_a_store_that_is_away_is_503_without_its_inside_and_500_for_a_requ
         raise StoreUnavailable("no route to 10.1.2.3:9200 with user admin")
 
     for name in ("get", "find", "write", "tally"):
-        monkeypatch.setattr(type(desk.dlq.letters), name, away)
+        monkeypatch.setattr(type(desk.dlq.context.letters), name, away)
     for answer in (
         await desk.get("/dlq"),
         await desk.get("/dlq/wf"),
@@ -275,12 +275,12 @@ async def test_metrics_after_one_of_each(desk: Desk) -> None:
 async def test_a_scrape_without_the_store_tells_what_this_process_knows(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk.dlq.counts["rejected_full"] += 3
+    desk.dlq.context.counts["rejected_full"] += 3
     for _ in range(5):
-        desk.dlq.breakers.record_failure("shop", None, desk.clock.monotonic())
+        desk.dlq.context.breakers.record_failure("shop", None, desk.clock.monotonic())
     store = FaultyStore(desk.dlq.store)
-    monkeypatch.setattr(desk.dlq, "store", store)
-    monkeypatch.setattr(desk.dlq, "letters", store.collection(LETTERS))
+    monkeypatch.setattr(desk.dlq.context, "store", store)
+    monkeypatch.setattr(desk.dlq.context, "letters", store.collection(LETTERS))
     whole = await desk.client.get("/metrics")
     store.faults.unavailable()
     without = await desk.client.get("/metrics")
@@ -300,7 +300,7 @@ async def test_a_scrape_without_the_store_tells_what_this_process_knows(
 
 async def test_a_store_that_is_down_is_said_as_documented(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     store = FaultyStore(desk.dlq.store)
-    monkeypatch.setattr(desk.dlq, "store", store)
+    monkeypatch.setattr(desk.dlq.context, "store", store)
     store.faults.unavailable()
     document = (await desk.get("/openapi.json")).json()
     for path, status in (("/healthz", 200), ("/readyz", 503)):

@@ -171,7 +171,7 @@ async def test_a_value_without_end_is_not_compared_with_others(desk: Desk) -> No
 async def test_a_denial_says_once_what_was_wanted_and_which_role_it_needs(guarded: Desk) -> None:
     answer = await guarded.post("/dlq/wf/resolve", headers=bearer("viewer"))
     assert answer.json()["detail"] == "changing letters needs the role operator, and vic has the role viewer"
-    (entry,) = (await guarded.dlq.list_audit(action="denied")).items
+    (entry,) = (await guarded.dlq.audit.list(action="denied")).items
     assert entry.why == "changing letters: needs the role operator, and vic has the role viewer"
     await guarded.post("/runs", {"verb": "archive", "everything": True}, headers=bearer("viewer"))
     answer = await guarded.post("/dlq/clear", {"confirm": "delete every open letter"}, headers=bearer("operator"))

@@ -48,7 +48,7 @@ async def test_an_export_that_nobody_reads_on_stops_reading_the_store(
             finally:
                 over.set()
 
-    monkeypatch.setattr(type(dlq.letters), "find", find)
+    monkeypatch.setattr(type(dlq.context.letters), "find", find)
     monkeypatch.setattr("mahavishnu.api.routes.letters.StreamingResponse", Answer)
     settings = MahavishnuSettings()
     with listener(settings, "127.0.0.1", 0) as listening:

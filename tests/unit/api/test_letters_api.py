@@ -253,9 +253,9 @@ async def test_clearing_wants_a_confirmation(desk: Desk) -> None:
     await desk.keep("wf")
     assert (await desk.post("/dlq/clear")).status_code == 422
     assert (await desk.post("/dlq/clear", {"confirm": "yes"})).status_code == 422
-    assert await get_one(desk.dlq.letters, "wf") is not None
+    assert await get_one(desk.dlq.context.letters, "wf") is not None
     assert (await desk.post("/dlq/clear", {"confirm": "delete every open letter"})).json() == {"cleared": 1}
-    assert await get_one(desk.dlq.letters, "wf") is None
+    assert await get_one(desk.dlq.context.letters, "wf") is None
 
 
 async def test_a_queue_without_room_says_so(desk: Desk) -> None:
@@ -327,14 +327,14 @@ async def test_a_page_of_large_letters_ends_early_and_leads_on(desk: Desk, monke
     for number, size in enumerate(sizes):
         desk.clock.advance(1)
         await desk.keep(f"wf_{number:03}", created_at=desk.clock.now(), payload=Json.of("x" * size))
-    real, read = type(desk.dlq.letters).find, list[int]()
+    real, read = type(desk.dlq.context.letters).find, list[int]()
 
     async def find(self: Any, query: Query, after: Any = None) -> Any:
         page = await real(self, query, after)
         read.append(len(page.items))
         return page
 
-    monkeypatch.setattr(type(desk.dlq.letters), "find", find)
+    monkeypatch.setattr(type(desk.dlq.context.letters), "find", find)
     pages = list[list[str]]()
     url: str | None = "/api/v1/dlq?limit=1000&sort=oldest"
     while url:

@@ -43,7 +43,7 @@ KEY = {"Idempotency-Key": "k"}
 async def test_whoever_has_no_token_writes_nothing(guarded: Desk, method: str, path: str) -> None:
     answer = await guarded.client.request(method, path, headers=KEY)
     assert answer.status_code == 401
-    assert not (await guarded.dlq.list_audit()).items
+    assert not (await guarded.dlq.audit.list()).items
     assert not (await guarded.dlq.store.collection(REPLIES).find(Query())).items
 
 
@@ -166,14 +166,14 @@ async def test_an_edit_of_a_task_as_deep_as_can_be_is_done_and_said_to_be_done(d
         await desk.post("/dlq", {**NEW, "task_id": f"deep{depth}", "task": deep})
         edited = await desk.patch(f"/dlq/deep{depth}", {"task": {"flat": 1}})
         assert (edited.status_code, edited.json()["task"]) == (200, {"flat": 1})
-        (entry,) = (await desk.dlq.list_audit(subject=f"letter:deep{depth}")).items
+        (entry,) = (await desk.dlq.audit.list(subject=f"letter:deep{depth}")).items
         assert (entry.outcome, entry.changes.value["task"]["after"]) == ("done", {"flat": 1})
 
 
 async def test_a_repetition_of_what_may_have_been_done_is_not_done_again(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    letters = type(desk.dlq.letters)
+    letters = type(desk.dlq.context.letters)
     real, lost = letters.write, [True, False]
 
     async def write(self: Any, records: Any) -> Any:
@@ -199,7 +199,7 @@ async def test_a_header_is_one_line_whatever_the_store_says(desk: Desk, monkeypa
     async def find(*_: object) -> Page[Any]:
         return Page((), degraded="away:\r\nX-Evil: 1 \x00 µ")
 
-    monkeypatch.setattr(type(desk.dlq.letters), "find", find)
+    monkeypatch.setattr(type(desk.dlq.context.letters), "find", find)
     answer = await desk.get("/dlq")
     assert (answer.headers["x-degraded"], "x-evil" in answer.headers) == ("away:  X-Evil: 1   ?", False)
 
@@ -230,7 +230,7 @@ async def test_a_letter_that_the_store_does_not_take_does_not_keep_others_from_b
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [json.loads(exported(make_letter(task_id=name, entry_id=name))) for name in ("good", "bad", "fine")]
-    letters = type(desk.dlq.letters)
+    letters = type(desk.dlq.context.letters)
     real = letters.write
 
     async def write(self: Any, records: Any) -> Any:

@@ -67,14 +67,14 @@ async def test_a_run_moves_all_that_a_query_means_and_tells_of_each(any_house: H
     assert (told.count(EventName.RESOLVED), told.count(EventName.RUN_STARTED)) == (449, 1)
     assert events[-1].name is EventName.RUN_CHANGED
     assert (events[-1].detail["state"], events[-1].detail["moved"]) == ("done", 449)
-    entry = (await queue.list_audit(action="run.start")).items[0]
+    entry = (await queue.audit.list(action="run.start")).items[0]
     assert (entry.actor, entry.subject, entry.reason) == ("ann", f"run:{run.run_id}", "fixed at the source")
-    ended, started = (await queue.list_audit(subject=f"letter:{names[0]}")).items
+    ended, started = (await queue.audit.list(subject=f"letter:{names[0]}")).items
     assert started == entry
     assert (ended.action, ended.actor, ended.via, ended.outcome) == ("run.done", "runner", "rule", "done")
     assert (ended.subject, ended.reason) == (f"run:{run.run_id}", "449 of 450 letters moved, 1 refused")
     assert ended.changes.value["moved"] == {"after": 449}
-    assert not (await queue.list_audit(subject=f"letter:{names[7]}", action="run.done")).items, "it was not moved"
+    assert not (await queue.audit.list(subject=f"letter:{names[7]}", action="run.done")).items, "it was not moved"
     await sound(queue)
 
 
@@ -91,7 +91,7 @@ async def test_the_audit_of_a_letter_knows_the_runs_of_its_former_generations(an
         await fill(queue, 1)
         any_house.clock.advance(1)
     assert (await letter_of(queue, name)).runs == ()
-    found = await queue.list_audit(subject=[f"letter:{name}", "queue"], action=["run.start", "run.done"])
+    found = await queue.audit.list(subject=[f"letter:{name}", "queue"], action=["run.start", "run.done"])
     assert [(entry.action, entry.subject, entry.reason) for entry in reversed(found.items)] == [
         (action, f"run:{run.run_id}", told)
         for run in runs
@@ -110,12 +110,12 @@ async def test_a_run_that_a_person_stops_just_before_its_end_is_not_told_of_as_d
     run = await getattr(other, verb)(run.run_id, by="ben")
     hold.release()
     await working
-    (entry,) = (await queue.list_audit(action="run.done")).items
+    (entry,) = (await queue.audit.list(action="run.done")).items
     assert (entry.outcome, entry.why) == ("refused", f"it was {run.state} before that")
     if verb == "pause_run":
         await other.resume_run(run.run_id, by="ben")
         await worked(other, run)
-        (entry,) = (await queue.list_audit(action="run.done")).items
+        (entry,) = (await queue.audit.list(action="run.done")).items
         assert (entry.outcome, entry.why) == ("done", None)
 
 
@@ -213,7 +213,7 @@ async def test_the_stop_rule_halts_when_more_have_failed_and_nothing_is_touched_
     why = "3 of 8 letters failed again, which is more than 25 %"
     assert (run.state, run.halted_because, run.counts.moved) == (RunState.HALTED, why, 8)
     assert [(event.name, event.detail["state"]) for event in events] == [(EventName.RUN_CHANGED, "halted")]
-    entry = (await queue.list_audit(action="run.halt")).items[0]
+    entry = (await queue.audit.list(action="run.halt")).items[0]
     assert (entry.subject, entry.reason, entry.via) == (f"run:{run.run_id}", why, "rule")
     any_house.clock.advance(3600)
     run = await worked(queue, run)
@@ -267,7 +267,7 @@ async def test_a_halted_run_is_not_resumed_to_halt_again_at_once(any_house: Hous
         with pytest.raises(IllegalRunMove) as refused:
             await queue.resume_run(run.run_id, by="ann", **said)
         assert str(refused.value) == why.format(percent)
-        entry = (await queue.list_audit(action="run.resume")).items[0]
+        entry = (await queue.audit.list(action="run.resume")).items[0]
         assert (entry.outcome, entry.why) == ("refused", why.format(percent))
     assert await queue.get_run(run.run_id) == run
     run = await worked(queue, await queue.resume_run(run.run_id, by="ann", stop_percent=None))
@@ -331,7 +331,7 @@ async def test_a_person_who_is_quicker_than_the_stop_rule_has_stopped_it(any_hou
     halting.release()
     await looking
     assert (await other.get_run(run.run_id)).state is RunState.PAUSED
-    entry = (await other.list_audit(action="run.halt")).items[0]
+    entry = (await other.audit.list(action="run.halt")).items[0]
     assert (entry.outcome, entry.why) == ("refused", "it was paused before that")
 
 
@@ -518,7 +518,7 @@ async def test_what_failed_again_has_done_so_also_if_it_is_deleted_then(house: H
     house.clock.advance(1)
     run = await worked(queue, run)
     assert (run.counts.moved, run.counts.failed_again) == (2, 1)
-    await queue.letters.remove([await letter_of(queue, name) for name in names])
+    await queue.context.letters.remove([await letter_of(queue, name) for name in names])
     house.clock.advance(1)
     run = await worked(queue, run)
     assert (run.state, run.counts.failed_again, run.counts.closed) == (RunState.DONE, 1, 1)
@@ -558,7 +558,7 @@ async def test_the_members_are_those_that_were_there_at_the_start(any_house: Hou
     await queue.cancel(again)
     await queue.enqueue(again, {}, [], NETWORK, "never")  # the next generation
     letter = await letter_of(queue, cleared)
-    await queue.letters.remove([letter])
+    await queue.context.letters.remove([letter])
     retrying = asyncio.create_task(queue.retry_task(running))
     await gate.reached()
     for _ in range(6):
@@ -626,7 +626,7 @@ async def test_a_pause_holds_it_up_and_a_cancellation_ends_it(any_house: House) 
     for verb in (queue.pause_run, queue.resume_run):
         with pytest.raises(IllegalRunMove, match="is cancelled"):
             await verb(run.run_id, by="ann")
-    acts = [(entry.action, entry.actor, entry.outcome) for entry in (await queue.list_audit()).items]
+    acts = [(entry.action, entry.actor, entry.outcome) for entry in (await queue.audit.list()).items]
     assert acts[::-1] == [
         ("run.start", "ann", "done"),
         ("run.pause", "ben", "done"),

@@ -36,7 +36,7 @@ async def worked(queue: DeadLetterQueue, run: BulkRun) -> BulkRun:
 
 async def each_was_moved_once(queue: DeadLetterQueue, run: BulkRun, refused: set[str]) -> None:
     """By what the letters say, and by what the run says of them."""
-    letters = {letter.key: letter async for letter in scan(queue.letters, Query())}
+    letters = {letter.key: letter async for letter in scan(queue.context.letters, Query())}
     assert len(letters) == COUNT
     for key, letter in letters.items():
         assert letter.tallies.manually_resolved == 1
@@ -90,7 +90,7 @@ async def test_a_runner_may_die_at_any_of_its_writes(tmp_path: Path, when: str) 
         assert not await second.work_runs() or not killed or (await second.get_run(run.run_id)).lease is None
         house.clock.advance(LONG)
         await each_was_moved_once(second, await worked(second, run), {names[3]})
-        (entry,) = (await second.list_audit(action="run.done")).items
+        (entry,) = (await second.audit.list(action="run.done")).items
         assert entry.reason == f"{COUNT - 1} of {COUNT} letters moved, 1 refused"
         # Who died after the run had ended, and before the entry said so, has told the numbers all the same.
         assert entry.outcome == "done" or (entry.outcome == "asked" and killed and was_done)
@@ -111,7 +111,7 @@ async def test_a_runner_may_die_while_members_are_being_run(tmp_path: Path, when
         for name in running:
             letter, until = await letter_of(second, name), house.clock.now() + timedelta(hours=1)
             taken = claim(letter, owner="w", token="t", until=until, now=house.clock.now(), manual=True)
-            await second.letters.write([taken])
+            await second.context.letters.write([taken])
         run = await first.start_run("resolve", everything=True, by="ann")
         writes = dies_at(house, first, number, when, (RUNS, RUN_PAGES, LETTERS))
         runner = first
@@ -122,7 +122,7 @@ async def test_a_runner_may_die_while_members_are_being_run(tmp_path: Path, when
                 runner = second
                 await runner.work_runs()
             letter = await letter_of(second, name)
-            await second.letters.write([release(letter, token="t", now=house.clock.now())])
+            await second.context.letters.write([release(letter, token="t", now=house.clock.now())])
             house.clock.advance(LONG)
         killed = writes() >= number
         run = await worked(second, run)
@@ -170,7 +170,7 @@ async def test_a_letter_that_many_runs_have_moved_since_is_not_moved_again(any_h
     run = await worked(other, run)
     assert (run.state, run.counts.moved) == (RunState.DONE, 3)
     await edited_often(other, any_house, 1)
-    letters = [letter async for letter in scan(other.letters, Query())]
+    letters = [letter async for letter in scan(other.context.letters, Query())]
     assert [letter.revision for letter in letters] == [14] * 3, "each run once"
     for letter in letters:
         assert len(letter.runs) == MAX_RUNS
@@ -191,7 +191,7 @@ async def test_a_runner_that_slept_through_many_runs_moves_nothing_again(any_hou
     await edited_often(quick, any_house, 11)
     hold.release()
     await sleeping
-    letters = [letter async for letter in scan(quick.letters, Query())]
+    letters = [letter async for letter in scan(quick.context.letters, Query())]
     assert [letter.revision for letter in letters] == [12] * 3
     assert all(run.run_id not in letter.runs for letter in letters)
 
@@ -344,7 +344,7 @@ async def test_a_run_that_cannot_be_carried_on_is_halted_and_others_go_on(any_ho
     assert found[whole.run_id].state is RunState.DONE
     assert found[broken.run_id].state is RunState.HALTED
     assert "cannot be read" in str(found[broken.run_id].halted_because)
-    entry = (await queue.list_audit(action="run.halt")).items[0]
+    entry = (await queue.audit.list(action="run.halt")).items[0]
     assert (entry.actor, entry.reason) == ("halt_on_error", found[broken.run_id].halted_because)
     await queue.resume_run(broken.run_id, by="ann")
     for _ in range(5):
@@ -376,7 +376,7 @@ async def test_a_run_that_is_cancelled_after_its_runner_died_tells_what_was_move
     with pytest.raises(StoreUnavailable):
         await first.work_runs()
     await other.cancel_run(run.run_id, by="bob")
-    moved = {letter.key async for letter in scan(other.letters, Query()) if letter.runs}
+    moved = {letter.key async for letter in scan(other.context.letters, Query()) if letter.runs}
     assert len(moved) == PAGE
     run = await other.get_run(run.run_id)
     assert (run.state, run.counts.moved, run.counts.waiting) == (RunState.CANCELLED, PAGE, COUNT - PAGE)

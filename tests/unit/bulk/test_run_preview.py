@@ -44,7 +44,7 @@ async def both_ways(queue: DeadLetterQueue, verb: str, **options: Any) -> tuple[
 def test_counting_says_the_same_as_reading(verb: str, states: list[tuple[DeadLetterStatus, ResolutionStatus]]) -> None:
     async def check() -> None:
         async with DeadLetterQueue(store=MemoryStore(), clock=ManualClock()) as queue:
-            await queue.letters.write([letter_in(state) for state in states])
+            await queue.context.letters.write([letter_in(state) for state in states])
             more = {"patch": {"n": 1}} if verb == "edit" else {}
             read, counted = await both_ways(queue, verb, **more)
             assert counted == read
@@ -60,11 +60,11 @@ async def test_many_letters_are_counted_and_some_shown(any_house: House) -> None
     open_ones = (DeadLetterStatus.EXHAUSTED, ResolutionStatus.PENDING)
     running = (DeadLetterStatus.RETRYING, ResolutionStatus.PENDING)
     await queue.open()
-    await queue.letters.write([letter_in(closed, fingerprint="f") for _ in range(1000)])
+    await queue.context.letters.write([letter_in(closed, fingerprint="f") for _ in range(1000)])
     later = {"fingerprint": "f", "created_at": START + timedelta(milliseconds=1)}
-    await queue.letters.write([letter_in(open_ones, **later) for _ in range(90)])
-    await queue.letters.write([letter_in(running, **later) for _ in range(10)])
-    await queue.letters.write([letter_in(open_ones, fingerprint="g") for _ in range(7)])
+    await queue.context.letters.write([letter_in(open_ones, **later) for _ in range(90)])
+    await queue.context.letters.write([letter_in(running, **later) for _ in range(10)])
+    await queue.context.letters.write([letter_in(open_ones, fingerprint="g") for _ in range(7)])
     any_house.clock.advance(1)
     any_house.faults.calls.clear()
     preview = await queue.preview_run("redrive", fingerprint="f")

@@ -798,7 +798,7 @@ def test_regroup_is_dry_unless_told_and_takes_along_what_was_said(run: Run) -> N
         async with DeadLetterQueue(store=open_store("sqlite:///letters.db")) as dlq:
             letter = await dlq.get_task("wf_1")
             assert letter is not None
-            await dlq.letters.write([lifecycle.regroup(letter, now=letter.updated_at, fingerprint="old")])
+            await dlq.context.letters.write([lifecycle.regroup(letter, now=letter.updated_at, fingerprint="old")])
             await dlq.update_group("old", by="bob", owner="bob")
 
     asyncio.run(misplaced())

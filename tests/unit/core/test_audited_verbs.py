@@ -19,7 +19,7 @@ from tests.unit.queues import NETWORK, House, Runs, fill, letter_of
 
 async def entries(queue: DeadLetterQueue) -> list[AuditEntry]:
     """Oldest first."""
-    return list(reversed((await queue.list_audit()).items))
+    return list(reversed((await queue.audit.list()).items))
 
 
 Act = Callable[[DeadLetterQueue], Awaitable[Any]]
@@ -151,7 +151,7 @@ async def test_reclassifying_is_audited_once_it_is_meant(any_house: House) -> No
     await fill(queue, 2)
     plugins = Plugins()
     plugins.register(lambda error: "permanent", "all-lost")
-    queue.chain = Chain(plugins)
+    queue.context.chain = Chain(plugins)
     await queue.reclassify()
     assert await entries(queue) == []
     await queue.reclassify(dry_run=False)

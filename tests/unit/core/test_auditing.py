@@ -20,22 +20,22 @@ from tests.unit.queues import House
 
 
 async def act(queue: DeadLetterQueue, action: str = "resolve", subject: str = "letter:a", **more: Any) -> None:
-    async with queue._audited(action, subject, **{"by": "ann", **more}):
+    async with queue.audit.record(action, subject, **{"by": "ann", **more}):
         pass
 
 
 async def newest(queue: DeadLetterQueue, **filters: Any) -> AuditEntry:
-    return (await queue.list_audit(**filters)).items[0]
+    return (await queue.audit.list(**filters)).items[0]
 
 
 class TestAnAct:
     async def test_it_is_on_record_before_it_is_done(self, any_house: House) -> None:
         queue = any_house.queue()
-        async with queue._audited("resolve", "letter:a", by="ann", reason="settled by phone") as record:
+        async with queue.audit.record("resolve", "letter:a", by="ann", reason="settled by phone") as record:
             entry = await newest(queue)
             assert (entry.outcome, entry.ended_at) == ("asked", None)
-            record.changed({"status": "pending"}, {"status": "completed"})
-            record.noted(count=3)
+            record.add_change({"status": "pending"}, {"status": "completed"})
+            record.add(count=3)
             any_house.clock.advance(2)
         done = await newest(queue)
         assert (done.actor, done.action, done.subject, done.reason) == (
@@ -52,7 +52,7 @@ class TestAnAct:
     async def test_a_refusal_is_kept_with_its_reason(self, any_house: House) -> None:
         queue = any_house.queue()
         with pytest.raises(IllegalMove):
-            async with queue._audited("resolve", "letter:a", by="ann"):
+            async with queue.audit.record("resolve", "letter:a", by="ann"):
                 raise IllegalMove("a", "resolve", "retrying")
         entry = await newest(queue)
         assert (entry.outcome, entry.why) == ("refused", "letter 'a' is retrying: cannot resolve it")
@@ -60,14 +60,14 @@ class TestAnAct:
     async def test_one_whose_process_dies_stays_asked(self, any_house: House) -> None:
         queue = any_house.queue()
         with pytest.raises(asyncio.CancelledError):
-            async with queue._audited("resolve", "letter:a", by="ann"):
+            async with queue.audit.record("resolve", "letter:a", by="ann"):
                 raise asyncio.CancelledError
         assert (await newest(queue)).outcome == "asked"
 
     async def test_an_outage_is_no_refusal(self, any_house: House) -> None:
         queue = any_house.queue()
         with pytest.raises(StoreUnavailable):
-            async with queue._audited("resolve", "letter:a", by="ann"):
+            async with queue.audit.record("resolve", "letter:a", by="ann"):
                 raise StoreUnavailable("away")
         assert (await newest(queue)).outcome == "asked"
 
@@ -76,14 +76,14 @@ class TestAnAct:
         await queue.open()
         any_house.faults.unavailable("write", kind=AUDIT)
         with pytest.raises(StoreUnavailable):
-            async with queue._audited("resolve", "letter:a", by="ann"):
+            async with queue.audit.record("resolve", "letter:a", by="ann"):
                 pytest.fail("it was done without a record")
 
     async def test_what_was_done_stands_though_that_cannot_be_written_down(
         self, any_house: House, caplog: pytest.LogCaptureFixture
     ) -> None:
         queue = any_house.queue()
-        async with queue._audited("resolve", "letter:a", by="ann"):
+        async with queue.audit.record("resolve", "letter:a", by="ann"):
             any_house.faults.unavailable("write", kind=AUDIT)
         any_house.faults.clear()
         assert (await newest(queue)).outcome == "asked"
@@ -94,7 +94,7 @@ class TestAnAct:
         queue = house.queue()
         with pytest.raises(InvalidInput):
             await act(queue, **wrong)
-        assert not (await queue.list_audit()).items
+        assert not (await queue.audit.list()).items
 
     async def test_role_and_way_come_from_around_it(self, house: House) -> None:
         queue = house.queue()
@@ -104,7 +104,7 @@ class TestAnAct:
                 await act(queue)
             await act(queue, via="rule")
         await act(queue)
-        found = [(entry.role, entry.via) for entry in reversed((await queue.list_audit()).items)]
+        found = [(entry.role, entry.via) for entry in reversed((await queue.audit.list()).items)]
         assert found == [("operator", "http"), (None, "cli"), ("operator", "rule"), (None, "python")]
 
     async def test_what_the_local_store_took_is_completed_in_the_other(self) -> None:
@@ -112,10 +112,10 @@ class TestAnAct:
         store = FallbackStore(primary, local, kinds=KINDS)
         async with DeadLetterQueue(store=store) as queue:
             primary.faults.unavailable()
-            async with queue._audited("resolve", "letter:a", by="ann"):
+            async with queue.audit.record("resolve", "letter:a", by="ann"):
                 primary.faults.clear()
                 await store.drain()
-            assert [entry.outcome for entry in (await queue.list_audit()).items] == ["done"]
+            assert [entry.outcome for entry in (await queue.audit.list()).items] == ["done"]
 
 
 class TestList:
@@ -124,10 +124,10 @@ class TestList:
         for number in range(7):
             await act(queue, subject=f"letter:{number}")
             any_house.clock.advance(number % 2)
-        page = await queue.list_audit(limit=3)
+        page = await queue.audit.list(limit=3)
         seen = [entry.subject for entry in page.items]
         while page.next is not None:
-            page = await queue.list_audit(limit=3, after=str(page.next))
+            page = await queue.audit.list(limit=3, after=str(page.next))
             seen += [entry.subject for entry in page.items]
         assert seen == [f"letter:{number}" for number in reversed(range(7))]
 
@@ -138,11 +138,11 @@ class TestList:
         any_house.clock.advance(60)
         await act(queue, "edit", "letter:a", by="bob")
         with pytest.raises(InvalidInput):
-            async with queue._audited("clear", "queue", by="bob"):
+            async with queue.audit.record("clear", "queue", by="bob"):
                 raise InvalidInput("no")
 
         async def found(**filters: Any) -> list[str]:
-            return [entry.action for entry in (await queue.list_audit(**filters)).items]
+            return [entry.action for entry in (await queue.audit.list(**filters)).items]
 
         assert await found() == ["clear", "edit", "resolve"]
         assert await found(actor="bob") == ["clear", "edit"]
@@ -158,22 +158,22 @@ class TestList:
         primary = FaultyStore(MemoryStore())
         async with DeadLetterQueue(store=FallbackStore(primary, MemoryStore(), kinds=KINDS)) as queue:
             await act(queue)
-            assert (await queue.list_audit(subject="letter:a")).degraded is None
+            assert (await queue.audit.list(subject="letter:a")).degraded is None
             primary.faults.unavailable("get")
-            assert (await queue.list_audit(subject="letter:a")).degraded
+            assert (await queue.audit.list(subject="letter:a")).degraded
 
     async def test_it_refuses_what_cannot_be(self, house: House) -> None:
         queue = house.queue()
         with pytest.raises(InvalidInput):
-            await queue.list_audit(since=datetime(2030, 1, 1))  # noqa: DTZ001
+            await queue.audit.list(since=datetime(2030, 1, 1))  # noqa: DTZ001
         with pytest.raises(InvalidQuery):
-            await queue.list_audit(after="nonsense")
+            await queue.audit.list(after="nonsense")
         with pytest.raises(InvalidQuery):
-            await queue.list_audit(limit=0)
+            await queue.audit.list(limit=0)
 
     async def test_a_denial(self, any_house: House) -> None:
         queue = any_house.queue()
-        await queue.record_denial("eve", "viewer", "redrive", "letter:a", "a viewer may not")
+        await queue.audit.record_denial("eve", "viewer", "redrive", "letter:a", "a viewer may not")
         entry = await newest(queue, action="denied")
         assert (entry.actor, entry.role, entry.outcome, entry.why) == (
             "eve",

@@ -262,7 +262,7 @@ class TestFailures:
             result = await fails(app, NETWORK)
         assert (result["status"], result["error"], result["dlq_enqueued"]) == ("failed", "connection refused", False)
         assert "in this process's memory" in result["dlq_error"]
-        assert await queue_of(app).waiting.count() == 1
+        assert await queue_of(app).context.waiting.count() == 1
         await queue_of(app).run_due()
         assert (await letter_of(queue_of(app), "wf_1")).error == "connection refused"
         caplog.clear()
@@ -296,7 +296,7 @@ class TestFailures:
         any_house.clock.advance(hours=24)
         await queue_of(app).run_due()
         assert len(runs.calls) == 1
-        assert queue_of(app).counts["capture_failed"] == 0
+        assert queue_of(app).context.counts["capture_failed"] == 0
 
     async def test_what_is_masked_is_in_no_description(self, house: House) -> None:
         app = house.app(redact_keys=["*token*"])
@@ -354,7 +354,7 @@ class TestFailures:
         finally:
             logging.getLogger("mahavishnu").removeHandler(handler)
         assert "the failure of task 'wf_1' could not be captured" in capsys.readouterr().err
-        assert queue_of(app).counts["capture_failed"] == 1
+        assert queue_of(app).context.counts["capture_failed"] == 1
 
     async def test_a_decorated_function_raises_its_own_error(self, house: House) -> None:
         app = house.app()

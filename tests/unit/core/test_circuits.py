@@ -16,7 +16,7 @@ from tests.unit.queues import Gate, House, Runs, fill, letter_of, sound, until
 
 def opened(queue: DeadLetterQueue, adapter: str = "llamaindex") -> None:
     for _ in range(5):
-        queue.breakers.record_failure(adapter, "network", queue.clock.monotonic())
+        queue.context.breakers.record_failure(adapter, "network", queue.clock.monotonic())
 
 
 async def test_an_open_circuit_costs_nothing_and_half_open_lets_one_probe_through(any_house: House) -> None:
@@ -44,7 +44,7 @@ async def test_while_the_probe_is_under_way_nobody_else_is_called(any_house: Hou
     await fill(queue, 100)
     any_house.clock.advance(60)
     running = asyncio.create_task(queue.run_due())
-    await until(lambda: sum(circuit["skipped"] for circuit in queue.breakers.report(0).values()) == 99)  # type: ignore[misc]
+    await until(lambda: sum(circuit["skipped"] for circuit in queue.context.breakers.report(0).values()) == 99)  # type: ignore[misc]
     assert len(gate.under_way) == 1
     gate.open()
     await running
@@ -110,9 +110,9 @@ async def test_a_forced_retry_that_is_refused_leaves_the_probe_alone(house: Hous
     await queue.resolve("wf_1")
     opened(queue)
     house.clock.advance(60)
-    assert queue.breakers.acquire("llamaindex", house.clock.monotonic()) is None  # somebody else probes
+    assert queue.context.breakers.acquire("llamaindex", house.clock.monotonic()) is None  # somebody else probes
     assert (await queue.retry_task("wf_1", force=True))["success"] is False
-    assert queue.breakers.acquire("llamaindex", house.clock.monotonic()) is not None
+    assert queue.context.breakers.acquire("llamaindex", house.clock.monotonic()) is not None
 
 
 async def test_a_dependency_that_cannot_be_looked_up_does_not_keep_the_probe(house: House) -> None:

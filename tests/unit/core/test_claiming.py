@@ -97,7 +97,7 @@ class TestClaiming:
         await due(queue, "up", source=Source(queue="mail"))
         for adapter in ("sweep", "llamaindex"):
             for _ in range(5):
-                queue.breakers.record_failure(adapter, "network", any_house.clock.monotonic())
+                queue.context.breakers.record_failure(adapter, "network", any_house.clock.monotonic())
         assert (await claim_one(queue, limit=9)).letter.task_id == "up"
         any_house.clock.advance(60)
         probes = await queue.claim_letters("w", limit=9)
@@ -111,7 +111,7 @@ class TestClaiming:
         queue = any_house.queue()
         await due(queue, source=Source(SourceKind.QUEUE_ITEM, "sweep"))
         for _ in range(5):
-            queue.breakers.record_failure("sweep", "network", any_house.clock.monotonic())
+            queue.context.breakers.record_failure("sweep", "network", any_house.clock.monotonic())
         assert await claim_one(queue)
 
     async def test_what_cannot_be_read_hides_nothing(self, house: House, caplog: pytest.LogCaptureFixture) -> None:
@@ -135,12 +135,12 @@ class TestClaiming:
         queue = house.queue()
         await due(queue, source=Source(queue="sweep"))
         for _ in range(5):
-            queue.breakers.record_failure("sweep", "network", house.clock.monotonic())
+            queue.context.breakers.record_failure("sweep", "network", house.clock.monotonic())
         house.clock.advance(60)
         claim = await claim_one(queue)
         await queue.settle_claim("wf_1", claim.token, "failed", error="connection refused")
         assert await queue.claim_letters("w") == []
-        assert queue.breakers.state("sweep", house.clock.monotonic()) == "open"
+        assert queue.context.breakers.state("sweep", house.clock.monotonic()) == "open"
 
     async def test_what_kills_its_worker_three_times_has_failed(self, any_house: House) -> None:
         queue = any_house.queue(skew_seconds=0.0)

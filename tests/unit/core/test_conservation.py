@@ -86,7 +86,7 @@ async def one_of_each(house: House) -> list[DeadLetterQueue]:
 
 async def seen(house: House, queue: DeadLetterQueue) -> list[object]:
     await queue.open()
-    letters = [letter async for letter in scan(queue.letters, Query())]
+    letters = [letter async for letter in scan(queue.context.letters, Query())]
     return [house.clock.now(), *((each.key, each.version) for each in sorted(letters, key=lambda each: each.key))]
 
 

@@ -117,7 +117,9 @@ class TestEditAndRedrive:
         assert runs.tasks == [PATCHED]
         after = await letter_of(queue, "wf_1")
         assert (after.entry_id, after.status, after.generation) == (before.entry_id, "completed", 1)
-        assert [each.key async for each in scan(queue.letters, Query())] == ["wf_1"], "no second letter was made"
+        assert [each.key async for each in scan(queue.context.letters, Query())] == ["wf_1"], (
+            "no second letter was made"
+        )
         assert [each.task.value for each in await queue.revisions("wf_1")] == [TASK]
         await sound(queue)
 
@@ -207,7 +209,7 @@ class TestTwoAtOnce:
         with pytest.raises(ChangedMeanwhile):
             await editing
         assert [each.task.value for each in await quick.revisions("wf_1")] == [TASK]
-        entry = (await quick.list_audit(action="edit", outcome="refused")).items[0]
+        entry = (await quick.audit.list(action="edit", outcome="refused")).items[0]
         assert entry.why is not None
         assert "changed at" in entry.why
 
@@ -276,7 +278,7 @@ class TestPreview:
         assert preview.after["task"] == PATCHED
         assert await letter_of(queue, "wf_1") == before
         assert await queue.revisions("wf_1") == []
-        assert not (await queue.list_audit()).items
+        assert not (await queue.audit.list()).items
         letter = await queue.edit("wf_1", patch=PATCH, priority=2)
         assert (letter.task, letter.priority) == (preview.after["task"], preview.after["priority"])
 
@@ -326,7 +328,7 @@ class TestPluginsObject:
             "the task of letter 'wf_1' cannot be that: schema: no amount"
         )
         assert (await queue.edit("wf_1", patch={"amount": 5})).task == {**TASK, "amount": 5}
-        assert [entry.outcome for entry in (await queue.list_audit()).items] == ["done", "refused"]
+        assert [entry.outcome for entry in (await queue.audit.list()).items] == ["done", "refused"]
 
     async def test_by_raising_a_value_error(self, house: House) -> None:
         def answer(task: Any, context: Context) -> None:

@@ -90,7 +90,7 @@ async def test_tables_and_factors(house: House) -> None:
         for delay in seconds:
             assert (await letter_of(queue, name)).next_retry_at == house.clock.now() + timedelta(seconds=delay)
             await queue.edit(name, next_retry_at=house.clock.now())
-            queue.breakers.record_success("llamaindex")
+            queue.context.breakers.record_success("llamaindex")
             await queue.run_due()
         await queue.resolve(name)
 

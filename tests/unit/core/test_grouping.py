@@ -52,7 +52,7 @@ async def one(queue: DeadLetterQueue, **how: Any) -> GroupView:
 
 
 async def audited(queue: DeadLetterQueue) -> list[tuple[str, str, str]]:
-    page = await queue.list_audit(action="group.update")
+    page = await queue.audit.list(action="group.update")
     return [(entry.actor, entry.via, str(entry.outcome)) for entry in reversed(page.items)]
 
 
@@ -131,7 +131,7 @@ async def test_letters_without_a_fingerprint_form_no_group(any_house: House) -> 
     """They are counted all the same."""
     queue = any_house.queue()
     await queue.open()
-    await queue.letters.write([make_letter(), make_letter(status="completed")])
+    await queue.context.letters.write([make_letter(), make_letter(status="completed")])
 
     page = await queue.groups(quiet=True)
 
@@ -223,7 +223,7 @@ async def test_a_cursor_of_another_list(house: House) -> None:
     """Is none of this one."""
     queue = house.queue()
     await fails(queue, NETWORK, "a", "b")
-    page = await queue.letters.find(Query(limit=1))
+    page = await queue.context.letters.find(Query(limit=1))
 
     assert page.next is not None
     with pytest.raises(InvalidQuery):
@@ -256,7 +256,7 @@ async def test_people_say_something(any_house: House) -> None:
     assert [note.text for note in view.group.notes] == ["DNS?"]
     assert await one(any_house.queue()) == view.__class__(**{**_fields(view), "hours": ()})
     assert await audited(queue) == [("ann", "python", "done")]
-    (entry,) = (await queue.list_audit()).items
+    (entry,) = (await queue.audit.list()).items
     assert (entry.subject, entry.reason) == (f"group:{fingerprint}", "DNS?")
     assert entry.changes.value["state"] == {"before": "new", "after": "investigating"}
     (event,) = [event for event in told if event.name is EventName.GROUP_CHANGED]
@@ -375,7 +375,7 @@ async def test_a_task_that_fails_again_brings_its_group_back_with_its_open_lette
     view = await queue.group(fingerprint)
     assert (view.state, view.regression, view.group.regressions) == ("new", True, 1)
     assert (view.count, view.occurrences, view.sample and view.sample.created_at) == (1, 3, START)
-    entry = (await queue.list_audit(action="group.update")).items[0]
+    entry = (await queue.audit.list(action="group.update")).items[0]
     assert (entry.actor, entry.reason) == ("rule", "a failure came after it was resolved")
 
     view = await other.update_group(fingerprint, by="ann", state="resolved")  # means that failure too
@@ -641,7 +641,7 @@ async def test_regroup_after_a_plugin_came(any_house: House) -> None:
     before = await letter_of(queue, "a")
     plugins = Plugins()
     plugins.register(Cards(), "cards")
-    queue.chain.use(Chain(plugins))
+    queue.context.chain.use(Chain(plugins))
 
     dry = await queue.regroup()
     assert (sorted(dry.done), dry.refused, dry.dry_run) == (["a", "b"], {}, True)
@@ -652,7 +652,7 @@ async def test_regroup_after_a_plugin_came(any_house: House) -> None:
     assert (sorted(done.done), done.refused) == (["a", "b"], {})
     assert (await queue.groups()).total == 2
     assert (after.revision, after.due_at, after.status) == (before.revision, before.due_at, before.status)
-    assert (await queue.list_audit(action="regroup")).items[0].actor == "ann"
+    assert (await queue.audit.list(action="regroup")).items[0].actor == "ann"
     assert (await queue.regroup()).done == []
     assert (await queue.regroup(status="exhausted")).matched == 0
 
@@ -660,7 +660,7 @@ async def test_regroup_after_a_plugin_came(any_house: House) -> None:
 def use_cards(queue: DeadLetterQueue) -> None:
     plugins = Plugins()
     plugins.register(Cards(), "cards")
-    queue.chain.use(Chain(plugins))
+    queue.context.chain.use(Chain(plugins))
 
 
 async def test_an_untouched_group_is_quiet_since_its_last_letter_was_closed(any_house: House) -> None:
@@ -807,7 +807,7 @@ async def test_what_a_plugin_named_by_more_than_the_text_stays(house: House) -> 
 
     assert (await queue.regroup()).done == []
     assert (await letter_of(queue, "wf_1")).fingerprint == fingerprint
-    queue.chain.use(Chain())
+    queue.context.chain.use(Chain())
     assert (await queue.regroup()).done == []  # plugins that were registered stay
     assert (await house.queue().regroup()).done == ["wf_1"]
 

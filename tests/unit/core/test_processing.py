@@ -116,7 +116,7 @@ async def test_one_that_hangs_and_one_that_fails_hold_up_nobody(house: House) ->
     queue = house.queue(run, concurrency=5)
     await fill(queue, 200, retry_policy="immediate", max_retries=1)
     await queue.start_retry_processor()
-    await until(lambda: queue.counts is not None and _done(queue) == 199)
+    await until(lambda: queue.context.counts is not None and _done(queue) == 199)
     await fill(queue, 1, metadata={"late": True})  # merged or new: the next cycle is not held up either
     await queue.enqueue("late", {"name": "late"}, [], "connection refused", "immediate")
     await until(lambda: _done(queue) == 200)
@@ -291,7 +291,7 @@ async def test_a_late_outcome_is_refused_while_the_next_owner_is_still_at_it(any
     gate.open()
     await late
     letter = await letter_of(slow, "wf_00000")
-    assert (letter.status, letter.lease and letter.lease.owner) == (DeadLetterStatus.RETRYING, other.owner)
+    assert (letter.status, letter.lease and letter.lease.owner) == (DeadLetterStatus.RETRYING, other.context.owner)
     second.open()
     await running
     assert (await sound(other))["lifetime_stats"]["retry_success"] == 1

@@ -78,10 +78,10 @@ circuit: {failure_threshold: 2, cooloff_seconds: 3}
     queue, integration = queue_of(app), app.dlq_integration
     assert integration is not None
     assert (integration.get_strategy(), integration.by_category) == ("manual", False)
-    assert (queue.intake.max_retries, queue.limits.concurrency) == (8, 4)
-    assert (queue.breakers.threshold, queue.breakers.cooloff_seconds) == (2, 3)
-    assert queue.backoffs.random is not None
-    assert "mine" in queue.backoffs.custom
+    assert (queue.context.letter_factory.max_retries, queue.context.limits.concurrency) == (8, 4)
+    assert (queue.context.breakers.threshold, queue.context.breakers.cooloff_seconds) == (2, 3)
+    assert queue.context.backoffs.random is not None
+    assert "mine" in queue.context.backoffs.custom
 
 
 async def test_plugins_and_rules_are_read_again(house: House, settings_file: Write, tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ async def test_an_interval_that_the_processor_was_given_stays(house: House, sett
     await queue.start_retry_processor(Runs(), check_interval_seconds=7)
     settings_file("dlq_retry_interval_seconds: 20\ndlq_retry_concurrency: 4\nauto_requeue: {enabled: true}")
     assert app.reload().error is None
-    assert (queue.limits.interval_seconds, queue.limits.concurrency) == (7, 4)
-    assert queue.requeues.automatic
+    assert (queue.context.limits.interval_seconds, queue.context.limits.concurrency) == (7, 4)
+    assert queue.context.requeues.automatic
     queue.configure(limits=Limits(interval_seconds=9))
-    assert queue.limits.interval_seconds == 9, "who configures it means that"
+    assert queue.context.limits.interval_seconds == 9, "who configures it means that"
     await app.shutdown()

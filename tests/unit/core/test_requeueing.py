@@ -177,7 +177,7 @@ class TestByHand:
         await exhausted(queue)
         for _ in range(2):
             await queue.requeue_from_dlq("wf_1", resolved_by="ann", notes="again")
-        refused, done = (await queue.list_audit(action="requeue")).items
+        refused, done = (await queue.audit.list(action="requeue")).items
         assert (done.actor, done.subject, done.outcome, done.reason) == ("ann", "letter:wf_1", "done", "again")
         assert done.changes.value["priority"] == {"before": 0, "after": 10}
         assert (refused.outcome, refused.why) == ("refused", NOT_OPEN["message"])
@@ -299,9 +299,9 @@ class TestByRule:
         await exhausted(queue, source=Source(queue="sweep"))
         house.clock.advance(3600)
         for _ in range(5):
-            queue.breakers.record_failure("sweep", "network", house.clock.monotonic())
+            queue.context.breakers.record_failure("sweep", "network", house.clock.monotonic())
         assert await queue.requeue_exhausted() == 0
-        assert (await queue.list_audit()).items == []
+        assert (await queue.audit.list()).items == []
         house.clock.advance(60)
         assert await queue.requeue_exhausted() == 1
 
@@ -323,7 +323,7 @@ class TestByRule:
         any_house.clock.advance(3600)
         assert sum(await asyncio.gather(*(queue.requeue_exhausted() for queue in queues))) == 30
         assert {(await letter_of(queues[0], f"wf_{number}")).priority for number in range(30)} == {10}
-        entries = (await queues[0].list_audit(action="requeue")).items
+        entries = (await queues[0].audit.list(action="requeue")).items
         assert {(entry.actor, entry.via, entry.subject) for entry in entries} == {(BY_RULE, "rule", "queue")}
         assert sum(entry.changes.value["requeued"]["after"] for entry in entries) == 30
         await sound(queues[0])

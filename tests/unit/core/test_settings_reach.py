@@ -65,7 +65,7 @@ def verdict(app: MahavishnuApp, error: str) -> str:
 
 
 def jittered(app: MahavishnuApp) -> bool:
-    waits = [queue_of(app).backoffs.delay_for("exponential", FailedRetry(6)).duration for _ in range(10)]
+    waits = [queue_of(app).context.backoffs.delay_for("exponential", FailedRetry(6)).duration for _ in range(10)]
     return len(set(waits)) > 1
 
 
@@ -100,8 +100,8 @@ REACHES: dict[str, Reach] = {
     "dlq_enabled": Reach(False, lambda app: app.dlq is not None),
     "dlq_max_size": Reach(123, lambda app: queue_of(app).max_size),
     "dlq_strategy": Reach("selective", lambda app: app.dlq_integration and app.dlq_integration.get_strategy()),
-    "dlq_max_task_bytes": Reach(2048, lambda app: queue_of(app).intake.max_task_bytes),
-    "redact_keys": Reach(("*token*",), lambda app: queue_of(app).intake.redact_keys),
+    "dlq_max_task_bytes": Reach(2048, lambda app: queue_of(app).context.letter_factory.max_task_bytes),
+    "redact_keys": Reach(("*token*",), lambda app: queue_of(app).context.letter_factory.redact_keys),
     "dlq_store_url": Reach("memory:", lambda app: type(queue_of(app).store), MemoryStore),
     "dlq_local_url": Reach("sqlite:////tmp/there.db", lambda app: "/tmp/there.db" in local_path(app), True, OPENSEARCH),
     "dlq_store_user": Reach("ann", lambda app: client_arguments(app)["user"], None, OPENSEARCH),
@@ -109,34 +109,38 @@ REACHES: dict[str, Reach] = {
     "dlq_store_headers": Reach(
         {"X-Team": "blue"}, lambda app: client_arguments(app)["headers"], {"X-Team": "blue"}, OPENSEARCH
     ),
-    "dlq_default_retry_policy": Reach("linear", lambda app: queue_of(app).intake.retry_policy),
-    "dlq_default_max_retries": Reach(7, lambda app: queue_of(app).intake.max_retries),
+    "dlq_default_retry_policy": Reach("linear", lambda app: queue_of(app).context.letter_factory.retry_policy),
+    "dlq_default_max_retries": Reach(7, lambda app: queue_of(app).context.letter_factory.max_retries),
     "dlq_automatic_policy": Reach(
         "default", lambda app: app.dlq_integration and app.dlq_integration.by_category, False
     ),
-    "dlq_category_max_retries": Reach({"network": 9}, lambda app: dict(queue_of(app).intake.category_max_retries)),
+    "dlq_category_max_retries": Reach(
+        {"network": 9}, lambda app: dict(queue_of(app).context.letter_factory.category_max_retries)
+    ),
     "retry_jitter": Reach(True, jittered),
-    "retry_only_failed_repos": Reach(False, lambda app: queue_of(app).limits.only_failed_repos),
-    "max_dlq_retries": Reach(4, lambda app: queue_of(app).requeues.max_dlq_retries),
-    "dlq_priority_boost": Reach(17, lambda app: queue_of(app).requeues.priority_boost),
-    "auto_requeue.enabled": Reach(True, lambda app: queue_of(app).requeues.automatic),
+    "retry_only_failed_repos": Reach(False, lambda app: queue_of(app).context.limits.only_failed_repos),
+    "max_dlq_retries": Reach(4, lambda app: queue_of(app).context.requeues.max_dlq_retries),
+    "dlq_priority_boost": Reach(17, lambda app: queue_of(app).context.requeues.priority_boost),
+    "auto_requeue.enabled": Reach(True, lambda app: queue_of(app).context.requeues.automatic),
     "auto_requeue.requeue_interval_minutes": Reach(
-        18, lambda app: queue_of(app).requeues.interval / timedelta(minutes=1)
+        18, lambda app: queue_of(app).context.requeues.interval / timedelta(minutes=1)
     ),
-    "auto_requeue.max_auto_requeue_attempts": Reach(5, lambda app: queue_of(app).requeues.attempts),
-    "auto_requeue.requeue_backoff_multiplier": Reach(1.5, lambda app: queue_of(app).requeues.multiplier),
+    "auto_requeue.max_auto_requeue_attempts": Reach(5, lambda app: queue_of(app).context.requeues.attempts),
+    "auto_requeue.requeue_backoff_multiplier": Reach(1.5, lambda app: queue_of(app).context.requeues.multiplier),
     "dlq_retry_processor_enabled": Reach(False, lambda app: app.config.dlq_retry_processor_enabled),  # see below
-    "dlq_retry_interval_seconds": Reach(11, lambda app: queue_of(app).limits.interval_seconds),
-    "dlq_retry_concurrency": Reach(3, lambda app: queue_of(app).limits.concurrency),
-    "dlq_retry_timeout_seconds": Reach(12, lambda app: queue_of(app).limits.run_seconds),
-    "dlq_claim_lease_seconds": Reach(13, lambda app: queue_of(app).limits.lease_seconds),
-    "dlq_clock_skew_grace_seconds": Reach(14, lambda app: queue_of(app).limits.skew_seconds),
-    "dlq_stop_grace_seconds": Reach(15, lambda app: queue_of(app).limits.grace_seconds),
+    "dlq_retry_interval_seconds": Reach(11, lambda app: queue_of(app).context.limits.interval_seconds),
+    "dlq_retry_concurrency": Reach(3, lambda app: queue_of(app).context.limits.concurrency),
+    "dlq_retry_timeout_seconds": Reach(12, lambda app: queue_of(app).context.limits.run_seconds),
+    "dlq_claim_lease_seconds": Reach(13, lambda app: queue_of(app).context.limits.lease_seconds),
+    "dlq_clock_skew_grace_seconds": Reach(14, lambda app: queue_of(app).context.limits.skew_seconds),
+    "dlq_stop_grace_seconds": Reach(15, lambda app: queue_of(app).context.limits.grace_seconds),
     "deployment_mode": Reach(
-        "polling_only", lambda app: (queue_of(app).limits.polls, queue_of(app).limits.wakes), (True, False)
+        "polling_only",
+        lambda app: (queue_of(app).context.limits.polls, queue_of(app).context.limits.wakes),
+        (True, False),
     ),
-    "circuit.failure_threshold": Reach(6, lambda app: queue_of(app).breakers.threshold),
-    "circuit.cooloff_seconds": Reach(16, lambda app: queue_of(app).breakers.cooloff_seconds),
+    "circuit.failure_threshold": Reach(6, lambda app: queue_of(app).context.breakers.threshold),
+    "circuit.cooloff_seconds": Reach(16, lambda app: queue_of(app).context.breakers.cooloff_seconds),
     "server.host": Reach("0.0.0.0", lambda app: "'0.0.0.0'" in listening(app), True),  # refused, as there is no token
     "server.port": Reach(47813, lambda app: listening(app).endswith(":47813"), True),
     "server.max_body_bytes": Reach(1024, lambda app: asyncio.run(sent(app, b"x" * 2000)), 413),

@@ -115,7 +115,7 @@ async def test_only_what_is_asked_for_goes_out(house: House) -> None:
 async def test_more_than_a_page_goes_out_once(house: House) -> None:
     here = house.queue()
     for number in range(1100):
-        await here.letters.write([make_letter(task_id=f"wf_{number}", entry_id=f"e{number}")])
+        await here.context.letters.write([make_letter(task_id=f"wf_{number}", entry_id=f"e{number}")])
     assert len({line["task_id"] for line in await lines(here)}) == 1100
 
 
@@ -274,7 +274,7 @@ async def test_who_takes_letters_in_is_on_record(house: House) -> None:
     document = json.loads(exported(make_letter(task_id="wf")))
     result = await dlq.take_in_many([document, {"junk": True}], by="ann", notes="from the old machine")
     assert list(result.taken.values()) == ["new"] and len(result.refused) == 1
-    (entry,) = (await dlq.list_audit(action="import")).items
+    (entry,) = (await dlq.audit.list(action="import")).items
     assert (entry.actor, entry.reason, entry.outcome) == ("ann", "from the old machine", "done")
     assert entry.changes.value["taken"] == {"after": 1} and entry.changes.value["refused"] == {"after": 1}
 

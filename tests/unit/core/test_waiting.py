@@ -46,9 +46,9 @@ class TestWaiting:
         await fails(app, NETWORK, "late")
         with any_house.faults.unavailable("write"):
             await fails(app, NETWORK, "later")
-        assert await queue_of(app).waiting.count() == 2
+        assert await queue_of(app).context.waiting.count() == 2
         assert await queue_of(app).clear_all() == 100
-        assert (await queue_of(app).waiting.count(), await queue_of(app).admit()) == (0, 0)
+        assert (await queue_of(app).context.waiting.count(), await queue_of(app).admit()) == (0, 0)
 
     async def test_it_is_let_in_as_soon_as_there_is_room(self, house: House) -> None:
         app = await self.full(house)
@@ -89,7 +89,7 @@ class TestWaiting:
         app.register_adapter("sweep", Runs(NETWORK))
         result = await app.execute_workflow({"id": "big", "blob": "x" * 2000}, "sweep", [])
         assert "dlq_max_task_bytes" in result["dlq_error"]
-        assert (await queue_of(app).admit(), await queue_of(app).waiting.count()) == (0, 1)
+        assert (await queue_of(app).admit(), await queue_of(app).context.waiting.count()) == (0, 1)
         assert await any_house.queue().admit() == 1
         assert (await letter_of(queue_of(app), "big")).task["blob"] == "x" * 2000
 
@@ -109,5 +109,5 @@ class TestWaiting:
             for number in range(5):
                 await fails(app, NETWORK, f"wf_{number}")
         counts = await asyncio.gather(*(queue_of(app).admit() for _ in range(3)))
-        assert (sum(counts), await queue_of(app).waiting.count()) == (5, 0)
+        assert (sum(counts), await queue_of(app).context.waiting.count()) == (5, 0)
         assert (await sound(queue_of(app)))["lifetime_stats"]["enqueued_total"] == 5
