@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mahavishnu.model.attempt import current_attempt
+from mahavishnu.adapters.base import current_attempt
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:

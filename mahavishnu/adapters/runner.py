@@ -1,18 +1,152 @@
-"""Running a workflow through an adapter, over all repos at once or each for itself."""
+"""Running a workflow through an adapter, over all repos at once or each for itself: first runs and retries alike."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from mahavishnu.adapters.base import AdapterRegistry, current_attempt
 from mahavishnu.classify.failure import message_of
-from mahavishnu.model.attempt import current_attempt
-from mahavishnu.model.json_value import json_text
+from mahavishnu.model.json_value import json_text, texts
 
 Run = Callable[[list[str]], Awaitable[Any]]
+_CONCURRENT_REPOS = 16  # of one workflow
+
+
+class WorkflowFailed(Exception):
+    """A workflow reported its failure in its result instead of raising: this is what it said."""
+
+
+class WorkflowResult(dict[str, Any]):
+    """What a workflow run answers: `status` is `completed` or `failed`.
+
+    `exception` is what the run raised, for those who want more than its text.
+    """
+
+    exception: BaseException | None = None
+
+    @property
+    def failed(self) -> bool:
+        return bool(self["status"] == "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRun:
+    """A finished run: its result, and what somebody needs who runs it again."""
+
+    result: WorkflowResult
+    snapshot: TaskSnapshot
+    repos: tuple[str, ...]
+
+    @property
+    def error(self) -> BaseException | str:
+        """What a failed run raised, or said."""
+        return self.result.exception if self.result.exception is not None else str(self.result["error"])
+
+    @property
+    def failed_repos(self) -> tuple[str, ...]:
+        """The repos that are still to be done: all of them where the result does not tell them apart."""
+        return failed_repos(self.result, self.repos) or self.repos
+
+
+class WorkflowRunner:
+    """Runs workflows with the adapters of an app. What a workflow raises is in the result."""
+
+    def __init__(self, adapters: AdapterRegistry) -> None:
+        self._adapters = adapters
+
+    async def run(
+        self, task: Any, adapter_name: str, repos: Sequence[str] | None = None, *, per_repo: bool = False
+    ) -> WorkflowRun:
+        """Run a workflow for the first time: once for all repos, or once for each of them at the same time."""
+        snapshot, chosen = TaskSnapshot(task), texts(repos or (), "repos")
+        return WorkflowRun(await self._run(task, adapter_name, chosen, per_repo), snapshot, chosen)
+
+    async def run_again(self, task: Any, adapter_name: str, repos: Sequence[str]) -> WorkflowResult:
+        """Run a letter's task again, once for each of the repos that are left. Its letter has the task: no snapshot."""
+        return await self._run(task, adapter_name, repos, per_repo=True)
+
+    async def _run(self, task: Any, adapter_name: str, repos: Sequence[str], per_repo: bool) -> WorkflowResult:
+        async def run(some: list[str]) -> Any:
+            return await self._adapters.get(adapter_name).run(task, some)
+
+        result = await (run_each(run, repos, _CONCURRENT_REPOS) if per_repo else run_whole(run, repos))
+        result["adapter"] = adapter_name
+        return result
+
+
+class TaskSnapshot:
+    """A task as it was before a run that may change it: a retry gets what the first run got."""
+
+    __slots__ = ("_before", "_task")
+
+    def __init__(self, task: Any) -> None:
+        # Inside of a retry nothing is captured: its letter has the task.
+        self._task, self._before = task, _json_or_none(task) if current_attempt.get() is None else None
+
+    @property
+    def task(self) -> Any:
+        """The caller's task if the run did not change it (or it is not JSON), else the copy taken before the run."""
+        unchanged = self._before is None or _json_or_none(self._task) == self._before
+        return self._task if unchanged else json.loads(self._before or "")
+
+
+def _json_or_none(task: Any) -> str | None:
+    # As JSON, because that gives up at once where something else is in the task, however large it is.
+    try:
+        return json_text(task)
+    except Exception:  # the task is user code: anything can happen in it
+        return None
+
+
+async def run_whole(run: Run, repos: Sequence[str]) -> WorkflowResult:
+    """One run for all repos."""
+    try:
+        answer = await run(list(repos))
+        failure = failure_in_result(answer)  # inside of the try: this looks at what user code made
+    except asyncio.CancelledError as problem:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return _failed_result(problem)  # nobody cancelled the run: something inside of it cancelled itself
+    except Exception as problem:
+        return _failed_result(problem)
+    if failure is None:
+        return WorkflowResult(status="completed", result=answer)
+    result = _failed_result(failure)
+    result["result"] = answer
+    for name in ("results", "repos"):
+        if isinstance(answer.get(name), dict):
+            result["results"] = answer[name]
+    return result
+
+
+async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> WorkflowResult:
+    """One run for each repo, so many at a time; one that fails disturbs no other. Without repos, one run."""
+    if not repos:
+        return await run_whole(run, repos)
+    places = asyncio.Semaphore(concurrency)
+    names = list(dict.fromkeys(repos))
+    attempt = current_attempt.get()
+
+    async def one(repo: str) -> WorkflowResult:
+        async with places:
+            if attempt is not None and len(names) > 1:  # each of them does something else: one key is not enough
+                current_attempt.set(replace(attempt, part=repo))
+            return await run_whole(run, [repo])
+
+    async with asyncio.TaskGroup() as group:
+        tasks = {name: group.create_task(one(name)) for name in names}
+    results = {name: task.result() for name, task in tasks.items()}
+    failures = [result for result in results.values() if result.failed]
+    if not failures:
+        return WorkflowResult(status="completed", results=results)
+    whole = _failed_result(_combined_failure(failures, len(results)))
+    whole["results"] = results
+    return whole
 
 
 def failure_in_result(result: Any) -> BaseException | str | None:
@@ -41,7 +175,7 @@ def failed_repos(result: Any, repos: Sequence[str]) -> tuple[str, ...] | None:
         if not isinstance(answers, Mapping) or not answers.keys() & set(repos):
             return None
         left = tuple(repo for repo in repos if repo not in answers or _is_failure(answers[repo]))
-    except Exception:  # a stranger made it: an array in it, for one, is neither true nor false
+    except Exception:  # the result comes from user code; the truth of a numpy array, for one, raises
         return None
     return left or None  # all are done, and yet it failed: then it is not about the repos
 
@@ -51,99 +185,10 @@ def _is_failure(answer: Any) -> bool:
     return answer is False or isinstance(answer, BaseException) or failure_in_result(answer) is not None
 
 
-class TaskSnapshot:
-    """A task as it was before a run that may change it: a retry gets what the first run got."""
-
-    __slots__ = ("_before", "_task")
-
-    def __init__(self, task: Any) -> None:
-        # Inside of a retry nothing is captured: its letter has the task.
-        self._task, self._before = task, _json_or_none(task) if current_attempt.get() is None else None
-
-    @property
-    def task(self) -> Any:
-        """The task itself if it is what it was, or cannot be told, else what it was."""
-        same = self._before is None or _json_or_none(self._task) == self._before
-        return self._task if same else json.loads(self._before or "")
-
-
-def _json_or_none(task: Any) -> str | None:
-    # As JSON, because that gives up at once where something else is in the task, however large it is.
-    try:
-        return json_text(task)
-    except Exception:  # what is in there may be anything
-        return None
-
-
-class WorkflowFailed(Exception):
-    """A workflow reported its failure in its result instead of raising: this is what it said."""
-
-
-class WorkflowResult(dict[str, Any]):
-    """What a workflow run answers: `status` is `completed` or `failed`.
-
-    `exception` is what the run raised, for those who want more than its text.
-    """
-
-    exception: BaseException | None = None
-
-    @property
-    def failed(self) -> bool:
-        return bool(self["status"] == "failed")
-
-
-async def run_whole(run: Run, repos: Sequence[str]) -> WorkflowResult:
-    """One run for all repos."""
-    try:
-        answer = await run(list(repos))
-        said = failure_in_result(answer)  # it looks at what a stranger made
-    except asyncio.CancelledError as problem:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        return _failed_result(problem)  # nobody cancelled the run: something inside of it did that to itself
-    except Exception as problem:
-        return _failed_result(problem)
-    if said is None:
-        return WorkflowResult(status="completed", result=answer)
-    result = _failed_result(said)
-    result["result"] = answer
-    for name in ("results", "repos"):
-        if isinstance(answer.get(name), dict):
-            result["results"] = answer[name]
-    return result
-
-
-async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> WorkflowResult:
-    """One run for each repo, so many at a time; one that fails disturbs no other. Without repos, one run."""
-    if not repos:
-        return await run_whole(run, repos)
-    places = asyncio.Semaphore(concurrency)
-
-    names = list(dict.fromkeys(repos))
-    attempt = current_attempt.get()
-
-    async def one(repo: str) -> WorkflowResult:
-        async with places:
-            if attempt is not None and len(names) > 1:  # each of them does something else: one key is not enough
-                current_attempt.set(replace(attempt, part=repo))
-            return await run_whole(run, [repo])
-
-    async with asyncio.TaskGroup() as group:
-        tasks = {name: group.create_task(one(name)) for name in names}
-    results = {name: task.result() for name, task in tasks.items()}
-    failures = [result for result in results.values() if result.failed]
-    if not failures:
-        return WorkflowResult(status="completed", results=results)
-    whole = _failed_result(_combined_failure(failures, len(results)))
-    whole["results"] = results
-    return whole
-
-
-def _failed_result(said: BaseException | str) -> WorkflowResult:
-    error = said if isinstance(said, BaseException) else WorkflowFailed(said)
+def _failed_result(failure: BaseException | str) -> WorkflowResult:
+    error = failure if isinstance(failure, BaseException) else WorkflowFailed(failure)
     result = WorkflowResult(status="failed", error=message_of(error), error_type=type(error).__name__)
-    result.exception = error if isinstance(said, BaseException) else None
+    result.exception = error if isinstance(failure, BaseException) else None
     return result
 
 
@@ -152,7 +197,7 @@ def _combined_failure(failures: Sequence[WorkflowResult], runs: int) -> BaseExce
     if len({(each["error_type"], each["error"]) for each in failures}) == 1:
         return failures[0].exception or str(failures[0]["error"])
     raised = [each.exception for each in failures if isinstance(each.exception, Exception)]
-    texts = "; ".join(dict.fromkeys(str(each["error"]) for each in failures))
+    messages = "; ".join(dict.fromkeys(str(each["error"]) for each in failures))
     if len(raised) == len(failures):
-        return ExceptionGroup(f"{len(failures)} of {runs} repos failed: {texts:.500}", raised)
-    return f"{len(failures)} of {runs} repos failed: {texts}"
+        return ExceptionGroup(f"{len(failures)} of {runs} repos failed: {messages:.500}", raised)
+    return f"{len(failures)} of {runs} repos failed: {messages}"

@@ -9,9 +9,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 from uuid import uuid4
 
-from mahavishnu.adapters import runner
-from mahavishnu.adapters.base import Adapter, AdapterRegistry, PythonAdapter, Workflow
-from mahavishnu.adapters.runner import WorkflowResult, failed_repos, failure_in_result
+from mahavishnu.adapters.base import Adapter, AdapterRegistry, PythonAdapter, Workflow, current_attempt
+from mahavishnu.adapters.runner import TaskSnapshot, WorkflowResult, WorkflowRunner, failed_repos, failure_in_result
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
 from mahavishnu.core.config.reload import Reloaded, Reloader
@@ -20,16 +19,13 @@ from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integrati
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.resilience import ErrorRecoveryManager
 from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import DEFAULT_ADAPTER
 from mahavishnu.model.letter_parts import Source
 from mahavishnu.stores.base import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
-_AT_ONCE = 16  # repos of one workflow that run at the same time
 
 
 class MahavishnuApp:
@@ -56,6 +52,7 @@ class MahavishnuApp:
         self.observability: Any = None
         self.opensearch_integration = OpenSearchIntegration.of(self.config)
         self.adapters = AdapterRegistry()
+        self.runner = WorkflowRunner(self.adapters)
         self.chain = wiring.chain_from(self.config)
         self.error_recovery_manager = ErrorRecoveryManager(self.chain)
         self.dlq: DeadLetterQueue | None = None
@@ -85,16 +82,16 @@ class MahavishnuApp:
 
             @functools.wraps(function)
             async def guarded(task: Any, repos: Sequence[str] = ()) -> Any:
-                given = runner.TaskSnapshot(task)
+                snapshot = TaskSnapshot(task)
                 try:
                     answer = await plain.run(task, list(repos))
-                    said = failure_in_result(answer)
+                    failure = failure_in_result(answer)
                 except Exception as problem:
-                    await self._capture(problem, given.task, name, repos)
+                    await self._capture(problem, snapshot.task, name, repos)
                     raise
-                if said is not None:
+                if failure is not None:
                     left = failed_repos(answer, repos) if self.config.retry_only_failed_repos else None
-                    await self._capture(said, given.task, name, left or repos)
+                    await self._capture(failure, snapshot.task, name, left or repos)
                 return answer
 
             return cast(F, guarded)
@@ -142,7 +139,14 @@ class MahavishnuApp:
         attempt = current_attempt.get()
         name = task.get("adapter") if isinstance(task, dict) else None
         adapter_name = attempt.letter.adapter if attempt else name or DEFAULT_ADAPTER
-        return await self.execute_workflow_parallel(task, adapter_name, repos)
+        if attempt is None or attempt.is_over:
+            return await self.execute_workflow_parallel(task, adapter_name, repos)
+        result = await self.runner.run_again(task, adapter_name, repos)
+        if result.failed:  # the letter that is retried takes the failure in
+            result.update(workflow_id=attempt.letter.task_id, dlq_enqueued=False)
+        if self.dlq_integration is not None:
+            self.dlq_integration.count_run(failed=result.failed)
+        return result
 
     # --- the processor
 
@@ -221,23 +225,15 @@ class MahavishnuApp:
         *,
         each: bool,
     ) -> WorkflowResult:
-        chosen = list(texts(repos or (), "repos"))
-
-        async def run(some: list[str]) -> Any:
-            return await self.adapters.get(adapter_name).run(task, some)
-
-        given = runner.TaskSnapshot(task)
-        result = await (runner.run_each(run, chosen, _AT_ONCE) if each else runner.run_whole(run, chosen))
-        result["adapter"] = adapter_name
-        if not result.failed:
+        run = await self.runner.run(task, adapter_name, repos, per_repo=each)
+        if not run.result.failed:
             if self.dlq_integration is not None:
-                self.dlq_integration.succeeded()
-            return result
-        error = result.exception if result.exception is not None else result["error"]
-        if self.config.retry_only_failed_repos:
-            chosen = list(failed_repos(result, chosen) or chosen)
-        result.update(await self._capture(error, given.task, adapter_name, chosen, task_id, metadata, enqueue))
-        return result
+                self.dlq_integration.count_run()
+            return run.result
+        left = run.failed_repos if self.config.retry_only_failed_repos else run.repos
+        outcome = await self._capture(run.error, run.snapshot.task, adapter_name, left, task_id, metadata, enqueue)
+        run.result.update(outcome)
+        return run.result
 
     async def _capture(
         self,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import copy_context
 from typing import Any, Protocol
 
+from mahavishnu.adapters.base import current_attempt
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import POLICY_OF
 from mahavishnu.core import wiring
@@ -24,7 +25,6 @@ from mahavishnu.core.strategies import (
     strategy_name,
 )
 from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
@@ -165,9 +165,12 @@ class DLQIntegration:
         """Count from zero again."""
         self._counts.clear()
 
-    def succeeded(self) -> None:
-        """A workflow ran without a failure."""
+    def count_run(self, *, failed: bool = False) -> None:
+        """Count a run that is not to be captured: it succeeded, or it is a retry, whose failure its letter takes in."""
         self._counts["workflows_executed"] += 1
+        if failed:
+            self._counts["workflows_failed"] += 1
+            self._counts["folded"] += 1
 
 
 def create_dlq_integration(app: Any) -> DLQIntegration:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.adapters.base import PythonAdapter, Workflow
+from mahavishnu.adapters.base import Attempt, PythonAdapter, Workflow, current_attempt
 from mahavishnu.adapters.runner import failed_repos, failure_in_result
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.model import backoff, lifecycle
-from mahavishnu.model.attempt import Attempt, current_attempt
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import ENDS, LostLease, StoreUnavailable

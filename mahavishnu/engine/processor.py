@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from mahavishnu.adapters.base import Workflow
+from mahavishnu.adapters.base import Attempt, Workflow
 from mahavishnu.engine import attempt as steps
 from mahavishnu.engine.attempt import AssessAttempt, Outcome
 from mahavishnu.engine.breaker import Breakers, CircuitState
@@ -22,7 +22,6 @@ from mahavishnu.engine.claiming import DueLetters
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.leases import LeasedLetter, LeaseTable
 from mahavishnu.model import backoff, lifecycle
-from mahavishnu.model.attempt import Attempt
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import ENDS, IllegalMove, StoreError

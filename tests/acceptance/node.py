@@ -20,9 +20,9 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
+from mahavishnu.adapters.base import current_attempt
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.processor import Limits
-from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.stores.urls import open_store
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from mahavishnu.adapters.base import Attempt
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.verdict import category as named_category
 from mahavishnu.core.queue.processing import Running
@@ -19,7 +20,6 @@ from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.moves import move
 from mahavishnu.model import lifecycle
-from mahavishnu.model.attempt import Attempt
 from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchLetter
 from mahavishnu.model.events import EventName

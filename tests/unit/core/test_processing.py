@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.adapters.base import current_attempt
 from mahavishnu.core.dead_letter_queue import DeadLetterStatus
-from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.errors import InvalidInput, QueueFull, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.stores.codec import LETTERS

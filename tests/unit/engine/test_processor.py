@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.adapters.base import current_attempt
 from mahavishnu.adapters.runner import failure_in_result
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.verdict import Verdict
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.processor import Limits, Processor
 from mahavishnu.model import lifecycle
-from mahavishnu.model.attempt import current_attempt
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import partition_of
 from mahavishnu.model.letter import DeadLetter, evolve
