@@ -42,7 +42,7 @@ docs: $(READY) ## Build the documentation as a site into build/site; a warning i
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: $(READY) ## Measure the stores, the engine and the HTTP API; writes docs/benchmarks.md
+bench: $(READY) ## Measure the stores, the engine and the HTTP API; writes docs/benchmarks.md (two checkouts: benchmarks/compare.py)
 	$(BIN)/python -m benchmarks.stores $(ARGS)
 	$(BIN)/python -m benchmarks.engine $(ARGS)
 	$(BIN)/python -m benchmarks.api $(ARGS)
