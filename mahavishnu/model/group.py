@@ -1,13 +1,13 @@
-"""Groups: what people said about the failures of one cause, and what follows from that and from the letters.
+"""Groups: what people recorded about the failures of one cause, and what follows from that and from the letters.
 
-The record holds only what people and rules said. Which letters there are is counted when somebody asks, so that no
-count can drift; `settled` is the one rule that brings the two together, and what it gives is what is shown.
+The record holds only what people and rules recorded. The letters are counted whenever a group is read, so that no
+count can drift. `with_derived_state` is the one rule that combines the two; users see its result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -16,22 +16,25 @@ from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged, Version
 
-RULE: Final = "rule"  # who a group was resolved or opened again by, if it was not a person
+RULE: Final = "rule"  # `resolved_by` or `updated_by` where no person did it
 LONGEST_NOTE, LONGEST_NAME, LONGEST_LINK = 10_000, 200, 2000
 MOST_NOTES, MOST_LINKS = 200, 50
-LONGEST_CAUSE = 100  # of a group, in a warning
-GROWING_FROM, GROWING_TIMES = 10, 3  # letters in the last hour; so many times as many as usual
+LONGEST_CAUSE = 100  # characters of a group's title in a warning
+GROWING_FROM, GROWING_TIMES = (
+    10,
+    3,
+)  # a growing group has at least 10 letters in the last hour, 3 times as many as usual
 
 
 class GroupState(StrEnum):
-    """How far people are with the cause."""
+    """How far people are with the cause of the failures."""
 
-    NEW = "new"  #: nobody has said anything yet
+    NEW = "new"  #: nobody has recorded anything yet
     INVESTIGATING = "investigating"
     WAITING_FOR_FIX = "waiting_for_fix"
     READY_TO_REDRIVE = "ready_to_redrive"
     RESOLVED = "resolved"  #: a new failure would be a regression
-    WONT_FIX = "wont_fix"  #: new letters surprise nobody
+    WONT_FIX = "wont_fix"  #: new letters are expected
 
 
 CLOSED: Final = frozenset({GroupState.RESOLVED, GroupState.WONT_FIX})
@@ -48,10 +51,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What people and rules said about the letters with one fingerprint; `Group(fingerprint)` is an untouched one.
+    """What people and rules recorded about the letters with one fingerprint; `Group(fingerprint)` has no record yet.
 
-    A group on hold stays silent until `hold_until`, or until `hold_release` is out, whichever is first; without either
-    it is not on hold. `regressed_at` is when it came back after it was resolved, until it is resolved again.
+    A group on hold gives no warnings until `hold_until`, or until `hold_release` is out, whichever is first; without
+    either it is not on hold. `regressed_at` is when new letters came after it was resolved, until it is resolved again.
     """
 
     fingerprint: str
@@ -81,11 +84,11 @@ class Group:
 def with_derived_state(
     group: Group, now: datetime, *, count: int, newest: datetime | None = None, whole: bool = True
 ) -> Group:
-    """The group as it is now that it has `count` open letters, and that a task of theirs was captured last at `newest`.
+    """The group with the state that follows from its letters: `count` are open, the newest was captured at `newest`.
 
-    Resolved, and a task was captured since: new again, and a regression. No letter is open any more: resolved. Resolved
-    for that reason alone, and a letter was opened again: new. Otherwise the same object. If the count may not be the
-    `whole` truth, nothing follows from letters that are not there.
+    A resolved group with a letter captured since is new again, and a regression. A group without open letters is
+    resolved. A group that was resolved for that reason alone is new once a letter is opened again. Otherwise returns
+    the same object. Unless the count is `whole`, missing letters resolve nothing.
     """
     now = instant(now)
     if group.state is GroupState.RESOLVED and count:
@@ -112,10 +115,10 @@ def update_group(
     hold_release: str | Unchanged | None = UNCHANGED,
     newest: datetime | None = None,
 ) -> Group:
-    """What somebody said; None as `owner` or hold takes it away. Raises InvalidInput for what cannot be said.
+    """The group with what a person recorded; None removes the owner or the hold. Raises InvalidInput.
 
-    `newest` is when the task of an open letter was captured last: resolving means this too, also if its clock was
-    ahead.
+    `newest` is when the newest open letter was captured: resolving the group covers that letter too, even where the
+    clock of the process that captured it was ahead.
     """
     now, by = instant(now), _text(by, "by", LONGEST_NAME)
     if state is note is link is None and owner is hold_until is hold_release is UNCHANGED:
@@ -141,28 +144,22 @@ def update_group(
 
 
 def group_as_dict(group: Group) -> dict[str, Any]:
-    """What is said of the group, as JSON values."""
-    return {
-        "state": str(group.state),
-        "owner": group.owner,
-        "notes": [note.text for note in group.notes],
-        "links": list(group.links),
-        "hold_until": _moment(group.hold_until),
-        "hold_release": group.hold_release,
-        "regressions": group.regressions,
-    }
+    """What is recorded about the group, as JSON values."""
+    names = ("state", "owner", "notes", "links", "hold_until", "hold_release", "regressions")
+    return {name: _as_json(getattr(group, name)) for name in names} | {"notes": [note.text for note in group.notes]}
 
 
 def release_hold(group: Group, release: str, now: datetime, by: str) -> Group:
-    """The release that it was held for is out; the same object if it was held for none, or another one."""
+    """End the hold for a release that is out. Returns the same object if the group is not held for this release."""
     if group.hold_release != release:
         return group
     return replace(group, hold_release=None, hold_until=None, updated_at=instant(now), updated_by=by)
 
 
 def split_for_regroup(group: Group, fingerprint: str, now: datetime, by: str) -> tuple[Group, Group]:
-    """All open letters of `group` belong to another one now, of which nobody has said anything: what was said goes with
-    them. Returns that one, and what stays here; each has a note of the other.
+    """Move the record of a group whose open letters all belong to another group now, one without a record.
+
+    Returns the new group with the record, and what remains of the old one; each has a note about the other.
     """
     now, by = instant(now), _text(by, "by", LONGEST_NAME)
     came = Note(now, by, f"its letters were in group {group.fingerprint} before")
@@ -174,14 +171,14 @@ def split_for_regroup(group: Group, fingerprint: str, now: datetime, by: str) ->
 
 
 def is_on_hold(group: Group, now: datetime) -> bool:
-    """Whether it stays silent now."""
+    """Whether the group gives no warnings now."""
     if group.hold_until is not None:
         return now < group.hold_until
     return group.hold_release is not None
 
 
 def is_regression(group: Group) -> bool:
-    """Whether it came back after it was resolved, and is not closed again."""
+    """Whether new letters came after the group was resolved, and it is not closed again."""
     return group.regressed_at is not None and not group.is_closed
 
 
@@ -191,7 +188,7 @@ def growth(last_hour: int, last_day: int) -> float:
 
 
 def is_growing(last_hour: int, last_day: int, *, count: int) -> bool:
-    """Whether that is much more than usual; where no letter is open, everything that came has been dealt with.
+    """Whether the last hour brought many more letters than usual; a group without open letters is not growing.
 
     >>> is_growing(9, 9, count=9), is_growing(10, 10, count=1), is_growing(60, 60 + 23 * 20, count=60)
     (False, True, False)
@@ -202,13 +199,13 @@ def is_growing(last_hour: int, last_day: int, *, count: int) -> bool:
 
 
 def growth_warning(fingerprint: str, last_hour: int, title: str = "") -> str:
-    """That a group grows, in words: how much, why as far as it is known, and what to do next."""
-    come = f"grows: {last_hour} letters in the last hour!"
-    return f"WARNING: Group {fingerprint} {come}{_cause(title)} (mahavishnu group show {fingerprint})"
+    """The warning that a group grows: how fast, its title, and the command that shows it."""
+    growing = f"grows: {last_hour} letters in the last hour!"
+    return f"WARNING: Group {fingerprint} {growing}{_cause(title)} (mahavishnu group show {fingerprint})"
 
 
 def return_warning(fingerprint: str, title: str = "") -> str:
-    """That a group is back after it was resolved, in the same words.
+    """The warning that a resolved group has new letters.
 
     >>> return_warning("v1:4be0", "KeyError: <text>")
     'WARNING: Resolved group v1:4be0 is back! KeyError: <text> (mahavishnu group show v1:4be0)'
@@ -221,9 +218,9 @@ def _cause(title: str) -> str:
 
 
 def reconcile_groups(theirs: Group, ours: Group) -> Group:
-    """What was said of one group in two places, `ours` without knowing of `theirs`.
+    """Combine two records of one group, written in two stores that could not see each other.
 
-    The later word counts, as far as it said something; no note or link is lost. Doing it twice changes nothing.
+    The later record wins in what it sets; no note or link is lost. Doing it twice changes nothing.
     """
     notes = sorted({*theirs.notes, *ours.notes}, key=lambda note: (note.at, note.by, note.text))
     both = replace(
@@ -233,19 +230,19 @@ def reconcile_groups(theirs: Group, ours: Group) -> Group:
     )
     if last_update(ours) <= last_update(theirs):
         return both
-    said: dict[str, Any] = {"updated_at": ours.updated_at, "updated_by": ours.updated_by}
+    later: dict[str, Any] = {"updated_at": ours.updated_at, "updated_by": ours.updated_by}
     if ours.state is not GroupState.NEW:
-        said |= {name: getattr(ours, name) for name in ("state", "resolved_at", "resolved_by", "regressed_at")}
+        later |= {name: getattr(ours, name) for name in ("state", "resolved_at", "resolved_by", "regressed_at")}
     if ours.owner is not None:
-        said["owner"] = ours.owner
+        later["owner"] = ours.owner
     if ours.hold_until is not None or ours.hold_release is not None:
-        said |= {"hold_until": ours.hold_until, "hold_release": ours.hold_release}
-    return replace(both, **said)
+        later |= {"hold_until": ours.hold_until, "hold_release": ours.hold_release}
+    return replace(both, **later)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A letter of the group, the newest one."""
+    """The newest letter of a group."""
 
     task_id: str
     namespace: str
@@ -255,14 +252,23 @@ class Sample:
     created_at: datetime
 
 
+# The fields of a group view as JSON, in this order: those of the view, and of the record.
+_SHOWN = (
+    "fingerprint", "title", "state", "owner", "regression", "regressions", "on_hold", "hold_until", "hold_release",
+    "resolved_at", "resolved_by", "regressed_at", "updated_at", "updated_by", "notes", "links", "count", "total",
+    "occurrences", "first_seen", "last_seen", "last_hour", "last_day", "day_before", "growing", "hours", "statuses",
+    "categories", "queues", "adapters", "sample", "degraded",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A group as it is shown: what was said about it, and what its letters are now.
+    """A group as users see it: what is recorded about it, and what its letters are now.
 
     `count` are the open letters, which `occurrences`, `statuses`, `categories`, `queues` and `adapters` are about too;
     `total` are all that there ever were, and `first_seen`, `last_seen` and the letters that came in the last hour, the
     last day and the day before are of these. `hours` are the last 24, the oldest first, where one group is asked for.
-    `degraded` says, in words, why the numbers may be too low.
+    `degraded` says why the numbers may be too low.
     """
 
     group: Group
@@ -290,7 +296,7 @@ class GroupView:
 
     @property
     def version(self) -> Version | None:
-        """Of what was said; None where nobody has said anything yet."""
+        """The version of the record; None where there is none."""
         return self.group.version
 
     @property
@@ -312,60 +318,16 @@ class GroupView:
         return is_growing(self.last_hour, self.last_day, count=self.count)
 
     def to_dict(self) -> dict[str, Any]:
-        """The view as JSON values."""
-        group, sample = self.group, self.sample
-        return {
-            "fingerprint": group.fingerprint,
-            "title": self.title,
-            "state": str(group.state),
-            "owner": group.owner,
-            "regression": self.regression,
-            "regressions": group.regressions,
-            "on_hold": self.on_hold,
-            "hold_until": _moment(group.hold_until),
-            "hold_release": group.hold_release,
-            "resolved_at": _moment(group.resolved_at),
-            "resolved_by": group.resolved_by,
-            "regressed_at": _moment(group.regressed_at),
-            "updated_at": _moment(group.updated_at),
-            "updated_by": group.updated_by,
-            "notes": [{"at": _moment(note.at), "by": note.by, "text": note.text} for note in group.notes],
-            "links": list(group.links),
-            "count": self.count,
-            "total": self.total,
-            "occurrences": self.occurrences,
-            "first_seen": _moment(self.first_seen),
-            "last_seen": _moment(self.last_seen),
-            "last_hour": self.last_hour,
-            "last_day": self.last_day,
-            "day_before": self.day_before,
-            "growing": self.growing,
-            "hours": list(self.hours),
-            "statuses": dict(self.statuses),
-            "categories": dict(self.categories),
-            "queues": dict(self.queues),
-            "adapters": dict(self.adapters),
-            "sample": None
-            if sample is None
-            else {
-                "task_id": sample.task_id,
-                "namespace": sample.namespace,
-                "queue": sample.queue,
-                "error": sample.error,
-                "type": sample.type,
-                "created_at": _moment(sample.created_at),
-            },
-            "degraded": self.degraded,
-        }
+        """The view as JSON values: the names of `_SHOWN`, in that order."""
+        return {name: _as_json(getattr(self if hasattr(self, name) else self.group, name)) for name in _SHOWN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPage:
-    """Some groups in the order asked for.
+    """Some groups, in the order that was asked for.
 
     `total` are the groups that were asked for, on all pages; `next` goes on after this page, and is None at the end;
-    `ungrouped` are the open letters that have no fingerprint. `degraded` says, in words, why the numbers may be too
-    low.
+    `ungrouped` are the open letters that have no fingerprint. `degraded` says why the numbers may be too low.
     """
 
     items: Sequence[GroupView]
@@ -376,13 +338,8 @@ class GroupPage:
 
     def to_dict(self) -> dict[str, Any]:
         """The page as JSON values."""
-        return {
-            "items": [view.to_dict() for view in self.items],
-            "total": self.total,
-            "ungrouped": self.ungrouped,
-            "next": self.next,
-            "degraded": self.degraded,
-        }
+        page = {each.name: getattr(self, each.name) for each in fields(self)}
+        return page | {"items": [view.to_dict() for view in self.items]}
 
 
 def _set_state(group: Group, state: GroupState, now: datetime, by: str, newest: datetime | None) -> Group:
@@ -424,9 +381,20 @@ def _with_link(links: tuple[str, ...], link: str) -> tuple[str, ...]:
 
 
 def last_update(group: Group) -> float:
-    """When something was said of it last, in seconds since 1970; before everything if nothing was."""
+    """When the record changed last, in seconds since 1970; minus infinity if it never did."""
     return group.updated_at.timestamp() if group.updated_at else float("-inf")
 
 
-def _moment(moment: datetime | None) -> str | None:
-    return None if moment is None else instant_text(moment)
+def _as_json(value: Any) -> Any:
+    match value:
+        case datetime():
+            return instant_text(value)
+        case GroupState():
+            return str(value)
+        case Note() | Sample():
+            return {each.name: _as_json(getattr(value, each.name)) for each in fields(value)}
+        case list() | tuple():
+            return [_as_json(each) for each in value]
+        case Mapping():
+            return dict(value)
+    return value
