@@ -13,12 +13,12 @@ from mahavishnu.model.letter_parts import RetryPolicy, fast_constructor
 
 MAX_DELAY = timedelta(days=7)
 CUSTOM = "custom:"
-_MAX_COUNT = 10**6  # retries beyond this change no delay: no arithmetic may overflow
+_MAX_COUNT = 10**6  # more retries than this count as this many, so that no arithmetic overflows
 
 
 @dataclass(frozen=True, slots=True)
 class FailedRetry:
-    """What a custom backoff function is told: failed retries so far, and what went wrong last."""
+    """The argument of a custom backoff function: how many retries failed so far, and the last error."""
 
     retry_count: int
     category: str | None = None
@@ -27,7 +27,7 @@ class FailedRetry:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """A delay, and what had to be said about it: `warning` is set where the policy itself could not be followed."""
+    """How long to wait. `warning` is set where the policy could not be followed."""
 
     duration: timedelta | None  # None: no automatic retry
     warning: str | None = None
@@ -56,7 +56,7 @@ def immediate(failed: FailedRetry) -> timedelta:
 
 
 def intervals(*seconds: float) -> Backoff:
-    """A table of delays; its last value repeats.
+    """A backoff with these delays in seconds; the last one repeats.
 
     >>> intervals(30, 60)(FailedRetry(retry_count=5))
     datetime.timedelta(seconds=60)
@@ -67,7 +67,7 @@ def intervals(*seconds: float) -> Backoff:
 
 
 def geometric(first: timedelta, factor: float) -> Backoff:
-    """`first`, then `factor` times as long each time, up to a week.
+    """A backoff of `first`, then `factor` times as long each time, up to a week.
 
     >>> geometric(timedelta(hours=1), 2.0)(FailedRetry(retry_count=1))
     datetime.timedelta(seconds=7200)
@@ -92,9 +92,9 @@ BUILT_IN: Mapping[str, Callable[[FailedRetry], timedelta]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class BackoffRegistry:
-    """The functions that `custom:<name>` policies mean. Immutable: `with_custom` makes a bigger one.
+    """The delay of every retry policy, also of `custom:<name>` ones. Immutable: `with_custom` returns a larger one.
 
-    With `random` (numbers from 0 to 1) every delay is jittered: letters do not come back all at once.
+    With `random` (numbers from 0 to 1) every delay is jittered, so that letters do not come back all at once.
 
     >>> backoffs = BackoffRegistry().with_custom("steady", lambda failed: 90)
     >>> backoffs.delay_for("custom:steady", FailedRetry(retry_count=0)).duration
@@ -117,7 +117,7 @@ class BackoffRegistry:
         return [*RetryPolicy, *(CUSTOM + name for name in sorted(self.custom))]
 
     def problem_with(self, policy: str) -> str | None:
-        """What is wrong with a policy whose function is not here; None if all is well."""
+        """Why the policy cannot be followed; None if it can."""
         custom = policy.startswith(CUSTOM) and policy.removeprefix(CUSTOM) in self.custom
         if custom or policy == RetryPolicy.NEVER or policy in BUILT_IN:
             return None
@@ -125,18 +125,18 @@ class BackoffRegistry:
 
     def delay_for(self, policy: str, failed: FailedRetry) -> Delay:
         """How long to wait under `policy`. Never raises: where the policy cannot be followed, `warning` says so."""
-        wait = self._exact(policy, failed)
-        if self.random is None or wait.duration is None:
-            return wait
-        return replace(wait, duration=with_jitter(wait.duration, self.random()))
+        delay = self._exact(policy, failed)
+        if self.random is None or delay.duration is None:
+            return delay
+        return replace(delay, duration=with_jitter(delay.duration, self.random()))
 
     def _exact(self, policy: str, failed: FailedRetry) -> Delay:
         if policy == RetryPolicy.NEVER:
             return Delay(None)
         if built_in := BUILT_IN.get(policy):
             return _new_delay(duration=built_in(failed))
-        if complaint := self.problem_with(policy):
-            return Delay(exponential(failed), complaint)
+        if problem := self.problem_with(policy):
+            return Delay(exponential(failed), problem)
         try:
             return Delay(_limit_delay(self.custom[policy.removeprefix(CUSTOM)](failed)))
         except ENDS:

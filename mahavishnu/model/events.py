@@ -14,7 +14,7 @@ from mahavishnu.model.letter_parts import Version
 
 
 class EventName(StrEnum):
-    """Everything that is told."""
+    """Every kind of event."""
 
     CAPTURED = "dlq.captured"
     MERGED = "dlq.merged"
@@ -40,9 +40,9 @@ class EventName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened to one letter, or to what `detail` names; it never holds payload.
+    """Something that happened to one letter, or to what `detail` names. It never contains payload.
 
-    Of a bulk run it has `run_id`, `state` and the counts.
+    For a bulk run, `detail` has `run_id`, `state` and the counts.
     """
 
     name: EventName
@@ -56,16 +56,16 @@ Listener = Callable[[Event], object]
 
 # --- the audit: who did what
 
-MAX_CHANGES = 100  # that one entry tells
-MAX_VALUE_LENGTH = 1000  # characters of a value, as JSON, that an entry repeats
-MAX_VALUE_DEPTH = 100  # one that is nested deeper is told as text: inside of an entry it would be too deep
+MAX_CHANGES = 100  # in one entry
+MAX_VALUE_LENGTH = 1000  # characters of a changed value, as JSON
+MAX_VALUE_DEPTH = 100  # a value that is nested deeper is kept as text, as the entry adds levels of its own
 _IGNORED_FIELDS = frozenset({"updated_at"})  # it changes with every act
 
 
 class AuditOutcome(StrEnum):
-    """What is known of the act."""
+    """What is known about the outcome of an act."""
 
-    ASKED = "asked"  #: it was begun; if that is long ago, nobody knows what came of it
+    ASKED = "asked"  #: begun; if that is long ago, its outcome is unknown
     DONE = "done"
     REFUSED = "refused"
 
@@ -74,9 +74,9 @@ class AuditOutcome(StrEnum):
 class AuditEntry:
     """One act, written before it and completed after it.
 
-    `subject` is `letter:<key>`, `group:<fingerprint>`, `run:<id>` or `queue`. `reason` is what the actor said,
-    `why` what it was refused for. `changes` maps each changed field (`status`, or `task/url` inside of JSON) to what it
-    was `before` and is `after`; what the act counted has an `after` only.
+    `subject` is `letter:<key>`, `group:<fingerprint>`, `run:<id>` or `queue`. `reason` is given by the actor,
+    `why` says why the act was refused. `changes` maps each changed field (`status`, or `task/url` in JSON) to its
+    values `before` and `after`; what the act counted has an `after` only.
     """
 
     entry_id: str
@@ -103,12 +103,12 @@ AuditedState = DeadLetter | Mapping[str, Any] | None
 
 
 def run_subjects(letters: Iterable[DeadLetter]) -> tuple[str, ...]:
-    """The bulk runs that have moved these letters, as subjects, each once: what they did, they did to the letters."""
+    """Audit subjects (`run:<id>`) of every bulk run that moved one of these letters, without duplicates."""
     return tuple(dict.fromkeys(f"run:{run_id}" for letter in letters for run_id in letter.runs))
 
 
 def changes_between(before: AuditedState, after: AuditedState) -> Changes:
-    """The fields in which two states of one thing differ, each with what it was and is. None: it was not there.
+    """The fields in which two states of a record differ, with both values. None: the record did not exist.
 
     >>> changes_between({"state": "new", "owner": "ann"}, {"state": "resolved", "owner": "ann"})
     {'state': {'before': 'new', 'after': 'resolved'}}
@@ -120,12 +120,12 @@ def changes_between(before: AuditedState, after: AuditedState) -> Changes:
 
 
 def limit_changes(changes: Changes) -> Json:
-    """The changes as an entry keeps them: not too many, and no value longer than it helps."""
-    told = {name: {side: _limit_value(value) for side, value in change.items()} for name, change in changes.items()}
-    if left := list(told)[MAX_CHANGES:]:
-        told = {name: told[name] for name in list(told)[:MAX_CHANGES]}
-        told["…"] = {"after": f"{len(left)} more changes"}
-    return Json.of(told, "changes")
+    """The changes as an entry keeps them: at most `MAX_CHANGES`, and long values shortened."""
+    limited = {name: {side: _limit_value(value) for side, value in change.items()} for name, change in changes.items()}
+    if left := list(limited)[MAX_CHANGES:]:
+        limited = {name: limited[name] for name in list(limited)[:MAX_CHANGES]}
+        limited["…"] = {"after": f"{len(left)} more changes"}
+    return Json.of(limited, "changes")
 
 
 def _as_json(state: AuditedState) -> Any:

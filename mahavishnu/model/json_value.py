@@ -25,14 +25,14 @@ Difference = dict[str, Any]  # `path`, `before` and `after`, see `difference`
 
 
 def json_text(value: Any) -> str:
-    """The text that `Json.of` would keep, where `value` is sound. Raises whatever is wrong with it, or nothing."""
+    """Encode a value as `Json.of` does, without its checks: an invalid value may raise any error, or none."""
     return _encode(value)
 
 
 class Json:
-    """A JSON value that nobody can change: every look at `value` makes a fresh copy.
+    """An immutable JSON value: `value` returns a fresh copy each time.
 
-    The text is written once and shared by every version of a letter. Two are equal if their values are.
+    The text is encoded once and shared by every version of a letter. Two are equal if their values are equal.
 
     >>> payload = Json.of({"type": "code_sweep"})
     >>> payload.value["type"] = "changed"
@@ -66,7 +66,7 @@ class Json:
 
     @classmethod
     def parsed(cls, value: Any) -> Json:
-        """`value` that just came out of a JSON parser and is handed over; its text is written when it is needed."""
+        """Wrap a value that a JSON parser just returned, and that the caller gives up; it is encoded when needed."""
         self = cls.__new__(cls)
         self._text, self._value = None, value
         return self
@@ -74,7 +74,7 @@ class Json:
     @property
     def text(self) -> str:
         """The JSON text: ASCII, no white space."""
-        value = self._value  # read before the text: whoever writes the text forgets the value afterwards
+        value = self._value  # read before the text: another thread may encode the text and drop the value
         if self._text is None:
             self._text = _encode_parsed(value)
             self._value = None
@@ -87,8 +87,8 @@ class Json:
 
     @property
     def shown(self) -> Any:
-        """The value, perhaps not a copy, for those who write it down and change nothing of it."""
-        value = self._value  # read before the text, likewise
+        """The value, perhaps not a copy: for callers that only read it."""
+        value = self._value  # read before the text, for the same reason
         return value if self._text is None else json.loads(self._text)
 
     def __eq__(self, other: object) -> bool:
@@ -106,8 +106,8 @@ EMPTY = Json("{}")
 
 
 def texts(values: Iterable[str], what: str, *names: object) -> tuple[str, ...]:
-    """Some texts or paths. Raises InvalidInput for anything else, saying `what` it is, formatted with `names`."""
-    if type(values) in (list, tuple) and set(map(type, values)) <= {str}:  # as nearly all are
+    """A tuple of texts or paths. Raises InvalidInput for anything else; `what`.format(`names`) names it."""
+    if type(values) in (list, tuple) and set(map(type, values)) <= {str}:  # the usual case
         return tuple(values)
     found = None
     if isinstance(values, Iterable) and not isinstance(values, str | bytes):
@@ -118,12 +118,12 @@ def texts(values: Iterable[str], what: str, *names: object) -> tuple[str, ...]:
 
 
 def _as_text(value: Any) -> Any:
-    """Paths are welcome."""
+    """The text of a path; any other value unchanged."""
     return value.__fspath__() if hasattr(value, "__fspath__") else value
 
 
 def safe_repr(value: Any) -> str:
-    """What `value` looks like, whatever it is, in a few hundred characters."""
+    """The `repr` of any value in at most 300 characters; its type where `repr` fails."""
     try:
         return f"{value!r:.300}"
     except Exception:  # such as of what is nested deeper than Python can go
@@ -131,12 +131,12 @@ def safe_repr(value: Any) -> str:
 
 
 def type_label(value: Any) -> str:
-    """Of which type `value` is, and nothing of what is in it."""
+    """The type of the value in angle brackets, without any of its content."""
     return f"<{type(value).__name__}>"
 
 
-def json_safe_copy(value: Any, tell: Callable[[Any], str] = safe_repr, inside: tuple[int, ...] = ()) -> Any:
-    """A copy of `value` that JSON can hold, with a text in the place of everything that it cannot.
+def json_safe_copy(value: Any, describe: Callable[[Any], str] = safe_repr, inside: tuple[int, ...] = ()) -> Any:
+    """A copy of `value` for JSON, with `describe(part)` in place of every part that JSON cannot hold.
 
     >>> json_safe_copy({"n": 1, "when": float("nan"), "who": {None: {1, 2}}})
     {'n': 1, 'when': 'nan', 'who': {'null': [1, 2]}}
@@ -150,21 +150,21 @@ def json_safe_copy(value: Any, tell: Callable[[Any], str] = safe_repr, inside: t
             json.loads(_encode(value))  # one of many thousand digits is more than Python writes or reads
             return value
         if id(value) in inside or len(inside) >= MAX_DEPTH:
-            return tell(value)
+            return describe(value)
         within = (*inside, id(value))
         if isinstance(value, Mapping):
             copy: dict[str, Any] = {}
             for key, item in list(value.items()):
-                name = key if isinstance(key, str) else json.dumps(key) if _is_plain(key) else tell(key)
+                name = key if isinstance(key, str) else json.dumps(key) if _is_plain(key) else describe(key)
                 while name in copy:
                     name += "'"
-                copy[name] = json_safe_copy(item, tell, within)
+                copy[name] = json_safe_copy(item, describe, within)
             return copy
         if isinstance(value, list | tuple):
-            return [json_safe_copy(item, tell, within) for item in value]
-        return json_safe_copy(_coerce(value), tell, within)
-    except Exception:  # nobody vouches for what is in there
-        return tell(value)
+            return [json_safe_copy(item, describe, within) for item in value]
+        return json_safe_copy(_coerce(value), describe, within)
+    except Exception:  # a value of a user may raise anything
+        return describe(value)
 
 
 def _is_plain(key: Any) -> bool:
@@ -172,9 +172,9 @@ def _is_plain(key: Any) -> bool:
 
 
 def nesting_depth(text: str) -> int:
-    """How deep the JSON `text` is nested, exactly if that is more than 20, else some bound up to 20.
+    """How deeply the JSON `text` is nested: exact above 20, else an upper bound of at most 20.
 
-    Counting brackets settles nearly every case without looking closer.
+    Counting brackets is enough for nearly every text.
     """
     bound = text.count("[") + text.count("{")
     if bound <= 20:
@@ -190,7 +190,7 @@ def nesting_depth(text: str) -> int:
 
 
 def _coerce(value: Any) -> Any:
-    """The one list of types that JSON does not know and that travel as something it knows."""
+    """The JSON form of the types that JSON does not have. Raises TypeError for any other type."""
     match value:
         case datetime() | date() | time():
             return value.isoformat()
@@ -241,7 +241,7 @@ def _refuse(value: Any, path: str, inside: tuple[int, ...] = ()) -> None:
         _refuse(coerced, path, inside)
 
 
-# --- merge patches (RFC 7386), and where two values differ
+# --- merge patches (RFC 7386) and differences
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -264,7 +264,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def difference(before: Any, after: Any) -> list[Difference]:
     """Where two JSON values differ: `path` (a JSON pointer, RFC 6901), `before` and `after`, each where there is one.
 
-    Objects are compared name by name, lists of one length place by place; other lists differ as a whole.
+    Objects are compared name by name, lists of equal length item by item; other lists differ as a whole.
 
     >>> difference({"to": {"x": 1, "y": 2}}, {"to": {"x": 1, "y": 3}, "n": [1]})
     [{'path': '/to/y', 'before': 2, 'after': 3}, {'path': '/n', 'after': [1]}]
@@ -293,7 +293,7 @@ def _between(before: Mapping[str, Any], after: Mapping[str, Any], name: str, pat
 
 
 def same_json(one: Any, other: Any) -> bool:
-    """Whether two JSON values are spelled alike: 1, 1.0 and true are three values, which Python takes for one."""
+    """Whether two JSON values are the same, types included: Python takes 1, 1.0 and true for equal."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same_json(value, other[name]) for name, value in one.items())
     if isinstance(one, list) and isinstance(other, list):

@@ -4,8 +4,8 @@
 function below is one move: a letter and what happened in, the next letter out. None reads a clock or does I/O. Writing
 the result under the letter's `version` makes the move happen, and it may lose: then read again and decide again.
 
-Ownership is not the version: a person's edit or a merged failure moves the version in the middle of a run. So the moves
-that end or prolong a run demand the lease's token too.
+The version alone does not prove ownership: a person's edit or a merged failure changes it in the middle of a run. So
+the moves that end or prolong a run demand the token of the lease too.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from mahavishnu.model.letter_parts import (
 )
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
-MAX_ABSORBED = 50  # letters that became part of another one, or were succeeded by it
+MAX_ABSORBED = 50  # entry ids that a letter keeps of those that it absorbed or succeeded
 MAX_PRIORITY = 100  # that requeues may lift a letter to
-BY_LIMIT = "system_max_retries"  # who gives up a letter that was requeued too often
-MAX_RUNS = 10  # bulk runs that a letter remembers, besides those that are not over
+BY_LIMIT = "system_max_retries"  # `by` where the limit of requeues gives a letter up
+MAX_RUNS = 10  # bulk runs that a letter keeps, besides those that are not over
 MAX_RECOVERIES = 3  # leases in a row that may run out before it counts as a failed attempt
 
 
@@ -80,10 +80,10 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
     RETRYING: {
         Move.CLAIM: (RETRYING, PENDING, EXHAUSTED),  # the lease ran out; the third time it counts as a failure
         Move.RENEW: (RETRYING,),
-        Move.RELEASE: (PENDING, EXHAUSTED),  # back to where it was, as if it had not been taken
-        Move.SUCCEED: (COMPLETED, PENDING, EXHAUSTED),  # open again, if it failed for more repos meanwhile
-        Move.FAIL: (PENDING, EXHAUSTED),  # by the budget; a manual retry goes back to where it was
-        Move.EXHAUST: (EXHAUSTED, PENDING),  # a manual retry goes back to where it was
+        Move.RELEASE: (PENDING, EXHAUSTED),  # back to its state before the claim
+        Move.SUCCEED: (COMPLETED, PENDING, EXHAUSTED),  # open again if it failed for more repos meanwhile
+        Move.FAIL: (PENDING, EXHAUSTED),  # by the budget; a manual retry returns to its prior state
+        Move.EXHAUST: (EXHAUSTED, PENDING),  # a manual retry returns to its prior state
         Move.MERGE: (RETRYING,),
     },
     EXHAUSTED: {
@@ -142,12 +142,10 @@ def merge(
     repos: tuple[str, ...] = (),
     depends_on: tuple[str, ...] = (),
 ) -> DeadLetter:
-    """The same open task failed again: one letter, one more occurrence; its schedule and budget stay.
+    """Record that the same open task failed again: one more occurrence; the schedule and the budget stay.
 
-    What it is said to depend on now has to succeed as well before its next run.
-
-    `repos` that it failed for now are to be done as well, unless the letter is for all of them; while it is being run,
-    that is for the next run. Work that was requeued, and taken up elsewhere, has thereby failed.
+    Adds `depends_on` to the dependencies of the next run, and `repos` to those to be done, unless the letter is for all
+    repos; while the letter is being run they are for the run after that. A requeue in flight has failed by this.
     """
     _guard(letter, Move.MERGE)
     if letter.requeue is not None and letter.status is not RETRYING and instant(failure.at) >= letter.requeue.at:
@@ -170,7 +168,7 @@ def merge(
 
 
 def next_generation(former: DeadLetter, fresh: DeadLetter) -> tuple[FormerLetter, DeadLetter]:
-    """The task of a closed letter failed again: what goes to history first, then what replaces it by CAS."""
+    """The task of a closed letter failed again. Returns what goes to history first, then what replaces the letter."""
     if former.is_open:
         raise IllegalMove(former.key, "replace", f"{former.status} and open", "merge the failure into it")
     if former.key != fresh.key:
@@ -199,12 +197,11 @@ def claim(
     manual: bool = False,
     backoffs: BackoffRegistry = backoff.DEFAULT,
 ) -> DeadLetter:
-    """Take the letter for one run. Count it before it starts: a run that kills its process has happened.
+    """Take the letter for one run. The attempt is counted now, so that a run that kills its process counts too.
 
-    A lease that ran out makes the letter claimable again, but the third one in a row counts as a failed run, and a
-    manual run goes back to where it was; where that leaves nothing to take now, the result has no lease, and is to be
-    written all the same. Raises NotDue if the letter is not yet anyone's (`manual` may take a pending or exhausted one
-    at any time), IllegalMove if somebody is running it.
+    Recovers a letter whose lease ran out first (see `recover`). If it is not due after that, the result has no lease;
+    write it all the same. Raises NotDue for a letter that is not due (`manual` takes a pending or exhausted one at any
+    time), IllegalMove if somebody is running it.
     """
     _guard(letter, Move.CLAIM)
     now = instant(now)
@@ -229,9 +226,9 @@ def claim(
 
 
 def recover(letter: DeadLetter, *, now: datetime, backoffs: BackoffRegistry = backoff.DEFAULT) -> DeadLetter:
-    """Take the letter from a run whose lease ran out: pending again, or, the third time in a row, a failed run.
+    """Take the letter from a run whose lease ran out. The third time in a row counts as a failed run.
 
-    A manual run goes back to where it was. A letter without a lease, or whose lease lasts, stays as it is.
+    The letter returns to its state before the claim. A letter without a lease, or whose lease lasts, stays as it is.
     """
     lease, now = letter.lease, instant(now)
     if lease is None or is_running(letter, now):
@@ -248,18 +245,18 @@ def recover(letter: DeadLetter, *, now: datetime, backoffs: BackoffRegistry = ba
 
 
 def is_running(letter: DeadLetter, now: datetime) -> bool:
-    """Whether a run owns the letter: its lease has not ended. A run whose lease ended may be taken as dead."""
+    """Whether a run owns the letter: its lease has not ended. A run whose lease ended is taken for dead."""
     return letter.lease is not None and letter.due_at is not None and letter.due_at > now
 
 
 def renew(letter: DeadLetter, *, token: str, until: datetime, now: datetime) -> DeadLetter:
-    """The run goes on: its lease ends later."""
+    """Extend the lease of a run that goes on."""
     _require_lease(letter, Move.RENEW, token)
     return _change(letter, now, due_at=instant(until))
 
 
 def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime | None = None) -> DeadLetter:
-    """Give the letter back unrun, to where it was; the attempt is refunded. `due_at` may put the next one off."""
+    """Undo the claim: the letter returns to its prior state, the attempt is refunded. `due_at` may delay the next."""
     lease = _require_lease(letter, Move.RELEASE, token)
     letter = _with_added_repos(letter)
     tallies = letter.tallies
@@ -275,9 +272,9 @@ def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime |
 def succeed(
     letter: DeadLetter, *, token: str, now: datetime, backoffs: BackoffRegistry = backoff.DEFAULT
 ) -> DeadLetter:
-    """The run succeeded: the letter is kept as completed until retention takes it.
+    """The run succeeded: the letter is completed, and kept until retention removes it.
 
-    If the task has failed for more repos meanwhile, that case is closed and the next one opened in the same move.
+    If the task failed for more repos meanwhile, the move closes this case and opens one for those repos.
     """
     lease = _require_lease(letter, Move.SUCCEED, token)
     letter = _close_requeue(letter, RequeueOutcome.SUCCEEDED)
@@ -300,11 +297,10 @@ def fail(
     verdict: Verdict | None = None,
     backoffs: BackoffRegistry = backoff.DEFAULT,
 ) -> DeadLetter:
-    """The run failed: back to pending with a later date, or exhausted if that was the last automatic retry.
+    """The run failed: pending with a later date, or exhausted if that was the last automatic retry.
 
-    A manual retry costs nothing of the automatic budget: the letter goes back to where it was. `left` are the repos
-    that are still to be done, where that is known. The `verdict` is why this failure has its category; the group stays
-    that of the first one.
+    A manual retry uses up no automatic one: the letter returns to its prior state. `left` are the repos that are still
+    to be done, where that is known. `verdict` says why this failure has its category; the letter stays in its group.
     """
     lease = _require_lease(letter, Move.FAIL, token)
     letter = _with_failure(letter, failure, left, verdict)
@@ -322,7 +318,7 @@ def exhaust(
     left: tuple[str, ...] | None = None,
     verdict: Verdict | None = None,
 ) -> DeadLetter:
-    """The run failed and no automatic retry can help. A manual retry goes back to where it was."""
+    """The run failed and no automatic retry can help. A manual retry returns to its prior state."""
     lease = _require_lease(letter, Move.EXHAUST, token)
     letter = _with_failure(letter, failure, left, verdict)
     if lease.manual:
@@ -332,13 +328,13 @@ def exhaust(
 
 
 def redrive(letter: DeadLetter, *, now: datetime) -> DeadLetter:
-    """Fresh attempts, the first one due now. A closed exhausted letter is opened again."""
+    """Give the letter fresh attempts, the first one due now. Opens a closed exhausted letter again."""
     _guard(letter, Move.REDRIVE)
     return _reopen(letter, now)
 
 
 def restore(letter: DeadLetter, *, now: datetime) -> DeadLetter:
-    """Take an archived letter out again, with fresh attempts."""
+    """Open an archived letter again, with fresh attempts."""
     _guard(letter, Move.RESTORE)
     return evolve(_reopen(letter, now), archived_at=None, completed_at=None)
 
@@ -378,7 +374,7 @@ def reclassify(
     max_retries: int | None = None,
     backoffs: BackoffRegistry = backoff.DEFAULT,
 ) -> DeadLetter:
-    """The classifier thinks otherwise now. A budget below what was used already is raised to that."""
+    """Set a new category and its advice. A budget below the retries already used is raised to that number."""
     advice: dict[str, Any] = {"retry_policy": retry_policy} if retry_policy is not None else {}
     if max_retries is not None:
         advice["max_retries"] = max(max_retries, letter.retry_count)
@@ -388,7 +384,7 @@ def reclassify(
 
 
 def regroup(letter: DeadLetter, *, now: datetime, fingerprint: str | None) -> DeadLetter:
-    """It belongs to another group now. That may be said of every open letter, also while it is run; it is no edit."""
+    """Move an open letter to another group, also while it is run. This is no edit and makes no revision."""
     if not letter.is_open:
         raise AlreadyResolved(letter.key, "regroup", f"{letter.status} and resolved as {letter.resolution.status}")
     return _change(letter, now, fingerprint=fingerprint)
@@ -406,7 +402,8 @@ def requeue(
 ) -> DeadLetter:
     """Send the work back with a higher priority and fresh attempts, the first one due now.
 
-    Once, until a run has ended; beyond the `limit` of requeues of this task, in all its generations, it is given up.
+    Raises AlreadyResolved if no run has ended since the last requeue. Beyond the `limit` of requeues of this task, in
+    all its generations, gives the letter up instead.
     """
     _guard(letter, Move.REQUEUE)
     former = letter.requeue
@@ -426,10 +423,10 @@ def requeue(
 def mark_moved_by_run(
     letter: DeadLetter, moved: DeadLetter, run_id: str, *, awaited: bool = False, over: Collection[str] = ()
 ) -> DeadLetter:
-    """`moved` with a note that a bulk run moved `letter`: a run moves a letter once, whoever carries it on.
+    """`moved` with a note that a bulk run moved `letter`, so that no process moves it twice for the same run.
 
-    If the run is `awaited`, what becomes of the letter is noted too. Where there are too many notes, the oldest go, but
-    only of runs that are `over`: the others may ask. Raises IllegalMove if the run has moved it before.
+    If the run is `awaited`, the letter notes its outcome too. Of more than `MAX_RUNS` notes the oldest are dropped, but
+    only those of runs that are `over`: the others may need them. Raises IllegalMove if the run has moved it before.
     """
     if run_id in letter.runs:
         raise IllegalMove(letter.key, "move", str(letter.status), f"bulk run {run_id} has moved it before")
@@ -443,25 +440,25 @@ def mark_moved_by_run(
 
 
 def resolve(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
-    """A person settled it otherwise."""
+    """Close the letter: a person solved the case otherwise."""
     _guard(letter, Move.RESOLVE)
     return _close(letter, COMPLETED, ResolutionStatus.MANUALLY_RESOLVED, "manually_resolved", now, by, notes)
 
 
 def cancel(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
-    """Nobody wants the work any more."""
+    """Close the letter: nobody needs the work any more."""
     _guard(letter, Move.CANCEL)
     return _close(letter, ARCHIVED, ResolutionStatus.CANCELLED, "cancelled", now, by, notes)
 
 
 def give_up(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
-    """It will never work: closed as permanently failed, kept for analysis."""
+    """Close the letter as permanently failed; it stays exhausted, for analysis."""
     _guard(letter, Move.GIVE_UP)
     return _close(letter, EXHAUSTED, ResolutionStatus.PERMANENTLY_FAILED, "permanently_failed", now, by, notes)
 
 
 def archive(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
-    """Put it away. An open case ends as cancelled, or as permanently failed if it was exhausted."""
+    """Archive the letter. An open case ends as cancelled, or as permanently failed if it was exhausted."""
     _guard(letter, Move.ARCHIVE)
     if not letter.is_open:
         return _change(letter, now, status=ARCHIVED, archived_at=instant(now))
@@ -470,10 +467,10 @@ def archive(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = N
 
 
 def violations(letter: DeadLetter) -> list[str]:
-    """Which of the promises that hold for every letter this one breaks, in words; empty for a sound letter."""
+    """The invariants of letters that this one breaks, in words; empty for a sound letter."""
     is_open, is_awake = letter.is_open, letter.status in (PENDING, RETRYING)
     naive = [moment for moment in _moments(letter) if moment is not None and moment.tzinfo is None]
-    promises = {
+    invariants = {
         "a completed or archived letter must be resolved": letter.status not in (COMPLETED, ARCHIVED) or not is_open,
         "a resolved letter neither waits nor runs": is_open or not is_awake,
         "only a pending or retrying letter has a due date": letter.due_at is None or is_awake,
@@ -487,7 +484,7 @@ def violations(letter: DeadLetter) -> list[str]:
         "only a retrying letter has repos for its next run": not letter.more_repos or letter.status is RETRYING,
         "instants are aware": not naive,
     }
-    return [promise for promise, kept in promises.items() if not kept]
+    return [invariant for invariant, holds in invariants.items() if not holds]
 
 
 _moments = attrgetter(*(each.name for each in fields(DeadLetter) if each.name.endswith("_at")))
@@ -532,7 +529,7 @@ def _due(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs
 
 
 def _schedule(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> DeadLetter:
-    """A case that was just opened, with its first retry date; or exhausted, where no retry is allowed."""
+    """Set the first retry date of a case that was just opened; exhausted where no retry is allowed."""
     if letter.retry_policy == RetryPolicy.NEVER:
         return evolve(letter, status=PENDING, due_at=None)
     if letter.max_retries == 0:
@@ -541,19 +538,19 @@ def _schedule(letter: DeadLetter, now: datetime, retry_in: timedelta | None, bac
 
 
 def _with_added_repos(letter: DeadLetter) -> DeadLetter:
-    """The next run is for those repos too that the task failed for during this one."""
+    """Add the repos that the task failed for during this run to those of the next one."""
     if not letter.more_repos:
         return letter
     return evolve(letter, repos=tuple(dict.fromkeys((*letter.repos, *letter.more_repos))), more_repos=())
 
 
 def _append_failure(failures: tuple[Failure, ...], failure: Failure) -> tuple[Failure, ...]:
-    """The first failure and the latest ones: how it began and how it stands."""
+    """Append a failure. Keeps the first one and the latest ones."""
     return (*failures[:1], *failures[max(1, len(failures) - KEPT_FAILURES + 2) :], failure)
 
 
 def _close_requeue(letter: DeadLetter, outcome: RequeueOutcome) -> DeadLetter:
-    """What came of the last requeue is known now."""
+    """Record the outcome of a requeue that is in flight."""
     if letter.requeue is None or letter.requeue.outcome is not RequeueOutcome.IN_FLIGHT:
         return letter
     return evolve(letter, requeue=replace(letter.requeue, outcome=outcome))
@@ -577,14 +574,14 @@ def _with_failure(
 
 
 def _back_to_prior(letter: DeadLetter, lease: Lease, now: datetime) -> DeadLetter:
-    """Back to where it was when it was taken."""
+    """Return to the state before the claim."""
     return _change(letter, now, status=lease.prior, lease=None, due_at=lease.prior_due)
 
 
 def _use_up_retry(
     letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry
 ) -> DeadLetter:
-    """One automatic retry is used up."""
+    """Count one automatic retry: schedule the next one, or exhaust the letter."""
     count = min(letter.retry_count + 1, letter.max_retries)
     spent = _change(letter, now, lease=None, retry_count=count)
     if count >= letter.max_retries or letter.retry_policy == RetryPolicy.NEVER:

@@ -1,4 +1,4 @@
-"""Two letters under one key, written while two stores could not see each other: what becomes of them."""
+"""Reconciles two letters under one key, written while two stores could not see each other."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _EDITED = ("payload", "labels", "depends_on", "retry_policy", "priority")  # wha
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """What to write, in this order: `former` into history, then `live` over the one that was there (None: leave it)."""
+    """What to write, in this order: `former` to history, then `live` over the letter in the shared store."""
 
     live: DeadLetter | None = None
     former: FormerLetter | None = None
-    wait: bool = False  # not now: one of them is being run, and its lease lasts
+    wait: bool = False  # try again later: one of them is being run, and its lease lasts
 
 
 def reconcile_letters(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> Reconciliation:
-    """`theirs` lives in the shared store, `ours` was kept locally. Nothing is lost, and doing it twice changes nothing.
+    """Reconcile `theirs` of the shared store with `ours` of the local one. Nothing is lost; repeating changes nothing.
 
-    The same entry twice: theirs, because ours is frozen from before it was sent. Two entries of one task: open ones
-    become one with the occurrences of both, a closed one goes to history.
+    Of the same entry, theirs wins: ours is a copy from before it was sent. Two open entries of one task become one with
+    the occurrences of both; a closed one goes to history.
 
-    A run is waited for until its lease ends, and no longer: nobody may be left who would take the letter from it, since
-    one of the two hides the other.
+    A run is waited for until its lease ends and no longer: as one letter hides the other, nobody else may be able to
+    recover it.
     """
     if _is_in_shared_store(theirs, ours):
-        # It went home before, and somebody died before saying so. Nobody could change ours since, but others theirs.
+        # Ours was sent before, by a process that died before it removed the copy. Nobody can have changed ours since.
         return Reconciliation()
     if lifecycle.is_running(ours, now):
         return Reconciliation(wait=True)
@@ -44,27 +44,27 @@ def reconcile_letters(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> Re
     if not _was_changed_by_people(ours):
         return Reconciliation(live=_merge_open_letters(theirs, ours))
     if lifecycle.is_running(theirs, now):
-        return Reconciliation(wait=True)  # a run goes on with what it has begun with
-    # A run that is late must not close the letter: what people did came after it had begun.
+        return Reconciliation(wait=True)  # a run ends with the payload that it began with
+    # A late run must not close the letter: people changed it after that run had begun.
     return Reconciliation(
         live=_with_changes_of_people(_merge_open_letters(lifecycle.recover(theirs, now=now), ours), ours)
     )
 
 
 def visible_letter(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
-    """Which of the two is the letter of their key while they wait: ours only if it, and not the other, has a lease."""
+    """Which of the two is shown until they are reconciled: ours only if it has a lease and theirs has none."""
     if theirs.lease is None and ours.lease is not None and not _is_in_shared_store(theirs, ours):
         return ours
     return theirs
 
 
 def _is_in_shared_store(theirs: DeadLetter, ours: DeadLetter) -> bool:
-    """Whether `ours` is, or has become part of, what lives in the shared store."""
+    """Whether the letter in the shared store is `ours`, or has absorbed it."""
     return ours.entry_id in (theirs.entry_id, *theirs.absorbed)
 
 
 def _absorb(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLetter:
-    """`theirs` with what `ours` adds to the statistics, and a note that this is done."""
+    """`theirs` with the tallies of `ours`, and its entry id among the absorbed ones."""
     return evolve(
         theirs,
         generation=theirs.generation + generations,
@@ -76,7 +76,7 @@ def _absorb(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLette
 
 
 def _all_repos(theirs: DeadLetter, ours: DeadLetter) -> dict[str, tuple[str, ...]]:
-    """What is to be done for both, in the next run if theirs is being run; a letter without repos is for all."""
+    """The repos of both, for the next run if theirs is being run; a letter without repos is for all of them."""
     if not theirs.repos or not ours.repos:
         return {}
     which = "more_repos" if theirs.status is DeadLetterStatus.RETRYING else "repos"
@@ -85,12 +85,12 @@ def _all_repos(theirs: DeadLetter, ours: DeadLetter) -> dict[str, tuple[str, ...
 
 
 def _was_changed_by_people(ours: DeadLetter) -> bool:
-    """Whether a person has edited it or sent it back while it was kept locally: that was acknowledged."""
+    """Whether a person edited or requeued it in the local store."""
     return bool(ours.revision or ours.requeue)
 
 
 def _with_changes_of_people(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:
-    """`joined` with what people have done to `ours`: it is later than what they did to the other."""
+    """`joined` with what people changed in `ours`, which is later than what they changed in `theirs`."""
     if ours.revision:
         joined = evolve(
             joined,
@@ -108,7 +108,7 @@ def _with_changes_of_people(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:
 
 
 def _merge_open_letters(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
-    """Both are open: one letter, as if the later failure had been merged into the other. One of two openings goes."""
+    """One letter of two open ones, as if the later failure had been merged into the other. It was opened once."""
     absorbing = _absorb(theirs, ours, ours.generation - 1)
     first, last = sorted((theirs, ours), key=lambda letter: (letter.failed_at, letter.entry_id))
     failures = tuple(sorted({*theirs.failures, *ours.failures}, key=lambda failure: (failure.at, failure.message)))

@@ -1,4 +1,4 @@
-"""When a rule may send an exhausted letter back by itself, and how often; what people may do is in `lifecycle`."""
+"""When and how often a rule may requeue an exhausted letter. `lifecycle.requeue` is the move itself."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, Reque
 from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort
 
 BY_RULE = "system_auto_requeue"
-# What only a person can mend. Not `permanent`: what no classifier knows is that, too.
+# Only a person can solve these. `permanent` is not among them: unknown errors have that category too.
 LEFT_FOR_PEOPLE = (ErrorCategory.VALIDATION, ErrorCategory.PERMISSION)
 _LONGEST = timedelta(days=3650)
 
 
 @dataclass(frozen=True, slots=True)
 class RequeueRules:
-    """How often work may be sent back, and how far that lifts it; and whether a rule does it where nobody has.
+    """How often a letter may be requeued, how much that raises its priority, and whether a rule does it automatically.
 
-    The rule waits for `interval` after a letter is exhausted, for `multiplier` times as long the next time, and leaves
-    it for people after `attempts` times. Raises InvalidInput for numbers that make no sense.
+    The rule waits for `interval` after a letter is exhausted, `multiplier` times as long each further time, and leaves
+    the letter to people after `attempts` requeues. Raises InvalidInput for numbers that make no sense.
     """
 
     max_dlq_retries: int = 3
@@ -40,7 +40,7 @@ class RequeueRules:
             raise InvalidInput("automatic requeues need an interval above 0 and a multiplier from 1")
 
     def waiting_time(self, times: int) -> timedelta:
-        """How long a letter stays exhausted that was sent back so many times by the rule.
+        """How long the rule waits with a letter that it has requeued so many times.
 
         >>> [RequeueRules().waiting_time(times) / timedelta(minutes=1) for times in (0, 1)]
         [60.0, 120.0]
@@ -51,7 +51,7 @@ class RequeueRules:
             return _LONGEST
 
     def queries(self, now: datetime) -> Iterator[Query]:
-        """What may have waited long enough: one query for each number of times that the rule has sent it back."""
+        """Letters that may have waited long enough: one query for each number of requeues by the rule."""
         for times in range(self.attempts if self.automatic else 0):
             sent = Is("requeue_automatic", (times,))
             yield Query(
@@ -68,7 +68,7 @@ class RequeueRules:
             )
 
     def objection(self, letter: DeadLetter, now: datetime) -> str | None:
-        """Why the rule leaves this letter alone now; None if it is to be sent back."""
+        """Why the rule does not requeue this letter now; None if it does."""
         times = letter.requeue.automatic if letter.requeue else 0
         in_flight = letter.requeue is not None and letter.requeue.outcome is RequeueOutcome.IN_FLIGHT
         if not self.automatic:
