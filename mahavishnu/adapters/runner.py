@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mahavishnu.adapters.base import AdapterRegistry, current_attempt
-from mahavishnu.classify.failure import message_of
+from mahavishnu.classify.exceptions import message_of
 from mahavishnu.model.json_value import json_text, texts
 
 Run = Callable[[list[str]], Awaitable[Any]]

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.classify.chain import Chain
-from mahavishnu.classify.failure import cut, failure_of
+from mahavishnu.classify.exceptions import cut, failure_of
 from mahavishnu.classify.fingerprint import VERSION, fingerprint_of
 from mahavishnu.classify.verdict import BUILT_IN, NO_CONTEXT, NOBODY, Context, Verdict, category
 from mahavishnu.model.letter import DeadLetter

@@ -1,21 +1,36 @@
-"""The errors that an error was caused by: walked breadth first, once each, and never without end."""
+"""Walks an exception and its causes, and makes the Failure that is recorded. Nothing that an error does is raised."""
 
 from __future__ import annotations
 
+import linecache
+import traceback
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from subprocess import CalledProcessError
-from typing import NamedTuple
+from types import CodeType, FrameType
+from typing import Final, NamedTuple
 
+from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import ENDS
+from mahavishnu.model.letter_parts import Failure, fast_constructor
 
-MOST = 64  # errors looked at in one failure; a group may hold a million
-LONGEST_TEXT = 8000  # characters that the text rules look at: the beginning and the end
+MOST = 64  # errors read of one failure; a group may hold a million
+LONGEST_TEXT = 8000  # characters that the text rules read: the beginning and the end
+LONGEST_MESSAGE: Final = 32 * 1024  # bytes of UTF-8
+LONGEST_TRACEBACK: Final = 64 * 1024
+_MOST_FRAMES = 1000  # of one error
+_MOST_KEPT = 5000  # printed frames
+# By file, function and line, as a code object takes long to hash; and the code, which is another one after a reload.
+_frames: dict[tuple[str, str, int], tuple[CodeType, str]] = {}
+_MOST_MEMBERS = 15  # of a group that are printed
+_new_failure = fast_constructor(Failure)
+_EXPLAINED = (SyntaxError, NameError, AttributeError, ImportError)  # Python says where, or what may have been meant
 _WRAPPED = ("orig", "reason", "original_error", "original_exception", "os_error", "inner", "inner_exception")
 
 
 class Link(NamedTuple):
-    """One error in a chain. `implicit`: it, or what led here, was only being handled when another one was raised."""
+    """One error in a chain. `implicit`: it, or an error between, was only being handled when another one was raised."""
 
     error: BaseException
     depth: int = 0
@@ -23,7 +38,7 @@ class Link(NamedTuple):
 
 
 def walk(error: BaseException) -> list[Link]:
-    """The error and what is behind it: causes, contexts, members of groups, errors that it carries; outermost first."""
+    """The error, its causes and contexts, members of groups, wrapped errors: breadth first, each once, at most MOST."""
     links = [Link(error)]
     if _is_alone(error):
         return links
@@ -72,12 +87,12 @@ def _behind(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
 
 
 def is_bare(error: BaseException) -> bool:
-    """Whether it is a built-in error that nobody has put anything on: most are, and need no look at attributes."""
+    """Whether it is a built-in error without attributes of its own: most are, and need no look at attributes."""
     return type(error).__module__ == "builtins" and not error.__dict__
 
 
 def attribute(thing: object, name: str) -> object:
-    """`thing.name`, or None: an error's property may raise anything, and that must not stop us."""
+    """`thing.name`, or None if that raises: an error's property may raise anything."""
     try:
         return getattr(thing, name, None)
     except Exception:
@@ -93,8 +108,8 @@ def _called(thing: object, name: str) -> BaseException | None:
     return answer if isinstance(answer, BaseException) else None
 
 
-def said(error: BaseException) -> str:
-    """What the error says, whatever its `__str__` does; empty if it says nothing."""
+def safe_str(error: BaseException) -> str:
+    """`str(error)`, or a text that says that its `__str__` raised."""
     try:
         text = str(error)
     except ENDS:
@@ -104,10 +119,10 @@ def said(error: BaseException) -> str:
     return text
 
 
-def words_of(error: BaseException) -> str:
-    """What the text rules are to look at: not more than a few pages, and no command line."""
-    if isinstance(error, CalledProcessError):  # its own text is the command, and that says nothing about the failure
-        return "\n".join(_text(output) for output in (error.stderr, error.output) if output)
+def text_of(error: BaseException) -> str:
+    """The text that the text rules read: the message and the notes, or the output of a command; a few pages at most."""
+    if isinstance(error, CalledProcessError):  # its message is the command line, which says nothing about the failure
+        return "\n".join(_output_text(output) for output in (error.stderr, error.output) if output)
     try:
         text = str(error)
     except Exception:
@@ -119,11 +134,11 @@ def words_of(error: BaseException) -> str:
 
 
 def middle_cut(text: str, most: int = LONGEST_TEXT) -> str:
-    """The beginning and the end of a text that is too long to be looked at whole."""
+    """The beginning and the end of a text that is too long to be read whole."""
     return text if len(text) <= most else f"{text[: most // 2]}\n{text[-most // 2 :]}"
 
 
-def _text(output: object) -> str:
+def _output_text(output: object) -> str:
     text = output.decode(errors="replace") if isinstance(output, bytes) else str(output)
     return middle_cut(text, LONGEST_TEXT // 2)
 
@@ -136,3 +151,122 @@ def type_name(kind: type[BaseException]) -> str:
     """
     module = kind.__module__
     return kind.__qualname__ if module in ("builtins", "__main__", None) else f"{module}.{kind.__qualname__}"
+
+
+def failure_of(
+    error: BaseException | str,
+    *,
+    at: datetime,
+    category: str | None = None,
+    processor: str | None = None,
+    duration_seconds: float | None = None,
+) -> Failure:
+    """The record of one failed run. Never raises.
+
+    >>> from datetime import UTC
+    >>> failure = failure_of(ValueError("no such repo"), at=datetime(2030, 1, 1, tzinfo=UTC))
+    >>> failure.type, failure.message
+    ('ValueError', 'no such repo')
+    """
+    if isinstance(error, BaseException):
+        name, message, stack = type_name(type(error)), message_of(error), traceback_of(error)
+    else:
+        name, message, stack = None, cut(str(error), LONGEST_MESSAGE), None
+    return _new_failure(
+        at=instant(at),
+        message=message,
+        type=name,
+        category=category,
+        traceback=stack,
+        processor=processor,
+        duration_seconds=duration_seconds,
+    )
+
+
+def message_of(error: BaseException) -> str:
+    """The message of the error, or the name of its type if it has none, in at most 32 KB."""
+    text = safe_str(error)
+    return cut(text if text.strip() else type(error).__name__, LONGEST_MESSAGE)
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback as Python prints it, with causes and members of groups, in at most 64 KB."""
+    try:
+        return cut("".join(_traceback_lines(error)), LONGEST_TRACEBACK)
+    except ENDS:
+        raise
+    except BaseException as problem:  # printing runs the code of every error in the chain
+        return f"the traceback of {type_name(type(error))} cannot be shown: {type(problem).__name__}"
+
+
+def cut(text: str, most_bytes: int) -> str:
+    """`text` in at most so many bytes of UTF-8: a longer one loses its middle; lone surrogates are escaped.
+
+    >>> cut("abcdefgh" * 20, 80)
+    'abcdefghabcdefg\\n  [… of 160 characters the middle is cut …]\\nbcdefghabcdefgh'
+    """
+    if len(text) <= most_bytes and text.isascii():
+        return text
+    if len(text) <= most_bytes:
+        data = text.encode("utf-8", "backslashreplace")
+        if len(data) <= most_bytes:
+            return data.decode()
+    # Only what may be kept is encoded, so that a hundred megabytes are not copied to be thrown away.
+    marker = f"\n  [… of {len(text)} characters the middle is cut …]\n".encode()
+    half = max((most_bytes - len(marker)) // 2, 0)
+    first, last = (part.encode("utf-8", "backslashreplace") for part in (text[:half], text[len(text) - half :]))
+    return (first[:half] + marker + last[len(last) - half :]).decode(errors="ignore")
+
+
+def _traceback_lines(error: BaseException) -> Iterable[str]:
+    if error.__cause__ is None and error.__context__ is None and not isinstance(error, BaseExceptionGroup):
+        parts = _single_error(error)  # nearly every failure, in a fraction of the time
+        return parts if max(map(len, parts)) <= 2 * LONGEST_TRACEBACK else map(_short, parts)
+    links = walk(error)
+    groups = [link.error for link in links if isinstance(link.error, BaseExceptionGroup)]
+    if len(links) < MOST and all(len(group.exceptions) <= _MOST_MEMBERS for group in groups):
+        return map(_short, traceback.format_exception(error))
+    # Printing a huge chain or group whole would take huge memory and time.
+    parts = [_short(part) for link in links[:_MOST_MEMBERS] for part in _single_error(link.error)]
+    left = f"{'more than ' if len(links) == MOST else ''}{max(len(links) - _MOST_MEMBERS, 0)}"
+    return [*parts, f"\n… and {left} errors behind it\n"]
+
+
+def _single_error(error: BaseException) -> list[str]:
+    """One error without its causes. Printed frames are cached: the same ones fail again and again."""
+    frames: list[str] = []
+    trace = error.__traceback__
+    while trace is not None and len(frames) < _MOST_FRAMES:
+        frame, line = trace.tb_frame, trace.tb_lineno
+        code = frame.f_code
+        known = _frames.get((code.co_filename, code.co_name, line))
+        frames.append(known[1] if known is not None and known[0] is code else _frame(frame, line))
+        trace = trace.tb_next
+    if not isinstance(error, BaseExceptionGroup):
+        head = ["Traceback (most recent call last):\n", *frames] if frames else []
+        return [*head, *_last_lines(error)]
+    return ["Traceback (most recent call last):\n", *frames, f"{type_name(type(error))}: {safe_str(error)}\n"]
+
+
+def _last_lines(error: BaseException) -> Iterable[str]:
+    """The type and the message. Python's function takes ten times as long, and is called where it adds something."""
+    if isinstance(error, _EXPLAINED) or attribute(error, "__notes__") is not None:
+        return traceback.format_exception_only(error)
+    name, text = type_name(type(error)), safe_str(error)
+    return (f"{name}: {text}\n" if text else f"{name}\n",)
+
+
+def _frame(frame: FrameType, line: int) -> str:
+    name = frame.f_code.co_filename
+    linecache.checkcache(name)
+    linecache.lazycache(name, frame.f_globals)
+    source = linecache.getline(name, line, frame.f_globals).strip()
+    text = f'  File "{name}", line {line}, in {frame.f_code.co_name}\n' + (f"    {source}\n" if source else "")
+    if len(_frames) >= _MOST_KEPT:
+        _frames.clear()
+    _frames[name, frame.f_code.co_name, line] = frame.f_code, text
+    return text
+
+
+def _short(part: str) -> str:
+    return part if len(part) <= 2 * LONGEST_TRACEBACK else f"{part[:LONGEST_TRACEBACK]}{part[-LONGEST_TRACEBACK:]}"

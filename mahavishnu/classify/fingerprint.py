@@ -1,8 +1,8 @@
-"""What failures of the same cause have in common: their fingerprint, and a title for the group that they make.
+"""The fingerprint that failures of one cause share, and a title for the group that they make.
 
-It is made of the types of the error and its causes, the functions of the user's own code that it went through, and the
-message without what differs from run to run. All of that is read off the record of the failure that a letter keeps, so
-that a letter can be grouped anew at any time, and as long as the rules are the same, nothing changes.
+A fingerprint is made of the types of the error and its causes, the functions of the user's own code in the traceback,
+and the message without what differs from run to run. All of that is taken from the failure that a letter keeps, so a
+letter can be regrouped at any time, with the same result as long as the rules are the same.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import PurePath, PureWindowsPath
 
-from mahavishnu.classify.builtin.tracebacks import Spoken, heard, printed
-from mahavishnu.classify.failure import failure_of
+from mahavishnu.classify.builtin.tracebacks import ParsedError, parse_errors, parse_traceback
+from mahavishnu.classify.exceptions import failure_of
 from mahavishnu.model.letter_parts import Failure
 
 VERSION = "v1"  # goes up whenever the same failure would get another fingerprint
@@ -40,8 +40,8 @@ _ADDRESS = re.compile(
 )
 _QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,300}'(?!\w)|\"[^\"\n]{1,300}\"|`[^`\n]{1,300}`")
 _PATH = re.compile(r"(?<![\w/:<])(?:[A-Za-z]:[\\/]|\\\\|\.{0,2}/|~/)[\w.@%+~-]+(?:[\\/][\w.@%+~-]+)*[\\/]?")
-# Numbers that say what went wrong stay: error codes, exit codes, HTTP statuses.
-_TELLING = re.compile(
+# Numbers that say what went wrong are kept: error codes, exit codes, HTTP statuses.
+_CODE = re.compile(
     r"(?i:\b(?:errno|winerror|error code|exit code|exit status|http(?:/\d(?:\.\d)?)?|status(?: ?code)?|code|sqlstate|"
     r"error|signal)[\s:=\[(]{1,3})"
     r"(-?\d{1,5})\b(?![.\d])|\b([45]\d\d)(?= (?:[A-Z][a-z]+|[a-z]+ error)\b)"
@@ -50,12 +50,12 @@ _NUMBER = re.compile(r"[-+]?\d+(?:[.,:]\d+)*(?:e[-+]?\d+)?", re.I)
 _BLANKS = re.compile(r"\s+")
 
 
-def normalised(message: str) -> str:
+def normalize(message: str) -> str:
     """The message without what differs from run to run.
 
-    >>> normalised("GET https://api.example.com/users/42?key=x failed after 3.5s for 'ann' (req 7f3a9b2c1d)")
+    >>> normalize("GET https://api.example.com/users/42?key=x failed after 3.5s for 'ann' (req 7f3a9b2c1d)")
     'GET https://api.example.com/users/<n> failed after <n>s for <value> (req <hex>)'
-    >>> normalised("HTTP 503 from 10.0.0.7:8080")
+    >>> normalize("HTTP 503 from 10.0.0.7:8080")
     'HTTP 503 from <address>'
     """
     text = message[:LONGEST_MESSAGE]
@@ -83,25 +83,25 @@ def _plain_url(url: re.Match[str]) -> str:
 
 
 def _without_numbers(text: str) -> str:
-    kept = {match.span(group) for match in _TELLING.finditer(text) for group in (1, 2) if match.group(group)}
+    kept = {match.span(group) for match in _CODE.finditer(text) for group in (1, 2) if match.group(group)}
 
-    def replaced(number: re.Match[str]) -> str:
+    def replace(number: re.Match[str]) -> str:
         start, end = number.span()
         return number.group() if any(begin <= start and end <= stop for begin, stop in kept) else "<n>"
 
-    return _NUMBER.sub(replaced, text)
+    return _NUMBER.sub(replace, text)
 
 
 def title(error: BaseException | str) -> str:
-    """One line for a group of failures: type and normalised message, at most 200 characters.
+    """One line for a group of failures: type and normalized message, at most 200 characters.
 
     >>> title(ValueError("row 17 is broken"))
     'ValueError: row <n> is broken'
     """
     failure = _failure(error)
-    spoken = _spoken(failure.type, failure.message, failure.traceback or "")[0]
-    message = normalised(spoken.message)
-    whole = f"{spoken.name}: {message}" if spoken.name and message else spoken.name or message
+    outermost = _parse(failure.type, failure.message, failure.traceback or "")[0]
+    message = normalize(outermost.message)
+    whole = f"{outermost.name}: {message}" if outermost.name and message else outermost.name or message
     return whole if len(whole) <= 200 else f"{whole[:199]}…"
 
 
@@ -115,41 +115,41 @@ def fingerprint(error: BaseException | str) -> str:
 
 
 def fingerprint_of(failure: Failure) -> str:
-    """The fingerprint of a failure that was written down."""
+    """The fingerprint of a recorded failure."""
     name, message, trace = failure.type, failure.message, failure.traceback or ""
-    told = _short_told if len(message) + len(trace) <= _SHORT else _told
-    return told(name, message, trace)
+    compute = _compute_short if len(message) + len(trace) <= _SHORT else _compute
+    return compute(name, message, trace)
 
 
-def _told(name: str | None, message: str, trace: str) -> str:
-    return _hashed(sorted({_signature(spoken) for spoken in _spoken(name, message, trace)[:_MOST_ERRORS]}))
+def _compute(name: str | None, message: str, trace: str) -> str:
+    return _hash(sorted({_signature(error) for error in _parse(name, message, trace)[:_MOST_ERRORS]}))
 
 
-_short_told = lru_cache(1024)(_told)  # the same errors happen again and again, above all when much fails
+_compute_short = lru_cache(1024)(_compute)  # the same errors come again and again, above all when much fails
 
 
 def named_fingerprint(name: str) -> str:
     """The fingerprint for a name that a plugin gave to the cause."""
-    return _hashed([f"named\0{name}"])
+    return _hash([f"named\0{name}"])
 
 
-def _hashed(parts: Iterable[str]) -> str:
+def _hash(parts: Iterable[str]) -> str:
     text = "\1".join(parts).encode("utf-8", "backslashreplace")
     return f"{VERSION}:{hashlib.blake2b(text, digest_size=10).hexdigest()}"
 
 
-def _signature(spoken: Spoken) -> str:
-    frames = dict.fromkeys(name for file, function in spoken.frames if (name := _own_name(file, function)))
-    message = _short_normalised(spoken.message) if len(spoken.message) <= 500 else normalised(spoken.message)
-    return "\0".join([spoken.name or "", message, *list(frames)[-_MOST_FRAMES:]])
+def _signature(error: ParsedError) -> str:
+    frames = dict.fromkeys(name for file, function in error.frames if (name := _frame_name(file, function)))
+    message = _normalize_short(error.message) if len(error.message) <= 500 else normalize(error.message)
+    return "\0".join([error.name or "", message, *list(frames)[-_MOST_FRAMES:]])
 
 
-_short_normalised = lru_cache(2048)(normalised)
+_normalize_short = lru_cache(2048)(normalize)
 
 
 @lru_cache(2048)
-def _own_name(file: str, function: str) -> str | None:
-    """How a frame of the user's own code is called in a fingerprint."""
+def _frame_name(file: str, function: str) -> str | None:
+    """The name of a frame in a fingerprint; None if it is not of the user's own code."""
     return f"{_module(file)}.{function}" if _is_own(file, function) else None
 
 
@@ -157,18 +157,18 @@ def _failure(error: BaseException | str) -> Failure:
     return failure_of(error, at=_SOME_TIME)
 
 
-def _spoken(name: str | None, message: str, text: str) -> list[Spoken]:
+def _parse(name: str | None, message: str, text: str) -> list[ParsedError]:
     """The errors of a failure's type, message and traceback, the outermost first."""
     if name is None:
-        return heard(message)
+        return parse_errors(message)
     message = message.strip().partition("\n\n")[0]  # a blank line ends the message in a printed traceback too
     if message == name.rpartition(".")[2]:
-        message = ""  # an error that says nothing is written down with its type's name
-    if not any(sign in text for sign in _SEVERAL):
+        message = ""  # an error without a message is recorded with the name of its type
+    if not any(sign in text for sign in _MARKS_OF_MORE):
         start = _ENDS.search(text)
-        return [Spoken(name, message, frames=_frames(text[: start.start() if start else len(text)]))]
-    told = printed(text)
-    return [told[0]._replace(name=name, message=message), *told[1:]] if told else [Spoken(name, message)]
+        return [ParsedError(name, message, frames=_frames(text[: start.start() if start else len(text)]))]
+    errors = parse_traceback(text)
+    return [errors[0]._replace(name=name, message=message), *errors[1:]] if errors else [ParsedError(name, message)]
 
 
 @lru_cache(512)
@@ -177,7 +177,7 @@ def _frames(text: str) -> tuple[tuple[str, str], ...]:
 
 
 _SOME_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-_SEVERAL = ("\nThe above exception was the ", "\nDuring handling of the above ", "+-+---")
+_MARKS_OF_MORE = ("\nThe above exception was the ", "\nDuring handling of the above ", "+-+---")
 _ENDS = re.compile(r"\n(?=[^\s])")  # of the frames
 _FRAME = re.compile(r'^  File "([^"]+)", line \d+, in (.+)$', re.MULTILINE)
 _STANDARD = tuple({path for name in ("stdlib", "platstdlib") if (path := sysconfig.get_path(name))})
@@ -188,11 +188,11 @@ _COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")  # newe
 
 
 def _is_own(file: str, function: str) -> bool:
-    """Whether it is the user's code: not the standard library's, not a library's and not ours."""
+    """Whether it is the user's code, and not the standard library's, another library's or this package's."""
     return not (function in _COMPREHENSIONS or file.startswith(_STANDARD) or _FOREIGN.search(file))
 
 
 def _module(file: str) -> str:
-    """The file without its directories: they differ from host to host."""
+    """The module's name without directories, which differ from host to host."""
     path = PureWindowsPath(file) if "\\" in file else PurePath(file)
     return path.parent.name if path.stem == "__init__" else path.stem

@@ -23,8 +23,8 @@ import yaml
 
 from mahavishnu.classify.builtin.attributes import status_of
 from mahavishnu.classify.builtin.codes import statuses_in
-from mahavishnu.classify.builtin.tracebacks import heard
-from mahavishnu.classify.exceptions import Link, middle_cut, type_name, walk, words_of
+from mahavishnu.classify.builtin.tracebacks import parse_errors
+from mahavishnu.classify.exceptions import Link, middle_cut, text_of, type_name, walk
 from mahavishnu.classify.hookspecs import hookimpl
 from mahavishnu.classify.verdict import Context, Verdict, category, delay, policy
 from mahavishnu.model.errors import InvalidInput
@@ -63,17 +63,17 @@ class Rule:
             tags=self.tags,
         )
 
-    def matches(self, sight: Sight) -> bool:
+    def matches(self, view: ErrorView) -> bool:
         """Whether one of the errors fulfils every condition."""
         return (
-            (not self.exceptions or any(sight.is_a(name, self.match_subclasses) for name in self.exceptions))
-            and (self.text is None or self.text.search(sight.text) is not None)
-            and (not self.statuses or any(status in span for status in sight.statuses for span in self.statuses))
+            (not self.exceptions or any(view.is_a(name, self.match_subclasses) for name in self.exceptions))
+            and (self.text is None or self.text.search(view.text) is not None)
+            and (not self.statuses or any(status in span for status in view.statuses for span in self.statuses))
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ErrorView:
     """One error, as far as rules can see it."""
 
     text: str
@@ -84,7 +84,7 @@ class Sight:
     @classmethod
     def of(cls, error: BaseException) -> Self:
         found = status_of(error)
-        text = words_of(error)
+        text = text_of(error)
         return cls(text, (found[0],) if found else statuses_in(text), type(error))
 
     def is_a(self, name: str, with_subclasses: bool) -> bool:
@@ -126,19 +126,19 @@ class YamlRules:
 
     @hookimpl(tryfirst=True)
     def classify_error(self, error: BaseException | str, context: Context) -> Verdict | None:
-        sights = _sights(error)
+        views = _views(error)
         for rule in self.rules:
-            if any(rule.matches(sight) for sight in sights):
+            if any(rule.matches(view) for view in views):
                 return rule.verdict()
         return None
 
 
-def _sights(error: BaseException | str) -> list[Sight]:
+def _views(error: BaseException | str) -> list[ErrorView]:
     if isinstance(error, str):
-        spoken = [(each.name, middle_cut(each.message)) for each in heard(error)]
-        return [Sight(text, statuses_in(text), name=name) for name, text in spoken]
+        errors = [(each.name, middle_cut(each.message)) for each in parse_errors(error)]
+        return [ErrorView(text, statuses_in(text), name=name) for name, text in errors]
     links: list[Link] = walk(error)
-    return [Sight.of(link.error) for link in links]
+    return [ErrorView.of(link.error) for link in links]
 
 
 def _read(path: Path) -> Any:

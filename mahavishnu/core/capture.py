@@ -15,8 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from mahavishnu.classify.assess import Assessment, Assessor, context_for
-from mahavishnu.classify.exceptions import said
-from mahavishnu.classify.failure import cut
+from mahavishnu.classify.exceptions import cut, safe_str
 from mahavishnu.classify.verdict import Context as Asked
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.strategies import Occurrence, Strategy, decide
@@ -179,7 +178,7 @@ class CapturePipeline:
         except BaseException as problem:  # writing it runs code of whatever is in it
             if isinstance(problem, MahavishnuError) and not isinstance(problem, InvalidPayload):
                 raise
-            why = cut(said(problem) or type(problem).__name__, _LONGEST_REASON)
+            why = cut(safe_str(problem) or type(problem).__name__, _LONGEST_REASON)
             log.error("task %r is kept as far as JSON can hold it, and nothing retries it: %s", wanted.task_id, why)
             case.letter = self._letter(self.dlq.context.letter_factory.with_placeholders(wanted, why), assessment, now)
 
@@ -235,7 +234,9 @@ class CapturePipeline:
             redact(json_safe_copy(case.request.task), self.dlq.context.letter_factory.redact_keys),
             exc_info=problem,
         )
-        resolve(case.future, CaptureOutcome(case.request.task_id, problem=f"{type(problem).__name__}: {said(problem)}"))
+        resolve(
+            case.future, CaptureOutcome(case.request.task_id, problem=f"{type(problem).__name__}: {safe_str(problem)}")
+        )
 
     async def _kept_waiting(self, fresh: DeadLetter, problem: MahavishnuError) -> str:
         """It cannot be a letter now; it waits until it can, and this says so."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from mahavishnu.classify.exceptions import said
+from mahavishnu.classify.exceptions import safe_str
 from mahavishnu.classify.verdict import POLICY_OF, RETRYABLE, Verdict
 from mahavishnu.classify.verdict import policy as policy_named
 from mahavishnu.model.errors import ENDS, InvalidInput
@@ -114,7 +114,9 @@ def _ask(strategy: Callable[[Occurrence], Decision | bool], occurrence: Occurren
     except ENDS:
         raise
     except BaseException as problem:
-        return Decision(True, f"strategy {name} raised {type(problem).__name__}: {said(problem)}; the failure is kept")
+        return Decision(
+            True, f"strategy {name} raised {type(problem).__name__}: {safe_str(problem)}; the failure is kept"
+        )
     if isinstance(answer, Decision):
         if answer.keep and (wrong := _invalid_advice(answer)):
             return Decision(True, f"strategy {name} answered nonsense ({wrong}); the failure is kept")

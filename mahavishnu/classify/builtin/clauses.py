@@ -1,8 +1,7 @@
-"""Error texts made ready to be read: tidied, cut into clauses, and rid of what does not tell of a failure.
+"""Prepares error texts for the search: normalizes them, cuts them into clauses, drops those that tell of no failure.
 
-Language is slippery, so the reading is guarded. A clause that tells of success, or that merely advises, says nothing; a
-phrase that is denied ("no timeouts", "validation errors: 0"), or is only a setting ("timeout=30"), says nothing either.
-Texts in other languages than English are not understood, and so are not misunderstood.
+A clause that tells of success, or only advises, says nothing. Nor does a phrase that is negated ("no timeouts",
+"validation errors: 0") or is only a setting ("timeout=30"). Languages other than English are not understood.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _FILE = re.compile(
 )
 # A quoted single word is data, unless it is the value of a key in something printed as a mapping.
 _QUOTED = re.compile(r"(?<![\w'\"])(?<!['\"]: )(?<!['\"]:)(['\"`])(?!https?:)([^\s'\"`]{1,80})\1(?![\w'\"]|\s?:)")
-# So is what stands in the place of a name: 'message "permission denied" is too long', "field network_timeout".
+# So is what stands where a name would: 'message "permission denied" is too long', "field network_timeout".
 _TITLED = re.compile(
     r"(?<![\w'\"])(['\"`])[^'\"`\n]{1,80}\1"
     r"(?= (?:is|was|are|has|does|do|did|not|already|must|should|could|cannot|contains?|exceeds) )"
@@ -86,7 +85,7 @@ _HARD_WORDS = any_of("""
     duplicate|unexpected|corrupt|conflict|limited|locked|busy|disconnected|mismatch|unsupported|unknown|illegal|
     critical|panic|crash|crashed|expecting""")
 _HARD = re.compile(rf"\b{_HARD_WORDS}\b")
-# A log's own word for it that nothing is wrong.
+# The level of a log line that says that nothing is wrong.
 _IS_NEWS = re.compile(r"(?:[\d:.,tz/+ -]*\d[\d:.,tz/+ -]* )?\[?(?:info|debug|trace|notice)\b")
 _ADVISES = any_of(r"""
     how to|to (?:avoid|prevent|fix|reduce|increase|raise|simulate|change|set|configure)|
@@ -110,7 +109,7 @@ _NONE_AFTER = re.compile(
 # "invalid entries: 0" counts them, "invalid port: 0" shows the one.
 _WRONG = re.compile(r"\b(?:invalid|bad|wrong|incorrect|illegal|unknown|unsupported|unexpected)$")
 _ONE = re.compile(r"^ (?:\w+ )?\w*[^\Ws]\s*[:=]")
-# "permission granted", "temporary table was dropped": what is said of the matter next is that nothing is wrong with it.
+# "permission granted", "temporary table was dropped": the words after the phrase say that nothing is wrong.
 _TURNS = (
     "to|before|not|until|while|when|for|because|cannot|being|from|in|on|at|by|of|with|after|as|during|and|or|no|the|a|"
     "an|since|if|than|which|who|you|we|they"
@@ -126,7 +125,7 @@ _FINE_AFTER = re.compile(
     rf"^(?: (?!(?:{_TURNS})\b)[\w'\"~.-]+){{0,3}}? (?:(?:has|have|had|was|were|is|are|been|be|will be|got) )*"
     rf"(?:successfully )?{_IS_FINE}\b(?! by peer)"
 )
-# After one of these a thing is named, "from registered hosts", and nothing is said of what was before it.
+# After a preposition comes a noun, "from registered hosts", which says nothing of the words before it.
 _OPEN = (" from", " by", " with", " in", " on", " of", " to", " for", " at")
 # "timeout=30", "rate limit: 500": a setting, not an event.
 _SETTING = re.compile(
@@ -139,14 +138,14 @@ _SETTABLE = re.compile(
 )
 
 
-def tidied(text: str) -> str:
-    """`text` as the phrases expect it: lower case, paths and single quoted words taken out, one spelling.
+def normalize(text: str) -> str:
+    """`text` as the phrases expect it: lower case, without paths and single quoted words, in one spelling.
 
-    >>> tidied("RateLimitExceeded: can't open '/var/log/denied.txt'")
+    >>> normalize("RateLimitExceeded: can't open '/var/log/denied.txt'")
     "rate limit exceeded: cannot open '~'"
     """
     text = middle_cut(text)
-    # Each of these passes costs as much as the whole rest, and most texts need none of them.
+    # Each of these substitutions costs as much as all the rest, and most texts need none of them.
     if "://" in text:
         text = _URL.sub("~", text)
     if "/" in text or "\\" in text:
@@ -175,7 +174,7 @@ def tidied(text: str) -> str:
 
 
 def clauses(text: str) -> list[str]:
-    """The parts of a tidied text that may tell of a failure."""
+    """The parts of a normalized text that may tell of a failure."""
     found: list[str] = []
     for clause in _CLAUSES.split(text):
         if not clause or _ADVICE.match(clause) or (_IS_NEWS.match(clause) and not _HARD.search(clause)):
@@ -191,10 +190,10 @@ def _tells_success(clause: str) -> bool:
     return any(not _NOT_WELL.search(clause[: match.start()]) for match in _WELL.finditer(clause))
 
 
-def is_taken_back(words: str, before: str, after: str) -> bool:
-    """Whether what stands around the words says that it did not happen, or happened no more, or is only a setting.
+def is_negated(words: str, before: str, after: str) -> bool:
+    """Whether the context of the words says that it did not happen, is over, or is only a setting.
 
-    >>> is_taken_back("connection error", "there was no ", " today")
+    >>> is_negated("connection error", "there was no ", " today")
     True
     """
     if _DENIED.search(before) or (_NONE_AFTER.match(after) and not (_WRONG.search(words) and _ONE.match(after))):

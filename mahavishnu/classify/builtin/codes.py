@@ -1,15 +1,27 @@
-"""Codes in error texts: HTTP statuses, errno, SQLSTATE, gRPC statuses, mail statuses, Windows errors."""
+"""What codes and names say: HTTP statuses, errno, SQLSTATE, gRPC and mail statuses, names of errors; also in texts."""
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
 
-from mahavishnu.classify.builtin import known
-from mahavishnu.classify.builtin.attributes import Finding
-from mahavishnu.classify.builtin.clauses import any_of, clauses, is_taken_back, tidied
-from mahavishnu.classify.builtin.known import P, T, V
-from mahavishnu.classify.builtin.names import of_name
+from mahavishnu.classify.builtin import data
+from mahavishnu.classify.builtin.clauses import any_of, clauses, is_negated, normalize
+from mahavishnu.model.letter_parts import ErrorCategory
+
+
+class Finding(NamedTuple):
+    """A category, and the words for why."""
+
+    category: ErrorCategory
+    reason: str
+
+
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-.\s/]+")
+_WORDS_FOR_ERROR = frozenset({"error", "exception", "errors", "exc", "err", "fault", "failure", "warning", "e"})
 
 _REASONS = any_of("""
     bad request|unauthori[sz]ed|payment required|forbidden|method not allowed|not acceptable|
@@ -66,7 +78,7 @@ _GRPC = re.compile(
     r"\bstatus ?code[.=: ]+([a-z][a-z ]+)|\bcode ?= ?([a-z][a-z ]+?) (?:desc|details)\b|"
     r"\bstatus ?= ?status ?code\.([a-z ]+)"
 )
-# A code that a service has put a name to: in AWS's sentence, or as the value of a key. Names are taken before tidying.
+# A code that a service has given a name: in AWS's sentence, or as the value of a key. Read before normalizing.
 _SERVICE = re.compile(r"\b(?:an error occurred|error from server) \(([\w.]+)\)", re.IGNORECASE)
 _CODE = re.compile(
     r"(?<![\w.-])[\"']?(?:(?i:err(?:or)?[_ ]?)?(?:code|Code|CODE)|errcode)[\"']?\s*[:=]\s*[\"']?"
@@ -75,58 +87,126 @@ _CODE = re.compile(
 _VAGUE = frozenset({"unknown", "none", "null", "missing", "error", "internal"})
 _LDAP = re.compile(r"\bldap\b.{0,40}?\b(?:error code|result|err) ?[=:]? ?(\d{1,2})\b")
 _MYSQL = re.compile(r"\berror (\d{4}) \([0-9a-z]{5}\)|^\((\d{4}), [\"']")
-_AADSTS = re.compile(r"\baadsts(\d{5,7})\b")  # Microsoft's sign-in: who may not, unless it is the service that failed
-_AADSTS_PASSING = frozenset({"90006", "90012", "90033", "90051", "50196", "90055"})
+_AADSTS = re.compile(r"\baadsts(\d{5,7})\b")  # Microsoft's sign-in
 _ORACLE = re.compile(r"\bora (\d{5})\b")
 _SEARCH = re.compile(r"\b[a-z_]+_exception\b")
-# At the beginning, as amqp and many protocols do it, and the class names of other languages.
-_SHOUTED = re.compile(
+# A constant at the beginning, as AMQP and many protocols have it; or the class names of other languages.
+_CONSTANT = re.compile(
     r"^\W*([A-Z][A-Z\d]*(?:_[A-Z\d]+)+)\b|\b((?:[A-Z][a-z0-9]*){2,}(?:Exception|Error|Fault|Limit))\b"
 )
-_GRPC_NAMES = {name.replace("_", " ").lower(): name for name in known.GRPC}
 
 
-def of_codes(clause: str) -> Finding | None:
-    """What a code in a tidied clause says."""
+@lru_cache(maxsize=4096)
+def match_name(name: str) -> ErrorCategory | None:
+    """The category that the name of an exception class or an error code suggests; None if it says nothing.
+
+    >>> match_name("ReadTimeout"), match_name("insufficient_quota"), match_name("BillingError")
+    (<ErrorCategory.NETWORK: 'network'>, <ErrorCategory.RESOURCE: 'resource'>, None)
+    """
+    spaced, bare = _split_name(name)
+    table = data.names()
+    if bare in table.whole:
+        return table.whole[bare]
+    both = f"{spaced}\n{bare}"
+    return next((category for category, pattern in table.parts if pattern.search(both)), None)
+
+
+@lru_cache(maxsize=4096)
+def says_nothing(name: str) -> bool:
+    """Whether the words in a name mean something else than alone: an `InterfaceError` is of no network interface."""
+    whole, bare = data.names().whole, _split_name(name)[1]
+    return bare in whole and whole[bare] is None
+
+
+def _split_name(name: str) -> tuple[str, str]:
+    """The words of a name, with and without the words for "error" at its end."""
+    words = [word.lower() for word in _HUMPS.split(name) if word]
+    spaced = " ".join(words)
+    while words and words[-1] in _WORDS_FOR_ERROR:
+        words.pop()
+    return spaced, " ".join(words)
+
+
+def http_category(status: int) -> ErrorCategory | None:
+    """The category of an HTTP status; None for one that is no failure."""
+    if (category := data.codes().http.get(status)) is not None:
+        return category
+    if 400 <= status < 500:
+        return ErrorCategory.VALIDATION
+    return ErrorCategory.TRANSIENT if 500 <= status < 600 else None
+
+
+def sql_state_category(state: str) -> ErrorCategory | None:
+    """The category of an SQLSTATE: of all five characters if they are listed, else of its class."""
+    listed = data.codes().sql_state
+    return listed.get(state) or listed.get(state[:2]) if len(state) == 5 else None
+
+
+def mail_status_category(code: str) -> ErrorCategory | None:
+    """The category of a mail server's second number: "5.7.1" is about rights.
+
+    >>> mail_status_category("4.2.2"), mail_status_category("5.1.1")
+    (<ErrorCategory.RESOURCE: 'resource'>, <ErrorCategory.VALIDATION: 'validation'>)
+    """
+    subject = code[2:]
+    if code.startswith("5.7") or subject == "7.8":
+        return ErrorCategory.PERMISSION
+    if subject in ("2.2", "3.1"):
+        return ErrorCategory.RESOURCE
+    if code.startswith("4"):
+        return ErrorCategory.NETWORK if subject.startswith("4") else ErrorCategory.TRANSIENT
+    return ErrorCategory.VALIDATION if subject[0] in "1356" else None
+
+
+def errno_name(number: int) -> str:
+    """The name of an errno: ENOSPC for 28."""
+    return errno.errorcode.get(number, f"errno {number}")
+
+
+def match_codes(clause: str) -> Finding | None:
+    """What a code in a clause of a normalized text says."""
+    known = data.codes()
     # Looking for a word first is far cheaper than looking for a pattern, and most clauses have no code at all.
     if "err" in clause or "sql" in clause or "code" in clause:
-        if (number := _first(_ERRNO, clause)) is not None and int(number) in known.ERRNO:
-            return Finding(known.ERRNO[int(number)], f"text: {known.errno_name(int(number))}")
-        if "ldap" in clause and (number := _first(_LDAP, clause)) is not None and int(number) in known.LDAP:
-            return Finding(known.LDAP[int(number)], f"text: LDAP result {number}")
-        if (number := _first(_WINDOWS, clause)) is not None and int(number) in known.WINDOWS:
-            return Finding(known.WINDOWS[int(number)], f"text: Windows error {number}")
-        if (state := _first(_SQL_STATE, clause)) is not None and (sql := known.of_sql_state(state.upper())) is not None:
+        if (number := _first(_ERRNO, clause)) is not None and int(number) in known.errno:
+            return Finding(known.errno[int(number)], f"text: {errno_name(int(number))}")
+        if "ldap" in clause and (number := _first(_LDAP, clause)) is not None and int(number) in known.ldap:
+            return Finding(known.ldap[int(number)], f"text: LDAP result {number}")
+        if (number := _first(_WINDOWS, clause)) is not None and int(number) in known.windows:
+            return Finding(known.windows[int(number)], f"text: Windows error {number}")
+        if (state := _first(_SQL_STATE, clause)) is not None and (sql := sql_state_category(state.upper())) is not None:
             return Finding(sql, f"text: SQLSTATE {state.upper()}")
-        if (name := _GRPC_NAMES.get((_first(_GRPC, clause) or "").strip())) is not None:
-            return Finding(known.GRPC[name], f"text: gRPC status {name}")
-    if "0x" in clause and (number := _first(_WINDOWS_HEX, clause)) and int(number, 16) in known.WINDOWS:
-        return Finding(known.WINDOWS[int(number, 16)], f"text: Windows error {int(number, 16)}")
+        status = (_first(_GRPC, clause) or "").strip().replace(" ", "_").upper()
+        if status in known.grpc:
+            return Finding(known.grpc[status], f"text: gRPC status {status}")
+    if "0x" in clause and (number := _first(_WINDOWS_HEX, clause)) and int(number, 16) in known.windows:
+        return Finding(known.windows[int(number, 16)], f"text: Windows error {int(number, 16)}")
     if "aadsts" in clause and (number := _first(_AADSTS, clause)) is not None:
-        return Finding(T if number in _AADSTS_PASSING else P, f"text: AADSTS{number}")
-    if "ora " in clause and (number := _first(_ORACLE, clause)) is not None and int(number) in known.ORACLE:
-        return Finding(known.ORACLE[int(number)], f"text: ORA-{number}")
-    if (number := _first(_MYSQL, clause)) is not None and int(number) in known.MYSQL:
-        return Finding(known.MYSQL[int(number)], f"text: MySQL error {number}")
+        return Finding(known.aadsts.get(number, ErrorCategory.PERMISSION), f"text: AADSTS{number}")
+    if "ora " in clause and (number := _first(_ORACLE, clause)) is not None and int(number) in known.oracle:
+        return Finding(known.oracle[int(number)], f"text: ORA-{number}")
+    if (number := _first(_MYSQL, clause)) is not None and int(number) in known.mysql:
+        return Finding(known.mysql[int(number)], f"text: MySQL error {number}")
     if not _MAY_BE_STATUS.search(clause):
         return None
-    if (code := _first(_MAIL, clause)) is not None and (mail := known.of_mail_status(code)) is not None:
+    if (code := _first(_MAIL, clause)) is not None and (mail := mail_status_category(code)) is not None:
         return Finding(mail, f"text: mail status {code}")
-    for status in _statuses(clause):
-        if (category := known.of_http(status)) is not None:
-            return Finding(V if status == 409 and "exist" in clause else category, f"text: HTTP {status}")
+    for http in _statuses(clause):
+        if (category := http_category(http)) is not None:
+            exists = http == 409 and "exist" in clause
+            return Finding(ErrorCategory.VALIDATION if exists else category, f"text: HTTP {http}")
     return None
 
 
-def of_named_code(text: str) -> Finding | None:
-    """What the name of a code says, in a text as it came.
+def match_code_name(text: str) -> Finding | None:
+    """What the name of a code says, in a text before it is normalized.
 
-    >>> of_named_code("An error occurred (ExpiredToken) when calling the ListBuckets operation: …").reason
+    >>> match_code_name("An error occurred (ExpiredToken) when calling the ListBuckets operation: …").reason
     "text: error code 'ExpiredToken'"
     """
     if "_exception" in text:
         for match in _SEARCH.finditer(text):
-            if (category := known.SEARCH.get(match[0])) is not None:
+            if (category := data.codes().search.get(match[0])) is not None:
                 return Finding(category, f"text: {match[0]}")
     if "ode" not in text and "ODE" not in text and "rror occurred (" not in text and "rror from server (" not in text:
         return None
@@ -135,37 +215,37 @@ def of_named_code(text: str) -> Finding | None:
             name = match[1]
             if name.lower() in _VAGUE or (name.islower() and "_" not in name):
                 continue  # a word of a sentence, or nothing that a service would call a failure
-            if (category := of_name(name[:80])) is not None:
+            if (category := match_name(name[:80])) is not None:
                 return Finding(category, f"text: error code {name[:80]!r}")
     return None
 
 
-def of_shouted_name(text: str) -> Finding | None:
-    """What a name says that is neither a word of English nor in the place of a code, where nothing else is known.
+def match_constant_name(text: str) -> Finding | None:
+    """What a name says that stands in a text, neither as a word of English nor in the place of a code.
 
-    >>> of_shouted_name("RESOURCE_LOCKED - cannot obtain exclusive use of the queue").reason
+    >>> match_constant_name("RESOURCE_LOCKED - cannot obtain exclusive use of the queue").reason
     "text: 'RESOURCE_LOCKED'"
     """
-    for match in _SHOUTED.finditer(text):
+    for match in _CONSTANT.finditer(text):
         name = match[1] or match[2]
-        if (category := of_name(name[:80])) is not None:
+        if (category := match_name(name[:80])) is not None:
             return Finding(category, f"text: {name[:80]!r}")
     return None
 
 
 def statuses_in(text: str) -> tuple[int, ...]:
-    """The HTTP statuses that a text tells of.
+    """The HTTP statuses that a text mentions as failures, each once.
 
     >>> statuses_in("503 Server Error: Service Unavailable for url: https://example.com/404")
     (503,)
     """
-    return tuple(dict.fromkeys(status for clause in clauses(tidied(text)) for status in _statuses(clause)))
+    return tuple(dict.fromkeys(status for clause in clauses(normalize(text)) for status in _statuses(clause)))
 
 
 def _statuses(clause: str) -> Iterator[int]:
     for pattern in _HTTP:
         for match in pattern.finditer(clause):
-            if not is_taken_back("", clause[: match.start()], clause[match.end() :]):
+            if not is_negated("", clause[: match.start()], clause[match.end() :]):
                 yield int(match[1])
 
 

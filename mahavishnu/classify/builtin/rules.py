@@ -1,34 +1,46 @@
-"""The built-in rules, pure: an error in, a category with its reason out, or None for what they do not know.
+"""The built-in rules: from an error to its category and the reason, or None for an error that they do not know.
 
-The order is that of trust. Of one error its own type counts first if that is known, then the numbers and codes that
-it carries, then the names of its type and of what that inherits from. Where an error says nothing, what it was caused
-by is asked, the outermost first. Only then is anything made of words. What was merely being handled when the error was
-raised comes after all that, and what a library's most general error usually means comes last.
+They are ordered by how far they can be trusted. Of one error the type itself counts first, then the numbers and codes
+in its attributes, then the names of its type and its base classes. If an error says nothing, its causes are asked, the
+outermost first. Only then are the words of the messages read. An error that was merely being handled when another was
+raised comes after that. What a library's most general error usually means comes last.
 """
 
 from __future__ import annotations
 
 import builtins
+import math
+import re
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
-from mahavishnu.classify.builtin import delays, known
-from mahavishnu.classify.builtin.attributes import Finding, of_signs, retriable
-from mahavishnu.classify.builtin.names import of_name, says_nothing
-from mahavishnu.classify.builtin.text import excused, may_be_excused, of_text
-from mahavishnu.classify.builtin.tracebacks import Spoken, heard, of_spoken_type
-from mahavishnu.classify.exceptions import Link, attribute, is_bare, walk, words_of
+from mahavishnu.classify.builtin import data
+from mahavishnu.classify.builtin.attributes import headers_of, match_attributes, match_retry_flag
+from mahavishnu.classify.builtin.codes import Finding, match_name, says_nothing
+from mahavishnu.classify.builtin.text import disambiguate, is_ambiguous, match_text
+from mahavishnu.classify.builtin.tracebacks import ParsedError, match_type_name, parse_errors
+from mahavishnu.classify.exceptions import Link, attribute, is_bare, text_of, walk
 from mahavishnu.classify.verdict import BUILT_IN, RETRYABLE, Verdict
+from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.letter_parts import ErrorCategory
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_IN_TEXT = re.compile(
+    r"\b(?:retry.after|(?:try|retry)(?: again| your request)* (?:in|after))[\"']?(?:[ :=]|about)*"
+    r"(?P<amount>\d{1,7}(?:\.\d+)?)\s*"
+    r"(?P<unit>milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h)?\b",
+    re.IGNORECASE,
+)
 
 
 def classify(error: BaseException | str, now: datetime | None = None) -> Verdict | None:
     """What the built-in rules say of an exception or an error text; None if they do not know it.
 
-    `now` is needed only to read a Retry-After that is a date. Nothing that the error does in its attributes or
-    `__str__` makes this raise.
+    `now` is needed only to read a Retry-After that is a date. Never raises, whatever the error's attributes and
+    `__str__` do.
 
     >>> classify(ConnectionResetError("peer went away")).category
     <ErrorCategory.NETWORK: 'network'>
@@ -36,7 +48,7 @@ def classify(error: BaseException | str, now: datetime | None = None) -> Verdict
     'text: HTTP 429'
     """
     if isinstance(error, str):
-        return _of_text(error)
+        return _classify_text(error)
     links = walk(error)
     for link, finding in _findings(links):
         if finding is not None:
@@ -48,7 +60,7 @@ def classify(error: BaseException | str, now: datetime | None = None) -> Verdict
     return None
 
 
-@lru_cache(maxsize=1024)  # the same few are given again and again
+@lru_cache(maxsize=1024)  # the same few come again and again
 def _verdict(category: ErrorCategory, reason: str, retry_in: timedelta | None) -> Verdict:
     return Verdict(category, reason, BUILT_IN, retry_in=retry_in)
 
@@ -57,71 +69,73 @@ def _findings(links: list[Link]) -> Iterable[tuple[Link, Finding | None]]:
     for implicit in (False, True):
         part = [link for link in links if link.implicit is implicit]
         for link in part:
-            finding = of_structure(link.error)
-            if finding is not None and may_be_excused(finding):
-                finding = excused(finding, words_of(link.error))
+            finding = match_type(link.error)
+            if finding is not None and is_ambiguous(finding):
+                finding = disambiguate(finding, text_of(link.error))
             yield link, finding
         for link in part:
-            yield link, _of_words(link.error)
+            yield link, _match_words(link.error)
     for link in links:
         if not link.implicit:
             kind: Any = type(link.error)
-            yield link, retriable(link.error) or _weak(kind)
+            yield link, match_retry_flag(link.error) or _match_weak_type(kind)
 
 
-def _of_words(error: BaseException) -> Finding | None:
+def _match_words(error: BaseException) -> Finding | None:
     kind = type(error)
     if kind.__module__ == "builtins":
-        return None if kind.__name__ in known.BUGS else of_text(words_of(error))
-    return of_text(_with_name(_full_name(kind), words_of(error)))
+        return None if kind.__name__ in data.types().bugs else match_text(text_of(error))
+    return match_text(_with_name(_full_name(kind), text_of(error)))
 
 
 def _with_name(name: str | None, message: str) -> str:
-    """A library's name for the error is as good as words: "CannotAcquireLock: could not execute the statement"."""
-    if not name or name in known.WEAK_TYPES or hasattr(builtins, name) or says_nothing(name.rpartition(".")[2]):
+    """The message with the name of its type, read as words: "CannotAcquireLock: could not execute the statement"."""
+    if not name or name in data.types().weak or hasattr(builtins, name) or says_nothing(name.rpartition(".")[2]):
         return message
     return f"{name.rpartition('.')[2]}: {message}"
 
 
-def of_structure(error: BaseException) -> Finding | None:
-    """What the error's type and attributes say, without a look at its causes or its words."""
+def match_type(error: BaseException) -> Finding | None:
+    """What the error's type and attributes say; neither its causes nor its words are read."""
     if is_bare(error):
-        return _of_itself(error)
-    original = attribute(error, "orig")  # SQLAlchemy's wrapper only says which family the driver's own error is of
-    inner = _of_itself(original) if isinstance(original, BaseException) else None
-    return inner or _of_itself(error)
+        return _match_one(error)
+    original = attribute(error, "orig")  # SQLAlchemy's wrapper says less than the driver's own error
+    inner = _match_one(original) if isinstance(original, BaseException) else None
+    return inner or _match_one(error)
 
 
-def _of_itself(error: BaseException) -> Finding | None:
+def _match_one(error: BaseException) -> Finding | None:
     kind: Any = type(error)
-    return _of_own_type(kind) or of_signs(error) or _of_types(kind)
+    return _match_exact_type(kind) or match_attributes(error) or _match_base_types(kind)
 
 
 @lru_cache(maxsize=4096)
-def _of_own_type(kind: type) -> Finding | None:
-    if kind in known.BUILTIN_TYPES:
-        return Finding(known.BUILTIN_TYPES[kind], kind.__name__)
+def _match_exact_type(kind: type) -> Finding | None:
+    known = data.types()
+    if kind in known.builtin_classes:
+        return Finding(known.builtin_classes[kind], kind.__name__)
     name = _full_name(kind)
-    return Finding(known.TYPES[name], name) if name in known.TYPES else None
+    return Finding(known.listed[name], name) if name in known.listed else None
 
 
 @lru_cache(maxsize=4096)
-def _of_types(kind: type) -> Finding | None:
-    """The most particular of the types that the error is an instance of and that says something."""
+def _match_base_types(kind: type) -> Finding | None:
+    """What the first class in the order of inheritance says that says anything."""
+    known = data.types()
     for base in kind.__mro__:
         name = _full_name(base)
-        category: ErrorCategory | None = known.TYPES.get(name) or known.BUILTIN_TYPES.get(base)
-        if category is None and base.__module__ != "builtins" and name not in known.WEAK_TYPES:
-            category = of_name(base.__name__)
+        category: ErrorCategory | None = known.listed.get(name) or known.builtin_classes.get(base)
+        if category is None and base.__module__ != "builtins" and name not in known.weak:
+            category = match_name(base.__name__)
         if category is not None:
             return Finding(category, name if base is kind else f"{kind.__name__} is a {name}")
     return None
 
 
 @lru_cache(maxsize=4096)
-def _weak(kind: type) -> Finding | None:
+def _match_weak_type(kind: type) -> Finding | None:
     for base in kind.__mro__:
-        if (category := known.WEAK_TYPES.get(_full_name(base))) is not None:
+        if (category := data.types().weak.get(_full_name(base))) is not None:
             return Finding(category, f"nothing else is known of this {_full_name(base)}")
     return None
 
@@ -134,29 +148,89 @@ def _delay(category: ErrorCategory, links: list[Link], now: datetime | None) -> 
     if category not in RETRYABLE:
         return None
     for link in links:
-        if not is_bare(link.error) and (asked := delays.asked_by(link.error, now)) is not None:
-            return asked
-    return delays.in_text(words_of(links[0].error))
+        if not is_bare(link.error) and (delay := retry_after(link.error, now)) is not None:
+            return delay
+    return delay_in_text(text_of(links[0].error))
 
 
-def _of_text(text: str) -> Verdict | None:
-    for spoken, finding in _text_findings(heard(text)):
+def _classify_text(text: str) -> Verdict | None:
+    for parsed, finding in _text_findings(parse_errors(text)):
         if finding is not None:
-            asked = delays.in_text(spoken.message) if finding.category in RETRYABLE else None
-            return _verdict(finding.category, finding.reason, asked)
+            delay = delay_in_text(parsed.message) if finding.category in RETRYABLE else None
+            return _verdict(finding.category, finding.reason, delay)
     return None
 
 
-def _text_findings(errors: list[Spoken]) -> Iterable[tuple[Spoken, Finding | None]]:
-    explicit = [spoken for spoken in errors if not spoken.implicit]
-    for part in (explicit, [spoken for spoken in errors if spoken.implicit]):
-        for spoken in part:
-            finding = of_spoken_type(spoken)
-            if finding is not None and may_be_excused(finding):
-                finding = excused(finding, spoken.message)
-            yield spoken, finding
-        for spoken in part:
-            yield spoken, None if spoken.name in known.BUGS else of_text(_with_name(spoken.name, spoken.message))
-    for spoken in explicit:
-        if spoken.name is not None and (category := known.WEAK_TYPES.get(spoken.name)) is not None:
-            yield spoken, Finding(category, f"nothing else is known of this {spoken.name}")
+def _text_findings(errors: list[ParsedError]) -> Iterable[tuple[ParsedError, Finding | None]]:
+    explicit = [parsed for parsed in errors if not parsed.implicit]
+    for part in (explicit, [parsed for parsed in errors if parsed.implicit]):
+        for parsed in part:
+            finding = match_type_name(parsed)
+            if finding is not None and is_ambiguous(finding):
+                finding = disambiguate(finding, parsed.message)
+            yield parsed, finding
+        for parsed in part:
+            is_bug = parsed.name in data.types().bugs
+            yield parsed, None if is_bug else match_text(_with_name(parsed.name, parsed.message))
+    for parsed in explicit:
+        if parsed.name is not None and (category := data.types().weak.get(parsed.name)) is not None:
+            yield parsed, Finding(category, f"nothing else is known of this {parsed.name}")
+
+
+def retry_after(error: BaseException, now: datetime | None) -> timedelta | None:
+    """The delay in the error's `Retry-After` header or `retry_after` attribute; None for none and for nonsense."""
+    headers = headers_of(error)
+    if headers is not None:
+        for name, unit in (("retry-after-ms", 0.001), ("Retry-After", 1.0), ("retry-after", 1.0)):
+            try:
+                value = headers.get(name)
+            except Exception:
+                value = None  # an object that only looks like headers
+            if value is not None and (delay := parse_delay(value, now, unit)) is not None:
+                return delay
+    return parse_delay(attribute(error, "retry_after"), now)
+
+
+def parse_delay(value: object, now: datetime | None = None, unit: float = 1.0) -> timedelta | None:
+    """A delay from seconds, a timedelta, or an HTTP date (which needs `now`); at most seven days.
+
+    >>> parse_delay("120"), parse_delay("soon"), parse_delay(10**9)
+    (datetime.timedelta(seconds=120), None, datetime.timedelta(days=7))
+    """
+    if isinstance(value, bytes):
+        value = value.decode("latin-1")
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            value = float(text)
+        except ValueError:
+            value = _parse_date(text)
+    if isinstance(value, datetime):
+        if now is None:
+            return None
+        moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return min(max(moment - now, timedelta(0)), MAX_DELAY)
+    if isinstance(value, timedelta):
+        return min(value, MAX_DELAY) if value >= timedelta(0) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        return None
+    return timedelta(seconds=min(min(value, 10**12) * unit, MAX_DELAY.total_seconds()))
+
+
+def _parse_date(text: str) -> datetime | None:
+    try:
+        return parsedate_to_datetime(text)
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
+
+
+def delay_in_text(text: str) -> timedelta | None:
+    """The delay that an error text asks for: "Please try again in 20s", "retry after 5 minutes".
+
+    >>> delay_in_text("Rate limit reached. Please try again in 20s.")
+    datetime.timedelta(seconds=20)
+    """
+    if "try" not in text.lower() or (found := _IN_TEXT.search(text)) is None:  # looking for a word is far cheaper
+        return None
+    unit = (found["unit"] or "s").lower()
+    return parse_delay(float(found["amount"]), unit=_SECONDS["ms" if unit.startswith(("ms", "milli")) else unit[0]])

@@ -6,71 +6,72 @@ import re
 from functools import lru_cache
 from operator import attrgetter
 
-from mahavishnu.classify.builtin.attributes import Finding
-from mahavishnu.classify.builtin.clauses import clauses, is_taken_back, tidied
-from mahavishnu.classify.builtin.codes import of_codes, of_named_code, of_shouted_name
-from mahavishnu.classify.builtin.grammar import WORD, Phrase, by_word
-from mahavishnu.classify.builtin.known import N, P, R, T, V
+from mahavishnu.classify.builtin import data
+from mahavishnu.classify.builtin.clauses import clauses, is_negated, normalize
+from mahavishnu.classify.builtin.codes import Finding, match_code_name, match_codes, match_constant_name
+from mahavishnu.classify.builtin.data import Phrase
 from mahavishnu.classify.exceptions import middle_cut
+from mahavishnu.model.letter_parts import ErrorCategory
+
+_GUESS = 5  # the rank of phrases that are weaker than the name of a constant
 
 
-def of_text(text: str, *, with_codes: bool = True) -> Finding | None:
-    """The category that an English error text tells, and which words tell it; None if none do.
+def match_text(text: str, *, with_codes: bool = True) -> Finding | None:
+    """The category that the words of an English error text say, and which words; None if none do.
 
-    >>> of_text("Adapter failed: connection refused").reason
+    >>> match_text("Adapter failed: connection refused").reason
     "text: 'connection refused'"
-    >>> of_text("permission granted to the network team")
+    >>> match_text("permission granted to the network team")
     """
-    return _remembered(text, with_codes) if len(text) <= _SHORT else _read(text, with_codes)
+    return _match_short(text, with_codes) if len(text) <= _SHORT else _match(text, with_codes)
 
 
-def _read(text: str, with_codes: bool) -> Finding | None:
+def _match(text: str, with_codes: bool) -> Finding | None:
     text = middle_cut(text)
-    if with_codes and (named := of_named_code(text)) is not None:
-        return excused(named, text) if may_be_excused(named) else named
+    if with_codes and (named := match_code_name(text)) is not None:
+        return disambiguate(named, text) if is_ambiguous(named) else named
     best: Phrase | None = None
     finding: Finding | None = None
-    for clause in clauses(tidied(text)):
-        if with_codes and (coded := of_codes(clause)) is not None:
-            return excused(coded, text) if may_be_excused(coded) else coded
+    for clause in clauses(normalize(text)):
+        if with_codes and (coded := match_codes(clause)) is not None:
+            return disambiguate(coded, text) if is_ambiguous(coded) else coded
         for phrase in _candidates(clause):
             if best is not None and phrase.order >= best.order:
                 break
-            if (words := _asserted(phrase.pattern, clause)) is not None:
+            if (words := _first_affirmed(phrase.pattern, clause)) is not None:
                 best, finding = phrase, Finding(phrase.category, f"text: {words[:80]!r}")
                 break
-    if with_codes and (best is None or best.order[0] >= 5):
-        return of_shouted_name(text) or finding
+    if with_codes and (best is None or best.order[0] >= _GUESS):
+        return match_constant_name(text) or finding
     return finding
 
 
-# Failures come in storms, and a storm says the same over and over.
+# During an outage the same few texts come again and again.
 _SHORT = 400
-_remembered = lru_cache(maxsize=2048)(_read)
+_match_short = lru_cache(maxsize=2048)(_match)
 
 
-def may_be_excused(finding: Finding) -> bool:
-    """Whether it may stand for something else.
+def is_ambiguous(finding: Finding) -> bool:
+    """Whether a finding may stand for another category, which the text of the error may name.
 
-    It does if it is a mere 403, which some services answer where a rate limit or a quota is exceeded, or tells of a
-    rate limit: so do some where there is no money left, and for that it helps nothing to slow down. What was merely
-    cancelled may have been so because of a timeout; and some drivers have one name for bad statements and for those
-    that somebody may not make.
+    Some services answer 403 when a rate limit or a quota is exceeded, and some report a rate limit when the account is
+    out of credit. Something may be cancelled because of a timeout. Some drivers have one name for statements that are
+    wrong and for those that are not allowed.
     """
-    if finding.category is T or finding.category is V:
-        return any(sign in finding.reason for sign in _MAY_BE_OTHERWISE)
-    return finding.category is P and ("403" in finding.reason or "orbidden" in finding.reason)
+    if finding.category is ErrorCategory.TRANSIENT or finding.category is ErrorCategory.VALIDATION:
+        return any(mark in finding.reason for mark in _AMBIGUOUS_REASONS)
+    return finding.category is ErrorCategory.PERMISSION and ("403" in finding.reason or "orbidden" in finding.reason)
 
 
-def excused(finding: Finding, text: str) -> Finding:
-    """What the text says is the reason for it, if it says so; else the finding."""
-    if finding.category is not P:
-        for signs, pattern, category in _OTHERWISE:
-            if any(sign in finding.reason for sign in signs) and (why := pattern.search(text)) is not None:
+def disambiguate(finding: Finding, text: str) -> Finding:
+    """The category that the text names for an ambiguous finding; the finding itself if it names none."""
+    if finding.category is not ErrorCategory.PERMISSION:
+        for marks, pattern, category in _OTHER_MEANINGS:
+            if any(mark in finding.reason for mark in marks) and (why := pattern.search(text)) is not None:
                 return Finding(category, f"text: {why[0].lower()!r} ({finding.reason})")
         return finding
-    better = of_text(text, with_codes=False)
-    if better is not None and better.category in (T, R):
+    better = match_text(text, with_codes=False)
+    if better is not None and better.category in (ErrorCategory.TRANSIENT, ErrorCategory.RESOURCE):
         return Finding(better.category, f"{better.reason} ({finding.reason})")
     return finding
 
@@ -78,52 +79,52 @@ def excused(finding: Finding, text: str) -> Finding:
 _KILLED = re.compile(r"\bsigkill\b|\bsignal 9\b|\bout of memory\b|\boom\b", re.IGNORECASE)
 _NOT_ALLOWED = re.compile(r"\baccess (?:control|denied)\b|\bprivileges?\b|\bpermission denied\b", re.IGNORECASE)
 _EXISTS = re.compile(r"\balready exists?\b", re.IGNORECASE)
-_LATE = re.compile(
+_TIMEOUT = re.compile(
     r"\b(?:due to|because of|after|by) (?:(?:a|an|the|its) )?(?:\S+ )?(?:\S*timeout|deadline)\b|\boperation timeout\b",
     re.IGNORECASE,
 )
-_PAID = re.compile(
+_CREDIT = re.compile(
     r"\binsufficient[_ ](?:quota|credits?|balance|funds)\b|\bcredit balance\b|\bcurrent quota\b|"
     r"\bbilling (?:details|account|hard limit|plan|status)\b|\bplan and billing\b",
     re.IGNORECASE,
 )
-# Many answer 400 also where they do not accept who is asking.
-_UNPROVEN = re.compile(
+# Many services answer 400 also when they reject the credentials.
+_BAD_CREDENTIALS = re.compile(
     r"\binvalid[_ ]grant\b|\b(?:api|access|refresh|security|auth\w*|bearer|session|id|oauth)[_ ](?:key|token)s? "
     r"(?:\w+ ){0,3}?(?:not valid|invalid|expired|revoked)\b|\bexpired(?:[_ ]\w+)?[_ ]?token\b",
     re.IGNORECASE,
 )
 
-# What the name of a passing trouble has in it, the words that tell of another, and which that is.
-_OTHERWISE = (
-    (("429", "RateLimit", "HTTP 400"), _PAID, R),
-    (("HTTP 400",), _UNPROVEN, P),
-    (("ancel", "borted", "ackend"), _LATE, N),
-    (("onflict",), _EXISTS, V),
-    (("Lost", "Crashed", "Died"), _KILLED, R),
-    (("ProgrammingError",), _NOT_ALLOWED, P),
+# Marks in the reason of an ambiguous finding, the words that tell of another category, and that category.
+_OTHER_MEANINGS = (
+    (("429", "RateLimit", "HTTP 400"), _CREDIT, ErrorCategory.RESOURCE),
+    (("HTTP 400",), _BAD_CREDENTIALS, ErrorCategory.PERMISSION),
+    (("ancel", "borted", "ackend"), _TIMEOUT, ErrorCategory.NETWORK),
+    (("onflict",), _EXISTS, ErrorCategory.VALIDATION),
+    (("Lost", "Crashed", "Died"), _KILLED, ErrorCategory.RESOURCE),
+    (("ProgrammingError",), _NOT_ALLOWED, ErrorCategory.PERMISSION),
 )
-_MAY_BE_OTHERWISE = tuple(sign for signs, _, _ in _OTHERWISE for sign in signs)
+_AMBIGUOUS_REASONS = tuple(mark for marks, _, _ in _OTHER_MEANINGS for mark in marks)
 
 
 def _candidates(clause: str) -> list[Phrase]:
-    """The phrases that may be in the clause, the weightiest first."""
-    known_words = by_word()
-    words = dict.fromkeys(WORD.findall(clause))  # in their order, so that a text always gets the same reason
+    """The phrases that may be in the clause, by order."""
+    by_word = data.phrases_by_word()
+    words = dict.fromkeys(data.WORD.findall(clause))  # in order, so that a text always gets the same reason
     is_without = frozenset(words).isdisjoint
     found = {
-        phrase: None for word in words for phrase in known_words.get(word, ()) if not any(map(is_without, phrase.on))
+        phrase: None for word in words for phrase in by_word.get(word, ()) if not any(map(is_without, phrase.needs))
     }
-    return sorted(found, key=_weight)
+    return sorted(found, key=_by_order)
 
 
-_weight = attrgetter("order")
+_by_order = attrgetter("order")
 
 
-def _asserted(pattern: re.Pattern[str], clause: str) -> str | None:
-    """The words of the first match that the clause does not take back."""
+def _first_affirmed(pattern: re.Pattern[str], clause: str) -> str | None:
+    """The words of the first match that the clause does not negate."""
     for match in pattern.finditer(clause):
         words = match.group().strip(" .:;,([")
-        if not is_taken_back(words, clause[: match.start()], clause[match.end() :]):
+        if not is_negated(words, clause[: match.start()], clause[match.end() :]):
             return words
     return None

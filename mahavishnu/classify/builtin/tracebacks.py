@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import builtins
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
-from mahavishnu.classify.builtin import known
-from mahavishnu.classify.builtin.attributes import Finding
-from mahavishnu.classify.builtin.names import of_name
+from mahavishnu.classify.builtin import data
+from mahavishnu.classify.builtin.codes import Finding, match_name
 from mahavishnu.classify.exceptions import MOST, middle_cut
+from mahavishnu.model.letter_parts import ErrorCategory
 
 LONGEST_TRACEBACK = 256 * 1024
 _START = "Traceback (most recent call last):"
@@ -32,17 +34,18 @@ _ENDINGS = (
     "Exit",
     "NotFound",
 )
-# SQLAlchemy names the driver's own error in front of the message, and that is the more particular one.
+# SQLAlchemy puts the name of the driver's own error in front of the message, and that is the more specific one.
 _DRIVER = re.compile(r"^\((?P<name>(?:[A-Za-z_]\w*\.)+[A-Z]\w*)\)\s")
-# What browsers and Node call a TypeError when the network fails them.
+# Browsers and Node raise a TypeError when the network fails.
 _FETCH = re.compile(
     r"(?:fetch failed|failed to fetch|load failed|networkerror|network request failed)\b", re.IGNORECASE
 )
+_ALIASES = {"json.JSONDecodeError": "json.decoder.JSONDecodeError", "concurrent.futures.TimeoutError": "TimeoutError"}
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+, in (?P<function>.+)$')
 
 
-class Spoken(NamedTuple):
-    """One error as a text tells of it: the name of its type, if it has one, its message, and its frames."""
+class ParsedError(NamedTuple):
+    """One error that a text describes. `implicit`: it was only being handled when another one was raised."""
 
     name: str | None
     message: str
@@ -50,29 +53,29 @@ class Spoken(NamedTuple):
     frames: tuple[tuple[str, str], ...] = ()  # (file, function), the outermost first
 
 
-def heard(text: str) -> list[Spoken]:
-    """The errors that a text tells of, the outermost first; at least one."""
-    return (_from_traceback(middle_cut(text, LONGEST_TRACEBACK)) if _START in text else []) or [named(text)]
+def parse_errors(text: str) -> list[ParsedError]:
+    """The errors that a text describes, the outermost first; at least one."""
+    return (_read_lines(middle_cut(text, LONGEST_TRACEBACK)) if _START in text else []) or [parse_error_line(text)]
 
 
-def printed(text: str) -> list[Spoken]:
-    """The errors of a traceback that is nothing but that, the outermost first; also those that were never raised."""
-    return _from_traceback(text, whole=True)
+def parse_traceback(text: str) -> list[ParsedError]:
+    """The errors of a text that is a traceback and nothing else, the outermost first; also those without frames."""
+    return _read_lines(text, whole=True)
 
 
-def named(text: str) -> Spoken:
-    """A message that may begin with the name of an exception.
+def parse_error_line(text: str) -> ParsedError:
+    """The error in a message that may begin with the name of its type.
 
-    >>> named("requests.exceptions.ReadTimeout: too slow").name
+    >>> parse_error_line("requests.exceptions.ReadTimeout: too slow").name
     'requests.exceptions.ReadTimeout'
-    >>> named("Success: false").name
+    >>> parse_error_line("Success: false").name
     """
     text = text.strip()
     if (match := _HEAD.match(text)) is not None:
         name = match["shown"] or match["name"]
         if _is_exception(name):
-            return Spoken(name, text[match.end() :].strip())
-    return Spoken(None, text)
+            return ParsedError(name, text[match.end() :].strip())
+    return ParsedError(None, text)
 
 
 def _is_exception(name: str) -> bool:
@@ -81,7 +84,7 @@ def _is_exception(name: str) -> bool:
         return issubclass(kind, BaseException)
     module, _, last = name.rpartition(".")
     if not last[:1].isupper():
-        return name in known.TYPES or name in known.WEAK_TYPES
+        return name in data.types().listed or name in data.types().weak
     if module:
         return not module[0].isupper() or last.endswith(_ENDINGS)
     return last.endswith(_ENDINGS) and (last == "Timeout" or sum(map(str.isupper, last)) > 1)
@@ -89,15 +92,15 @@ def _is_exception(name: str) -> bool:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads a printed traceback, line by line. What is printed first is behind what comes after it.
+    """Reads a printed traceback line by line. An error printed earlier is the cause of the one after it.
 
-    `whole`: there is nothing else in the text, so an error may stand there without frames.
+    `whole`: the text is nothing but a traceback, so an error may stand in it without frames.
     """
 
     whole: bool = False
 
-    found: list[Spoken] = field(default_factory=list)
-    behind: list[Spoken] = field(default_factory=list)
+    found: list[ParsedError] = field(default_factory=list)
+    behind: list[ParsedError] = field(default_factory=list)
     frames: list[tuple[str, str]] = field(default_factory=list)
     message: list[str] | None = None
     expects: bool = False  # frames, or a message after them
@@ -129,11 +132,11 @@ class _Reader:
 
     def finish(self) -> None:
         if self.message is not None:
-            self.found.append(named("\n".join(self.message))._replace(frames=tuple(self.frames)))
+            self.found.append(parse_error_line("\n".join(self.message))._replace(frames=tuple(self.frames)))
         self.message, self.frames, self.expects = None, [], False
 
 
-def _from_traceback(text: str, *, whole: bool = False) -> list[Spoken]:
+def _read_lines(text: str, *, whole: bool = False) -> list[ParsedError]:
     reader = _Reader(whole, expects=whole)
     for line in text.splitlines():
         reader.read(line)
@@ -141,41 +144,41 @@ def _from_traceback(text: str, *, whole: bool = False) -> list[Spoken]:
     return reader.found + reader.behind
 
 
-def of_spoken_type(spoken: Spoken) -> Finding | None:
-    """What the name of the type says, the same as it would say of the exception itself."""
-    name = _of_driver(spoken).name
+def match_type_name(error: ParsedError) -> Finding | None:
+    """What the name of the error's type says, the same as the type of the exception itself would say."""
+    name = _driver_error(error).name
     if name is None:
         return None
+    known = data.types()
     kind = getattr(builtins, name.removeprefix("builtins."), None)
-    if kind is TypeError and _FETCH.match(spoken.message) is not None:
-        return Finding(known.N, "fetch failed")
+    if kind is TypeError and _FETCH.match(error.message) is not None:
+        return Finding(ErrorCategory.NETWORK, "fetch failed")
     if isinstance(kind, type) and issubclass(kind, BaseException):
-        base = next((base for base in kind.__mro__ if base in known.BUILTIN_TYPES), None)
-        return Finding(known.BUILTIN_TYPES[base], base.__name__) if base else None
+        base = next((base for base in kind.__mro__ if base in known.builtin_classes), None)
+        return Finding(known.builtin_classes[base], base.__name__) if base else None
     name = _ALIASES.get(name, name)
     last = name.rpartition(".")[2]
-    category = known.TYPES.get(name) or known.BUILTINS.get(last) or _BY_LAST_NAME.get(last if last == name else "")
-    if category is None and name not in known.WEAK_TYPES:
-        category = of_name(last)
+    category = (
+        known.listed.get(name) or known.builtin.get(last) or (_by_last_name().get(last) if last == name else None)
+    )
+    if category is None and name not in known.weak:
+        category = match_name(last)
     return Finding(category, name) if category else None
 
 
-def _of_driver(spoken: Spoken) -> Spoken:
-    inner = _DRIVER.match(spoken.message)
-    return spoken._replace(name=inner["name"]) if inner and spoken.name else spoken
+def _driver_error(error: ParsedError) -> ParsedError:
+    inner = _DRIVER.match(error.message)
+    return error._replace(name=inner["name"]) if inner and error.name else error
 
 
-def _by_last_name() -> dict[str, known.ErrorCategory]:
-    """A bare name is taken for the library's if all libraries that have one mean the same by it."""
-    meant: dict[str, set[known.ErrorCategory]] = {}
-    for name, category in known.TYPES.items():
+@cache
+def _by_last_name() -> Mapping[str, ErrorCategory]:
+    """The categories of bare names: those of listed types whose last name means the same in all libraries."""
+    meant: dict[str, set[ErrorCategory]] = {}
+    for name, category in data.types().listed.items():
         meant.setdefault(name.rpartition(".")[2], set()).add(category)
     return {
         name: next(iter(categories))
         for name, categories in meant.items()
         if len(categories) == 1 and name[0].isupper() and name.endswith(_ENDINGS)
     }
-
-
-_ALIASES = {"json.JSONDecodeError": "json.decoder.JSONDecodeError", "concurrent.futures.TimeoutError": "TimeoutError"}
-_BY_LAST_NAME = _by_last_name()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.classify.failure import LONGEST_MESSAGE, LONGEST_TRACEBACK, cut, failure_of, message_of, traceback_of
+from mahavishnu.classify.exceptions import LONGEST_MESSAGE, LONGEST_TRACEBACK, cut, failure_of, message_of, traceback_of
 from mahavishnu.model.letter_parts import Failure
 from tests.unit.classify.exceptions import caused, named, raised
 

@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from mahavishnu.classify.fingerprint import fingerprint, named_fingerprint, normalised, title
+from mahavishnu.classify.fingerprint import fingerprint, named_fingerprint, normalize, title
 from tests.unit.classify.exceptions import caused, raised
 
 
@@ -37,7 +37,7 @@ from tests.unit.classify.exceptions import caused, raised
     ],
 )
 def test_what_differs_from_run_to_run_does_not_count(one: str, other: str) -> None:
-    assert normalised(one) == normalised(other)
+    assert normalize(one) == normalize(other)
     assert fingerprint(one) == fingerprint(other)
 
 

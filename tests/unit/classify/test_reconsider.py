@@ -10,7 +10,7 @@ import pytest
 
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.chain import Chain
-from mahavishnu.classify.failure import failure_of
+from mahavishnu.classify.exceptions import failure_of
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.classify.verdict import Context, Verdict
 from mahavishnu.model import lifecycle

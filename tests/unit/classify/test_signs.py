@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mahavishnu.classify.builtin.attributes import headers_of, status_of
 from mahavishnu.classify.builtin.rules import classify
 from mahavishnu.classify.chain import Chain
-from mahavishnu.classify.fingerprint import fingerprint, normalised
+from mahavishnu.classify.fingerprint import fingerprint, normalize
 from tests.unit.classify.exceptions import caused, named
 
 
@@ -158,5 +158,5 @@ WORDS = st.sampled_from(TELLING.split(" "))
 def test_no_text_is_too_odd(text: str) -> None:
     first, again = classify(text), classify(text)
     assert first == again
-    assert fingerprint(text) == fingerprint(text) and normalised(text) == normalised(text)
+    assert fingerprint(text) == fingerprint(text) and normalize(text) == normalize(text)
     assert Chain().classify(caused(RuntimeError(text), ValueError(text))).category

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mahavishnu import hookimpl
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.chain import Chain
-from mahavishnu.classify.failure import failure_of
+from mahavishnu.classify.exceptions import failure_of
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.group_counts import Counts
