@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from mahavishnu.api.app import create_app
+from typing import TYPE_CHECKING, Any
+
 from mahavishnu.api.auth import Access, Actor, Role
 
+if TYPE_CHECKING:
+    from mahavishnu.api.app import create_app
+
 __all__ = ["Access", "Actor", "Role", "create_app"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "create_app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from mahavishnu.api.app import create_app  # with FastAPI: not for a command that calls a route in its own process
+
+    return create_app

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu import __version__
@@ -15,14 +16,14 @@ from mahavishnu.api.errors import Problem, handle_errors, problem_responses
 from mahavishnu.api.middleware import ApiMiddleware
 from mahavishnu.api.responses import json_response
 from mahavishnu.api.routes import audit, claims, events, groups, health, letters, runs
+from mahavishnu.api.routing import API, Router
 from mahavishnu.api.schemas import ServerInfo
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
-API = "/api/v1"
 MAX_BODY_BYTES = 4 * 1024 * 1024
 SHARED = (f"{API}/dlq", f"{API}/dlq/stats", f"{API}/dlq/statistics", f"{API}/groups", "/metrics")  # the same for all
 STREAMS = (f"{API}/dlq/export", f"{API}/events")  # HEAD would have all of it made for nothing
-start = APIRouter(tags=["start"])
+start = Router(tag="start")
 _DESCRIPTION = """Failed workflows: find, understand, fix and redrive what is left.
 
 Lists have a `Link` header to their next page. Errors are problem documents (RFC 9457). A change with an
@@ -62,10 +63,10 @@ def create_app(
     api.state.live = events.LiveFeed(dlq)
     routes = APIRouter(prefix=API)
     for resource in (letters, runs, groups, claims, audit, events):
-        routes.include_router(resource.router)
+        routes.include_router(resource.router.for_fastapi())
     api.include_router(routes)
-    api.include_router(start)
-    api.include_router(health.router)
+    api.include_router(start.for_fastapi())
+    api.include_router(health.router.for_fastapi())
     handle_errors(api, API)
     api.add_middleware(
         ApiMiddleware,

@@ -10,8 +10,10 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Annotated
 
-from fastapi import Depends, HTTPException, Request
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
+from mahavishnu.api.routing import Depends
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match
 
 from mahavishnu.model.errors import (
     AlreadyResolved,
@@ -37,6 +35,9 @@ from mahavishnu.model.errors import (
     StoreError,
     StoreUnavailable,
 )
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -98,8 +99,17 @@ def problem_for(error: Exception) -> Response:
     return problem(status, name, str(error))
 
 
+def problem_for_request(errors: Sequence[Mapping[str, Any]]) -> Response:
+    """The problem that a request with these errors of its fields and parameters is."""
+    problems = [{"where": ".".join(map(str, each["loc"])), "problem": _field_problem(each)} for each in errors[:20]]
+    detail = "; ".join(f"{each['where']}: {each['problem']}" for each in problems)
+    is_text = any(each["type"] == "json_invalid" for each in errors)
+    return problem(400 if is_text else 422, "invalid-request", detail, problems=problems)
+
+
 def handle_errors(api: FastAPI, at: str) -> None:
     """Have every error of this API, whose paths begin with `at`, answered with a problem."""
+    from fastapi.exceptions import RequestValidationError
 
     async def ours(request: Request, error: Exception) -> Response:
         if getattr(error, "maybe_written", False):
@@ -108,11 +118,7 @@ def handle_errors(api: FastAPI, at: str) -> None:
 
     async def malformed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        found = error.errors()
-        problems = [{"where": ".".join(map(str, each["loc"])), "problem": _field_problem(each)} for each in found[:20]]
-        detail = "; ".join(f"{each['where']}: {each['problem']}" for each in problems)
-        is_text = any(each["type"] == "json_invalid" for each in found)
-        return problem(400 if is_text else 422, "invalid-request", detail, problems=problems)
+        return problem_for_request(error.errors())
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -159,6 +165,7 @@ def _unknown_path(request: Request, at: str) -> str:
 
 def _allowed_methods(request: Request) -> list[str]:
     """What can be asked of this path; Starlette names the methods of the first route only."""
+    from starlette.routing import Match
 
     def fits(method: str) -> bool:
         return any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in request.app.routes)

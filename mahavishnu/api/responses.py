@@ -11,11 +11,13 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import pydantic_core
-from fastapi import Depends, Query, Request
+from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.errors import problem
 from mahavishnu.api.middleware import ESCAPED_MARK, ESCAPED_SLASH, MARK
+from mahavishnu.api.routing import Depends
 from mahavishnu.api.schemas import Filter
 from mahavishnu.model import query as queries
 from mahavishnu.model.clock import instant_text
@@ -76,8 +78,8 @@ class LetterScope:
 
     def __init__(
         self,
-        namespace: Annotated[str, Query(min_length=1, max_length=500)] = DEFAULT_NAMESPACE,
-        queue: Annotated[str, Query(min_length=1, max_length=500)] = DEFAULT_QUEUE,
+        namespace: Annotated[str, Field(min_length=1, max_length=500)] = DEFAULT_NAMESPACE,
+        queue: Annotated[str, Field(min_length=1, max_length=500)] = DEFAULT_QUEUE,
     ) -> None:
         self.namespace, self.queue = namespace, queue
         self.arguments = {"namespace": namespace, "queue": queue}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
 from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Queue, Viewer
 from mahavishnu.api.responses import json_response, page_headers, to_json
+from mahavishnu.api.routing import Query, Router
 from mahavishnu.api.schemas import AuditLine, Instant, PageQuery
 
-router = APIRouter(tags=["audit"])
+router = Router(tag="audit")
 Word = Annotated[str, Field(min_length=1, max_length=1000)]
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, require_role
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import json_response, letter_json
+from mahavishnu.api.routing import Depends, Router
 from mahavishnu.api.schemas import Claim, ClaimRequest, LetterDetail, RenewRequest, RenewResult, SettleRequest
 from mahavishnu.model.clock import instant_text
 
 Worker = Annotated[Actor, Depends(require_role(Role.OPERATOR, "working on letters"))]
-router = APIRouter(tags=["claims"], prefix="/claims")
+router = Router(tag="claims", prefix="/claims")
 
 
 @router.post("", response_model=list[Claim], summary="Take due letters")

@@ -14,11 +14,13 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Request
+from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from mahavishnu.api.auth import Queue, Viewer
 from mahavishnu.api.responses import to_json
+from mahavishnu.api.routing import Header, Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text
 from mahavishnu.model.errors import InvalidInput, StoreError
@@ -40,10 +42,11 @@ _LETTER = ("task_id", "namespace", "queue", "entry_id", "status", "error_categor
            "priority", "updated_at")  # fmt: skip
 _RUN = ("run_id", "verb", "state", "counts", "halted_because", "updated_at")
 _GROUP = ("fingerprint", "state", "owner", "updated_at")
-router = APIRouter(tags=["live"])
+router = Router(tag="live")
 
 LiveEvent = tuple[str, str, dict[str, Any]]  # the event's id (empty: the last one counts on), its name, its data
 Seen = OrderedDict[tuple[str, str, Any], None]
+EventId = Annotated[str, Field(max_length=100)]
 READ_AGAIN: LiveEvent = ("", "many", {"of": "everything"})
 
 
@@ -213,7 +216,7 @@ def _events_of(name: str, page: Page[Any], shown: tuple[str, ...], seen: Seen | 
     summary="What changes, as it changes",
 )
 async def events(
-    request: Request, dlq: Queue, actor: Viewer, last_event_id: Annotated[str | None, Header(max_length=100)] = None
+    request: Request, dlq: Queue, actor: Viewer, last_event_id: Annotated[EventId | None, Header()] = None
 ) -> StreamingResponse:
     """Events `letter`, `run` and `group` with the record in short; `many`: more has changed, read the list again.
 

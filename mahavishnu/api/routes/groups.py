@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import decode_id, etag, json_response, page_headers, refuse_if_changed
+from mahavishnu.api.routing import Depends, Header, Query, Router
 from mahavishnu.api.schemas import Group, GroupEdit, PageQuery, ReleaseHold, ReleaseResult
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]
-router = APIRouter(tags=["groups"], prefix="/groups")
+router = Router(tag="groups", prefix="/groups")
 
 
 class GroupQuery(PageQuery):

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, require_role
 from mahavishnu.api.responses import json_response
+from mahavishnu.api.routing import Depends, Router
 from mahavishnu.api.schemas import HealthReport
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.breaker import CircuitState
@@ -21,7 +22,7 @@ from mahavishnu.model.errors import StoreError
 from mahavishnu.stores.base import Health
 
 log = logging.getLogger(__name__)
-router = APIRouter(tags=["health"])
+router = Router(tag="health")
 _LIFETIME_COUNTERS = {
     "enqueued_total": "Letters written since the beginning",
     "retry_success": "Retries that succeeded",

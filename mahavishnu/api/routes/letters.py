@@ -6,8 +6,8 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
@@ -27,6 +27,7 @@ from mahavishnu.api.responses import (
     refuse_if_changed,
     to_json,
 )
+from mahavishnu.api.routing import Depends, Header, Query, Router
 from mahavishnu.api.schemas import (
     ActionRequest,
     ClearRequest,
@@ -67,7 +68,7 @@ NDJSON = "application/x-ndjson"
 CHUNK = 64 * 1024  # characters that are written at once
 PAGE_BYTES = 16 * 1024 * 1024  # about; a page ends early where its letters have more
 log = logging.getLogger(__name__)
-router = APIRouter(tags=["letters"])
+router = Router(tag="letters")
 
 
 class LetterQuery(Filter, PageQuery):

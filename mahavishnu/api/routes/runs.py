@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import as_query, json_response, letter_json, next_link, page_headers, to_json
+from mahavishnu.api.routing import Depends, Query, Router
 from mahavishnu.api.schemas import NewRun, PageQuery, ResumeRequest, Run, RunAction, RunItem, RunPreview
 from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
 _NO_RUN = problem_responses(404)
-router = APIRouter(tags=["runs"], prefix="/runs")
+router = Router(tag="runs", prefix="/runs")
 
 
 class RunQuery(PageQuery):

@@ -1,0 +1,70 @@
+"""The API for the process that it runs in: the same routes, without a web framework that serves them to others."""
+
+from __future__ import annotations
+
+import importlib
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Access
+from mahavishnu.api.errors import problem, problem_for, problem_for_request
+from mahavishnu.api.middleware import ApiMiddleware, App, Receive, Scope, Send
+from mahavishnu.api.routing import API, InvalidRequest, Router, arguments
+from mahavishnu.model.errors import MahavishnuError
+
+if TYPE_CHECKING:
+    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+
+_MODULES = {"dlq": "letters", "runs": "runs", "groups": "groups", "audit": "audit", "events": "events"}
+
+
+class LocalApi:
+    """An ASGI app that imports the routes of a resource when they are first asked for."""
+
+    def __init__(self, dlq: DeadLetterQueue, *, via: str, max_body_bytes: int) -> None:
+        self.state = SimpleNamespace(dlq=dlq, live=None)
+        self._app: App = ApiMiddleware(
+            self._respond, dlq=dlq, access=Access(), max_body_bytes=max_body_bytes, via=via, shared=()
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app({**scope, "app": self}, receive, send)
+
+    async def close(self) -> None:
+        """End the streams of events."""
+        if self.state.live is not None:
+            await self.state.live.close()
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._response(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def _response(self, request: Request) -> Response:
+        path = request.scope["path"].removeprefix(API)
+        router = self._router(path.split("/")[1])
+        for route in router.routes if router else ():
+            variables = route.match(request.method, path)
+            if variables is None:
+                continue
+            try:
+                return await route.handler(**await arguments(route.handler, request, variables))
+            except MahavishnuError as error:
+                return problem_for(error)
+            except InvalidRequest as invalid:
+                return problem_for_request(invalid.errors())
+            except HTTPException as error:
+                return problem(error.status_code, "refused", str(error.detail))
+        return problem(404, "not-found", f"there is no {request.method} {request.scope['request_path']:.200}")
+
+    def _router(self, resource: str) -> Router | None:
+        if resource not in _MODULES:
+            return None
+        module = importlib.import_module(f"mahavishnu.api.routes.{_MODULES[resource]}")
+        if resource == "events" and self.state.live is None:
+            self.state.live = module.LiveFeed(self.state.dlq)
+        router: Router = module.router
+        return router
