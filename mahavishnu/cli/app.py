@@ -20,14 +20,14 @@ from typer.core import TyperGroup
 
 from mahavishnu import __version__
 from mahavishnu.cli.commands import audit, classify, config, demo, groups, letters, plugins, runs, serve, worker
-from mahavishnu.cli.exits import ExitCode, explained
-from mahavishnu.cli.output import complain, line
+from mahavishnu.cli.exits import ExitCode, explain_error
+from mahavishnu.cli.output import print_error, print_line
 from mahavishnu.cli.session import Session
 
 TRACEBACK = "--traceback"
 
 
-class Guarded(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of commands that ends with an exit code and at most a few lines on stderr, whatever happens inside."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -60,9 +60,9 @@ class Guarded(TyperGroup):
         except Exception as error:
             if TRACEBACK in given:
                 traceback.print_exc()
-            lines, code = explained(error)
+            lines, code = explain_error(error)
             for each in lines:
-                complain(each)
+                print_error(each)
         sys.exit(int(code) if isinstance(code, int) else ExitCode.DONE)
 
 
@@ -73,7 +73,7 @@ def _told(mistake: typer.TyperException, given: Sequence[str]) -> int:
         sys.stderr.write(f"{text}\n")
     else:
         context = getattr(mistake, "ctx", None)
-        complain(f"{text.rstrip('.')} (see {context.command_path if context else 'mahavishnu'} --help)")
+        print_error(f"{text.rstrip('.')} (see {context.command_path if context else 'mahavishnu'} --help)")
     return mistake.exit_code
 
 
@@ -93,7 +93,7 @@ def _hint(mistake: typer.TyperException, given: Sequence[str]) -> str | None:
 
 app = typer.Typer(
     name="mahavishnu",
-    cls=Guarded,
+    cls=CommandGroup,
     help="Look after failed workflows: keep, explain, retry and put them right.",
     no_args_is_help=True,
     add_completion=True,
@@ -115,7 +115,7 @@ app.command("demo")(demo.demo)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        line(f"mahavishnu {__version__}")
+        print_line(f"mahavishnu {__version__}")
         raise typer.Exit
 
 
@@ -154,11 +154,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     finally:
-        _let_go_of(sys.stdout)
+        _detach_stdout(sys.stdout)
     return ExitCode.DONE
 
 
-def _let_go_of(stream: TextIO) -> None:
+def _detach_stdout(stream: TextIO) -> None:
     """What cannot be written is dropped, so that the interpreter does not try again at its end, and complain."""
     try:
         stream.flush()

@@ -15,7 +15,7 @@ import httpx
 
 from mahavishnu import __version__
 from mahavishnu.cli.exits import Conflict, Failed, NotFound, Unreachable
-from mahavishnu.cli.output import notice
+from mahavishnu.cli.output import print_notice
 from mahavishnu.cli.session import USER_VARIABLE, Session
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.stores.urls import masked, open_store
@@ -99,7 +99,7 @@ class Connection:
             raise Failed(f"{answer.request.url.copy_with(query=None)} is not a server of Mahavishnu")
         return answer
 
-    def signed(self, **body: Any) -> dict[str, Any]:
+    def with_actor(self, **body: Any) -> dict[str, Any]:
         """A body without what was not said, and with the name of who asks."""
         said = {name: value for name, value in body.items() if value is not None}
         return {**said, "by": self._by} if self._by else said
@@ -125,12 +125,12 @@ class Connection:
         """The items of a list; `more` says whether there are others."""
         return [item async for page in self.pages(path, params, limit) for item in page]
 
-    def told(self, count: int, limit: int) -> None:
+    def note_list_end(self, count: int, limit: int) -> None:
         """After a list: that there is more; or, where it is empty, who said so."""
         if self.more:
-            notice(f"there are more than these {limit}: --limit, or --all")
+            print_notice(f"there are more than these {limit}: --limit, or --all")
         if not count:
-            notice(f"asked: {self.where}")
+            print_notice(f"asked: {self.where}")
 
     @asynccontextmanager
     async def stream(self, path: str, params: Params | None = None) -> AsyncIterator[AsyncIterator[str]]:
@@ -143,7 +143,7 @@ class Connection:
                 self._look_at(answer)
                 yield _lines(answer)
 
-    async def healthy(self) -> None:
+    async def check_health(self) -> None:
         """Say if it is degraded. Raises Unreachable if nothing can be done with it."""
         try:
             health = await self.get("/healthz")
@@ -162,16 +162,16 @@ class Connection:
         if why := answer.headers.get("X-Degraded"):
             self._notice(why)
         if answer.is_error:
-            raise refusal(answer)
+            raise error_for(answer)
 
     def _notice(self, why: str) -> None:
         if not self._noticed:
             self._noticed = True
-            notice(f"degraded: {why}")
+            print_notice(f"degraded: {why}")
 
 
 @asynccontextmanager
-async def connected(to: Session, dlq: DeadLetterQueue | None = None, *, new: bool = False) -> AsyncIterator[Connection]:
+async def open_connection(to: Session, dlq: DeadLetterQueue | None = None, *, new: bool = False) -> AsyncIterator[Connection]:
     """The connection that the options ask for; or, to `dlq`, in this process. With `new` the store may be made.
 
     Raises Unreachable where there is none.
@@ -184,7 +184,7 @@ async def connected(to: Session, dlq: DeadLetterQueue | None = None, *, new: boo
             headers["Authorization"] = f"Bearer {token}"
         async with httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS) as client:
             connection = Connection(client, to, url, None)
-            await connection.healthy()
+            await connection.check_health()
             yield connection
         return
     from mahavishnu.api import create_app
@@ -192,7 +192,7 @@ async def connected(to: Session, dlq: DeadLetterQueue | None = None, *, new: boo
     from mahavishnu.core.wiring import queue_from
 
     if dlq is None and not new:
-        there_is_a_store(to)
+        require_store(to)
     queue = dlq or queue_from(to.settings)
     try:
         api = create_app(queue, via="cli", max_body_bytes=to.settings.server.max_body_bytes)
@@ -200,7 +200,7 @@ async def connected(to: Session, dlq: DeadLetterQueue | None = None, *, new: boo
             transport=InProcess(api), base_url=INSIDE, headers=headers, timeout=None
         ) as client:
             connection = Connection(client, to, masked(to.settings.dlq_store_url), queue)
-            await connection.healthy()
+            await connection.check_health()
             yield connection
         await api.state.live.close()
     finally:
@@ -208,17 +208,17 @@ async def connected(to: Session, dlq: DeadLetterQueue | None = None, *, new: boo
             await queue.shutdown()
 
 
-def talk(to: Session, asked: Callable[[Connection], Coroutine[Any, Any, R]], *, new: bool = False) -> R:
+def run_conversation(to: Session, asked: Callable[[Connection], Coroutine[Any, Any, R]], *, new: bool = False) -> R:
     """Run one conversation to its end. With `new` the store may be made."""
 
     async def conversation() -> R:
-        async with connected(to, new=new) as connection:
+        async with open_connection(to, new=new) as connection:
             return await asked(connection)
 
     return asyncio.run(conversation())
 
 
-def there_is_a_store(to: Session) -> None:
+def require_store(to: Session) -> None:
     """Raise Unreachable for a file that is not there: a mistaken name must not look like an empty store."""
     from mahavishnu.core.config.urls import default_store_url
 
@@ -233,7 +233,7 @@ def there_is_a_store(to: Session) -> None:
         raise Unreachable(f"there is no store {store.path}: look at {named}; the first failure that is kept makes it")
 
 
-def refusal(answer: httpx.Response) -> MahavishnuError:
+def error_for(answer: httpx.Response) -> MahavishnuError:
     """What the answer says went wrong."""
     try:
         said = answer.json()
@@ -329,10 +329,10 @@ def task_path(task_id: str, act: str | None = None) -> str:
     >>> task_path("a/b", "retry")
     '/dlq/a%2Fb/retry'
     """
-    return f"/dlq/{part(task_id)}" + (f"/{act}" if act else "")
+    return f"/dlq/{path_part(task_id)}" + (f"/{act}" if act else "")
 
 
-def part(name: str) -> str:
+def path_part(name: str) -> str:
     """A name as one part of a path; what means a folder elsewhere is a name here.
 
     >>> part("a/b"), part("..")

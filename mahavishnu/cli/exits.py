@@ -71,7 +71,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
 )
 
 
-def explained(error: Exception) -> tuple[tuple[str, ...], ExitCode]:
+def explain_error(error: Exception) -> tuple[tuple[str, ...], ExitCode]:
     """The lines that tell of an error, one for each problem, and the exit code.
 
     >>> explained(NotFound("there is no plugin 'x'"))

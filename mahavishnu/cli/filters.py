@@ -55,7 +55,7 @@ class Filters:
     before: Annotated[str | None, _option("--before", "Written before that.", "WHEN")] = None
 
     @property
-    def place(self) -> dict[str, str]:
+    def letter_scope(self) -> dict[str, str]:
         """Where single tasks are: their namespace and queue. Raises InvalidInput for any other filter."""
         given = [field.name for field in fields(self) if getattr(self, field.name) and field.name not in _PLACE]
         if given:
@@ -66,15 +66,15 @@ class Filters:
         return {name: value[0] for name in _PLACE if (value := getattr(self, name))}
 
     @property
-    def given(self) -> bool:
+    def any_given(self) -> bool:
         """Whether there is any."""
         return any(getattr(self, field.name) for field in fields(self))
 
-    def asked(self) -> dict[str, Any]:
+    def api_filter(self) -> dict[str, Any]:
         """The filter, in the API's words. Raises InvalidInput."""
         if self.open and self.resolution:
             raise InvalidInput("give --open or --resolution, not both")
-        return said(
+        return without_empty(
             {
                 "status": self.status,
                 "resolution_status": ["pending"] if self.open else self.resolution,
@@ -89,8 +89,8 @@ class Filters:
                 "repo": self.repo,
                 "text": self.text,
                 "metadata": self.metadata,
-                "created_from": moment_of(self.since, "--since"),
-                "created_before": moment_of(self.before, "--before"),
+                "created_from": instant_from(self.since, "--since"),
+                "created_before": instant_from(self.before, "--before"),
             }
         )
 
@@ -102,16 +102,16 @@ def _shown(name: str) -> str:
     return {"reason_code": "dlq-reason"}.get(name, name.replace("_", "-"))
 
 
-def said(values: Mapping[str, Any]) -> dict[str, Any]:
+def without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     """What was said, without what was not."""
     return {name: value for name, value in values.items() if value not in (None, [], "")}
 
 
-def moment_of(text: str | None, option: str, now: datetime | None = None, *, ahead: bool = False) -> str | None:
+def instant_from(text: str | None, option: str, now: datetime | None = None, *, ahead: bool = False) -> str | None:
     """An instant from `2h` (so long ago; `ahead`: from now) or a date and time, which is UTC unless it says otherwise.
 
     >>> noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
-    >>> moment_of("1h30m", "--since", noon), moment_of("2029-12-31", "--since", noon)
+    >>> instant_from("1h30m", "--since", noon), instant_from("2029-12-31", "--since", noon)
     ('2030-01-01T10:30:00.000Z', '2029-12-31T00:00:00.000Z')
     """
     if not text:

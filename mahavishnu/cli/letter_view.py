@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mahavishnu.cli.output import block, brief, line, moment, shown, table
+from mahavishnu.cli.output import print_block, brief, print_line, moment, escape_controls, print_table
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 
 Letter = Mapping[str, Any]
@@ -58,7 +58,7 @@ def letters_table(letters: Sequence[Letter]) -> None:
         ]
         for each in letters
     ]
-    table(columns, rows, empty="no letters", spare=[name for name in ("ended", "last failed") if name in columns])
+    print_table(columns, rows, empty="no letters", spare=[name for name in ("ended", "last failed") if name in columns])
 
 
 def error_of(letter: Letter) -> str:
@@ -148,10 +148,10 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapp
         "entry": letter["entry_id"],
         "next": _next(letter),
     }
-    block({name: value for name, value in fields.items() if value not in (None, "")})
+    print_block({name: value for name, value in fields.items() if value not in (None, "")})
     if failures:
-        line("")
-        table(
+        print_line("")
+        print_table(
             ("failed", "category", "ran", "by", "failure"),
             [
                 (
@@ -166,12 +166,12 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapp
             empty="",
         )
     if last.get("traceback"):
-        line("")
+        print_line("")
         lines = str(last["traceback"]).rstrip().splitlines()
         if len(lines) > _TRACE_LINES:
-            line(f"… {len(lines) - _TRACE_LINES} lines above; --json has all of them")
+            print_line(f"… {len(lines) - _TRACE_LINES} lines above; --json has all of them")
         for each in lines[-_TRACE_LINES:]:
-            line(shown(each))
+            print_line(escape_controls(each))
 
 
 def _circuit(letter: Letter, circuits: Mapping[str, str]) -> str | None:
@@ -227,7 +227,7 @@ def _times(count: int, what: str) -> str:
 
 def difference(changes: Sequence[Mapping[str, Any]]) -> None:
     """What an edit changes."""
-    table(
+    print_table(
         ("path", "before", "after"),
         [(each["path"], _side(each, "before"), _side(each, "after")) for each in changes],
         empty="nothing would change",

@@ -24,25 +24,25 @@ _ACTIONS = (
 _SUBJECTS = ("letter", "group", "run")
 
 
-async def run_called(api: Connection, given: str) -> Any:
+async def resolve_run(api: Connection, given: str) -> Any:
     """The bulk run of this id, or of the only one that begins so. Raises NotFound and InvalidInput."""
     return await _called(api, "/runs", given, "run", "run_id", {})
 
 
-async def group_called(api: Connection, given: str) -> Any:
+async def resolve_group(api: Connection, given: str) -> Any:
     """The group of this fingerprint, or of the only one that begins so, with `v1:` or without."""
     return await _called(api, "/groups", given, "group", "fingerprint", {"quiet": "true"})
 
 
-async def meant(api: Connection, chosen: Filters) -> dict[str, Any]:
+async def resolve_filter(api: Connection, chosen: Filters) -> dict[str, Any]:
     """The filter, in the API's words. Raises NotFound for groups and runs that are not there, InvalidInput for policies
     that no letter has.
     """
-    asked = chosen.asked()
+    asked = chosen.api_filter()
     if groups := asked.get("fingerprint"):
-        asked["fingerprint"] = [(await group_called(api, each))["fingerprint"] for each in groups]
+        asked["fingerprint"] = [(await resolve_group(api, each))["fingerprint"] for each in groups]
     if runs := asked.get("run"):
-        asked["run"] = [(await run_called(api, each))["run_id"] for each in runs]
+        asked["run"] = [(await resolve_run(api, each))["run_id"] for each in runs]
     for policy in asked.get("policy", ()):
         if policy not in _POLICIES and not await api.list("/dlq", {"policy": policy}, 1):
             raise InvalidInput(f"no letter has the retry policy {_mistaken(policy, _POLICIES)}")
@@ -55,10 +55,10 @@ async def check_action(api: Connection, action: str | None) -> None:
         raise InvalidInput(f"nobody ever did {_mistaken(action, _ACTIONS)}")
 
 
-def subject_called(given: str | None) -> str | None:
+def audit_subject(given: str | None) -> str | None:
     """What an audit is asked about: a letter, where it does not say what it is.
 
-    >>> subject_called("order/119"), subject_called("run:0197"), subject_called("queue")
+    >>> audit_subject("order/119"), audit_subject("run:0197"), audit_subject("queue")
     ('letter:order/119', 'run:0197', 'queue')
     """
     if not given or given == "queue" or given.partition(":")[0] in _SUBJECTS or given.startswith("/"):
@@ -74,11 +74,11 @@ def _mistaken(given: str, known: Sequence[str]) -> str:
 async def _called(
     api: Connection, path: str, given: str, what: str, name: str, asked: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    from mahavishnu.cli.client import part
+    from mahavishnu.cli.client import path_part
 
     if given:
         try:
-            found: Mapping[str, Any] = await api.get(f"{path}/{part(given)}")
+            found: Mapping[str, Any] = await api.get(f"{path}/{path_part(given)}")
             return found
         except NotFound:
             pass
@@ -89,7 +89,7 @@ async def _called(
     if len(begin) > 1:
         named = ", ".join(begin[:_NAMED]) + (", …" if len(begin) > _NAMED else "")
         raise InvalidInput(f"{given!r} may be each of these {what}s: {named}")
-    whole: Mapping[str, Any] = await api.get(f"{path}/{part(begin[0])}")
+    whole: Mapping[str, Any] = await api.get(f"{path}/{path_part(begin[0])}")
     return whole
 
 

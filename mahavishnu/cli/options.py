@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, get_type_hints
 
 
-def expanded(command: Callable[..., None]) -> Callable[..., None]:
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with an option for each field of the dataclasses among its parameters.
 
     >>> from dataclasses import dataclass
@@ -18,7 +18,7 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     ...     width: int = 3
     >>> def draw(name: str, size: Size) -> None:
     ...     print(name, size)
-    >>> inspect.signature(expanded(draw))
+    >>> inspect.signature(expand_options(draw))
     <Signature (name: str, *, width: int = 3) -> None>
     """
     hints = get_type_hints(command, include_extras=True)

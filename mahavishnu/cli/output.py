@@ -31,15 +31,15 @@ def plain(value: Any) -> str:
     if value is None or value == "":
         return "-"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return shown(" ".join(text.split()) if "\n" in text else text)
+    return escape_controls(" ".join(text.split()) if "\n" in text else text)
 
 
-def shown(text: str) -> str:
+def escape_controls(text: str) -> str:
     """`text` with its control characters written out."""
     return _ACTS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def as_json(value: Any, *, indent: int | None = 2) -> None:
+def print_json(value: Any, *, indent: int | None = 2) -> None:
     """One JSON value on stdout; without an `indent` on one line."""
     _write(_json(value, indent))
 
@@ -73,19 +73,19 @@ def _json(value: Any, indent: int | None) -> str:
     return _ACTS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # the same JSON, and nothing a terminal obeys
 
 
-def line(text: str) -> None:
+def print_line(text: str) -> None:
     """One line on stdout."""
-    _write(shown(text))
+    _write(escape_controls(text))
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """One line on stderr."""
-    sys.stderr.write(f"mahavishnu: {shown(text)}\n")
+    sys.stderr.write(f"mahavishnu: {escape_controls(text)}\n")
 
 
-def notice(text: str) -> None:
+def print_notice(text: str) -> None:
     """One line on stderr that is no complaint."""
-    sys.stderr.write(f"{shown(text)}\n")
+    sys.stderr.write(f"{escape_controls(text)}\n")
 
 
 def moment(text: str | None) -> str:
@@ -114,7 +114,7 @@ def brief(text: Any, width: int = 80) -> str:
     return short(text, width) if for_people() else str(text or "")
 
 
-def block(fields: Mapping[str, Any]) -> None:
+def print_block(fields: Mapping[str, Any]) -> None:
     """Names and values, one below the other."""
     texts = {name: plain(value) for name, value in fields.items()}
     console = _console(_width([*map(cell_len, texts)]) + _width([*map(cell_len, texts.values())]))
@@ -126,7 +126,7 @@ def block(fields: Mapping[str, Any]) -> None:
     _print(console, table)
 
 
-def table(
+def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[Any]],
     *,
@@ -141,7 +141,7 @@ def table(
     """
     cells = [[plain(value) for value in row] for row in rows]
     if not cells:
-        line(empty)
+        print_line(empty)
         return
     texts = columns[-1:] if texts is None else texts
     widths = {
@@ -156,8 +156,8 @@ def table(
     if len(columns) > 2 and (narrow or _needed(left, widths, texts) > console.width):
         for place, row in enumerate(cells):
             if place:
-                line("")
-            block({name: value for name, value in zip(columns, row, strict=True) if value != "-"})
+                print_line("")
+            print_block({name: value for name, value in zip(columns, row, strict=True) if value != "-"})
         return
     made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for name in left:

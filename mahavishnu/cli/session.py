@@ -55,12 +55,12 @@ class Session:
             return "cli_user"
 
 
-def session(context: typer.Context) -> Session:
+def session_of(context: typer.Context) -> Session:
     """The session of a command."""
     return context.ensure_object(Session)
 
 
-def reaching(
+def choose_store(
     context: typer.Context,
     server: Annotated[
         str | None,
@@ -78,7 +78,7 @@ def reaching(
             raise InvalidInput(f"{option} is empty: say which one, or leave it out")
     if server and store:
         raise InvalidInput("give --server or --store, not both")
-    found = session(context)
+    found = session_of(context)
     named = server or (None if store else os.environ.get(SERVER_VARIABLE))
     found.server, found.store = named or None, store
     found.said = ("--server", server) if server else ("--store", store) if store else ()

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mahavishnu.cli.filters import moment_of
-from mahavishnu.cli.naming import check_action, subject_called
-from mahavishnu.cli.output import AsJson, JsonList, as_json, brief, for_people, moment, table
-from mahavishnu.cli.session import reaching, session
+from mahavishnu.cli.filters import instant_from
+from mahavishnu.cli.naming import check_action, audit_subject
+from mahavishnu.cli.output import AsJson, JsonList, print_json, brief, for_people, moment, print_table
+from mahavishnu.cli.session import choose_store, session_of
 
 if TYPE_CHECKING:
     from mahavishnu.cli.client import Connection
 
-app = typer.Typer(help="Look at who did what.", no_args_is_help=True, rich_markup_mode=None, callback=reaching)
+app = typer.Typer(help="Look at who did what.", no_args_is_help=True, rich_markup_mode=None, callback=choose_store)
 _TOLD = 4
 
 
@@ -39,15 +39,15 @@ def list_audit(
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one entry in a line.")] = False,
 ) -> None:
     """List acts of people and rules, newest first."""
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
     asked = {
         "actor": actor,
         "action": action,
-        "subject": subject_called(subject),
+        "subject": audit_subject(subject),
         "outcome": outcome,
-        "since": moment_of(since, "--since"),
-        "until": moment_of(until, "--until"),
+        "since": instant_from(since, "--since"),
+        "until": instant_from(until, "--until"),
     }
 
     async def ask(api: Connection) -> None:
@@ -57,7 +57,7 @@ def list_audit(
             count += len(page)
             for entry in page:
                 if jsonl:
-                    as_json(entry, indent=None)
+                    print_json(entry, indent=None)
                 elif json:
                     written.add(entry)
                 else:
@@ -78,15 +78,15 @@ def list_audit(
                 )
                 for each in found
             ]
-            table(
+            print_table(
                 ("when", "who", "via", "action", "to", "outcome", "why", "changes"),
                 rows,
                 empty="nothing yet",
                 texts=("why", "changes"),
             )
-        api.told(count, limit)
+        api.note_list_end(count, limit)
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 def _changes(changes: Mapping[str, Any]) -> str:

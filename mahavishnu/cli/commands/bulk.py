@@ -11,7 +11,7 @@ import typer
 
 from mahavishnu.cli.exits import ExitCode, Failed
 from mahavishnu.cli.letter_view import open_circuits
-from mahavishnu.cli.output import as_json, block, line, moment, notice, table
+from mahavishnu.cli.output import moment, print_block, print_json, print_line, print_notice, print_table
 from mahavishnu.model.bulk_rules import exceeds, percent_to_resume_with
 from mahavishnu.model.bulk_run import RunCounts
 from mahavishnu.model.clock import SystemClock
@@ -28,7 +28,7 @@ Run = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Way:
+class BulkRunOptions:
     """How a bulk run goes about it."""
 
     everything: Annotated[bool, typer.Option("--all", help="Every letter is meant: needed without a filter.")] = False
@@ -66,7 +66,7 @@ class Way:
             raise InvalidInput(f"--ramp takes whole numbers such as 1,5,25, or all, not {self.ramp!r:.80}") from None
 
     @property
-    def of_runs(self) -> list[str]:
+    def given_options(self) -> list[str]:
         """The options that only a bulk run has."""
         named = {
             "--all": self.everything,
@@ -78,11 +78,11 @@ class Way:
         return [name for name, given in named.items() if given]
 
 
-async def start(
+async def start_run(
     api: Connection,
     verb: str,
     asked: Mapping[str, Any],
-    way: Way,
+    way: BulkRunOptions,
     *,
     reason: str | None,
     patch: Any = None,
@@ -98,16 +98,16 @@ async def start(
         body["redrive"] = True
     preview = await api.post("/runs/preview", body)
     if way.dry_run or not preview["eligible"]:
-        as_json(preview) if json else show_preview(preview, verb, line)
+        print_json(preview) if json else show_preview(preview, verb, print_line)
         return ExitCode.DONE
     if not way.yes:
-        show_preview(preview, verb, notice)
-        confirm(f"{verb} {count(preview['eligible'], 'letter')}?")
-    run = await api.post("/runs", api.signed(**body, reason=reason))
+        show_preview(preview, verb, print_notice)
+        confirm(f"{verb} {count_of(preview['eligible'], 'letter')}?")
+    run = await api.post("/runs", api.with_actor(**body, reason=reason))
     if way.detach:
-        as_json(run) if json else line(str(run["run_id"]))
+        print_json(run) if json else print_line(str(run["run_id"]))
         return ExitCode.DONE
-    return await wait(api, run, json=json)
+    return await wait_for_run(api, run, json=json)
 
 
 def confirm(question: str) -> None:
@@ -118,7 +118,7 @@ def confirm(question: str) -> None:
         raise Failed("nothing was done")
 
 
-async def wait(api: Connection, run: Run, *, json: bool) -> int:
+async def wait_for_run(api: Connection, run: Run, *, json: bool) -> int:
     """Look on until it ends, or halts, or is paused; carry it on here where the store is ours. Returns the code."""
     run_id = str(run["run_id"])
     ended = False
@@ -128,13 +128,13 @@ async def wait(api: Connection, run: Run, *, json: bool) -> int:
         ended = True
     finally:
         if not ended:
-            notice(f"the run goes on with the workers: {api.session.command('run', 'watch', run_id)}")
-    as_json(run) if json else show_run(run)
+            print_notice(f"the run goes on with the workers: {api.session.command('run', 'watch', run_id)}")
+    print_json(run) if json else show_run(run)
     return ExitCode.DONE if run["state"] == "done" else ExitCode.FAILED
 
 
 async def _ended(api: Connection, run: Run, told: Callable[[Run], None]) -> Run:
-    from mahavishnu.cli.client import part
+    from mahavishnu.cli.client import path_part
 
     clock = SystemClock()
     began, looked, told_so = clock.monotonic(), False, False
@@ -142,7 +142,7 @@ async def _ended(api: Connection, run: Run, told: Callable[[Run], None]) -> Run:
         workers = api.dlq is None or await api.dlq.roster.others()
         if api.dlq is not None and not workers:  # those that are there notice at once what they have moved themselves
             await api.dlq.work_runs()
-        run = await api.get(f"/runs/{part(run['run_id'])}")
+        run = await api.get(f"/runs/{path_part(run['run_id'])}")
         told(run)
         if run["state"] not in GOES_ON:
             break
@@ -157,9 +157,9 @@ async def _told_why(api: Connection, alone: bool) -> bool:
     """Say why no letter has been run so far, as far as that is known."""
     circuits = open_circuits(await api.get("/dlq/statistics"))
     for name, how in circuits.items():
-        notice(f"the circuit of adapter {name} is {how}: its letters wait until it is closed")
+        print_notice(f"the circuit of adapter {name} is {how}: its letters wait until it is closed")
     if alone and not circuits:
-        notice("no letter has been run so far: that takes a worker (mahavishnu worker --app …)")
+        print_notice("no letter has been run so far: that takes a worker (mahavishnu worker --app …)")
     return alone or bool(circuits)
 
 
@@ -188,7 +188,7 @@ class _progress:
             counts = run["counts"]
             ran = f": {_outcomes(run)} run, {counts.get('failed_again', 0)} failed again" if _awaits(run) else ""
             text = f"{run['verb']}{ran}"
-            done = counts["members"] - waiting(counts)
+            done = counts["members"] - count_waiting(counts)
             self._bar.update(self._task, description=text, completed=done, total=counts["members"] or None)
 
     def __exit__(self, *error: object) -> None:
@@ -196,14 +196,14 @@ class _progress:
             self._bar.stop()
 
 
-def waiting(counts: Mapping[str, int]) -> int:
+def count_waiting(counts: Mapping[str, int]) -> int:
     """Members that nothing was done to yet."""
     return counts["members"] - counts["moved"] - counts["refused"] - counts.get("gone", 0)
 
 
 def show_preview(preview: Mapping[str, Any], verb: str, out: Callable[[str], None]) -> None:
     """What a run would do."""
-    out(f"{count(preview['matched'], 'letter')} meant, {preview['eligible']} can be moved ({verb})")
+    out(f"{count_of(preview['matched'], 'letter')} meant, {preview['eligible']} can be moved ({verb})")
     for why, number in preview["ineligible"].items():
         out(f"  {number}: {why}")
     if ramp := preview["ramp"]:
@@ -219,7 +219,7 @@ def show_run(run: Run) -> None:
         "state": run["state"],
         "halted because": run["halted_because"],
         "letters": counts["members"],
-        "waiting": waiting(counts),
+        "waiting": count_waiting(counts),
         "moved": counts["moved"],
         **{name.replace("_", " "): counts[name] for name in ("refused", "gone", "closed") if counts.get(name)},
         **({name.replace("_", " "): counts[name] for name in ("succeeded", "failed_again")} if _awaits(run) else {}),
@@ -232,7 +232,7 @@ def show_run(run: Run) -> None:
         "started": moment(run["created_at"]),
         "finished": moment(run["finished_at"]) if run["finished_at"] else None,
     }
-    block({name: value for name, value in fields.items() if value not in (None, "")})
+    print_block({name: value for name, value in fields.items() if value not in (None, "")})
 
 
 def _awaits(run: Run) -> bool:
@@ -268,13 +268,13 @@ def show_runs(runs: list[Run]) -> None:
         )
         for run in runs
     ]
-    table(columns, rows, empty="no runs")
+    print_table(columns, rows, empty="no runs")
 
 
-def count(number: int, what: str) -> str:
+def count_of(number: int, what: str) -> str:
     """A number of things.
 
-    >>> count(1, "letter"), count(2, "letter")
+    >>> count_of(1, "letter"), count_of(2, "letter")
     ('1 letter', '2 letters')
     """
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

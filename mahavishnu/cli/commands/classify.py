@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mahavishnu.cli.output import AsJson, as_json, block, line, table
-from mahavishnu.cli.session import session
+from mahavishnu.cli.output import AsJson, print_json, print_block, print_line, print_table
+from mahavishnu.cli.session import session_of
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ def classify(
     """Say what kind of failure an error is, and how it would be retried."""
     from mahavishnu.core.wiring import chain_from
 
-    settings = session(context).settings
+    settings = session_of(context).settings
     given = sys.stdin.read() if error == STDIN else error
     if not given.strip():
         raise InvalidInput("give an error text or the name of an exception")
-    taken = exception_named(given) or given
+    taken = exception_by_name(given) or given
     explanation = chain_from(settings).explain(taken)
     verdict = explanation.verdict
     policy, budget = _consequence(verdict, settings)
@@ -57,7 +57,7 @@ def classify(
         for said in explanation.trail
     ]
     if json:
-        as_json(
+        print_json(
             {
                 "taken_as": "text" if isinstance(taken, str) else "exception",
                 "category": verdict.category.value,
@@ -79,19 +79,19 @@ def classify(
     }
     if verdict.tags:
         fields["tags"] = ", ".join(verdict.tags)
-    block(fields)
+    print_block(fields)
     if explain:
-        line("")
+        print_line("")
         rows = ((_mark(each), each["plugin"], each["outcome"]) for each in trail)
-        table(("", "asked", "said"), rows, empty="nobody was asked")
+        print_table(("", "asked", "said"), rows, empty="nobody was asked")
 
 
-def exception_named(text: str) -> BaseException | None:
+def exception_by_name(text: str) -> BaseException | None:
     """An exception of the type that `text` names, or None if it names none that can be imported.
 
-    >>> exception_named("builtins.ConnectionResetError")
+    >>> exception_by_name("builtins.ConnectionResetError")
     ConnectionResetError()
-    >>> exception_named("the connection was reset")
+    >>> exception_by_name("the connection was reset")
     """
     if not _DOTTED.fullmatch(text):
         return None

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from mahavishnu.cli.exits import ExitCode, NotFound
-from mahavishnu.cli.output import AsJson, as_json, line, table
-from mahavishnu.cli.session import session
+from mahavishnu.cli.output import AsJson, print_json, print_line, print_table
+from mahavishnu.cli.session import session_of
 
 app = typer.Typer(help="Show and check the settings.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -20,7 +20,7 @@ def show(
     json: AsJson = False,
 ) -> None:
     """Show every setting and where its value comes from. Secrets are masked."""
-    settings = session(context).settings
+    settings = session_of(context).settings
     found = settings.describe()
     known = [setting.key for setting in found]
     for key in keys or ():
@@ -28,7 +28,7 @@ def show(
             raise NotFound.among("setting", key, known)
     chosen = [setting for setting in found if not keys or setting.key in keys]
     if json:
-        as_json(
+        print_json(
             {
                 "file": settings.read_from.label if settings.read_from else None,
                 "settings": [
@@ -45,7 +45,7 @@ def show(
             }
         )
         return
-    table(
+    print_table(
         ("key", "value", "from"),
         ((each.key, each.value, each.origin) for each in chosen),
         empty="no settings",
@@ -58,10 +58,10 @@ def check(context: typer.Context, json: AsJson = False) -> None:
     """Check the settings: what keeps a program from starting, and what may surprise later. Opens nothing."""
     from mahavishnu.core.config import check
 
-    report = check.check(session(context).settings_file)
+    report = check.check(session_of(context).settings_file)
     file = report.settings.read_from if report.settings else None
     if json:
-        as_json(
+        print_json(
             {
                 "ok": report.ok,
                 "file": file.label if file else None,
@@ -71,10 +71,10 @@ def check(context: typer.Context, json: AsJson = False) -> None:
         )
     else:
         for problem in report.problems:
-            line(f"problem  {problem}")
+            print_line(f"problem  {problem}")
         for warning in report.warnings:
-            line(f"warning  {warning}")
+            print_line(f"warning  {warning}")
         if report.ok:
-            line(f"the settings can be used ({file.label if file else 'no file, only defaults and variables'})")
+            print_line(f"the settings can be used ({file.label if file else 'no file, only defaults and variables'})")
     if not report.ok:
         raise typer.Exit(ExitCode.FAILED)

@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mahavishnu.cli.commands.demo_workflows import QuickClock, samples
-from mahavishnu.cli.commands.serve import listener, serving, told_to_stop, url_of
-from mahavishnu.cli.output import NARROW, line, shown
+from mahavishnu.cli.commands.serve import open_listener, run_server, stop_signals, url_of
+from mahavishnu.cli.output import NARROW, print_line, escape_controls
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -52,10 +52,10 @@ async def show(url: str, speed: float, seconds: float | None, port: int | None) 
     logging.getLogger("mahavishnu").propagate = False
     async with MahavishnuApp(settings, clock=clock) as app:
         assert app.dlq is not None
-        with told_to_stop() as stop:
-            line(f"letters are kept in {app.dlq.store!r}; Ctrl-C ends it")
+        with stop_signals() as stop:
+            print_line(f"letters are kept in {app.dlq.store!r}; Ctrl-C ends it")
             if speed > 1:
-                line(f"a minute takes {60 / speed:g} s here, so dates, also in the audit, run ahead of your clock")
+                print_line(f"a minute takes {60 / speed:g} s here, so dates, also in the audit, run ahead of your clock")
             for sample in samples():
                 app.register_adapter(sample.name, sample)
                 for name, task in sample.tasks:
@@ -65,9 +65,9 @@ async def show(url: str, speed: float, seconds: float | None, port: int | None) 
                 await _watched(app.dlq, clock, seconds, stop)
         await app.stop_dlq_processor()
         letters = await _letters(app.dlq)
-        line("")
-        for told in farewell(letters, await _helped(app.dlq, letters)):
-            line(told)
+        print_line("")
+        for told in summary_lines(letters, await _resolved_by_people(app.dlq, letters)):
+            print_line(told)
 
 
 @contextlib.asynccontextmanager
@@ -77,15 +77,15 @@ async def _served(dlq: DeadLetterQueue, settings: MahavishnuSettings, port: int 
         yield
         return
     try:
-        listening = listener(settings, "127.0.0.1", port)
+        listening = open_listener(settings, "127.0.0.1", port)
     except InvalidInput:
-        listening = listener(settings, "127.0.0.1", 0)
+        listening = open_listener(settings, "127.0.0.1", 0)
     with contextlib.closing(listening):
-        async with serving(dlq, listening, settings):
+        async with run_server(dlq, listening, settings):
             folder = shlex.quote(str(Path(sys.executable).parent))  # where the command is, whatever directory one is in
             for told in _TRY:
-                line(told.format(url=url_of(listening), folder=folder))
-            line("")
+                print_line(told.format(url=url_of(listening), folder=folder))
+            print_line("")
             sys.stdout.flush()
             yield
 
@@ -107,11 +107,11 @@ async def _lines(dlq: DeadLetterQueue) -> None:
     ended = dlq.listen(events.put_nowait)
     try:
         for letter in await _letters(dlq):
-            line(_sentence("kept", letter))
+            print_line(_sentence("kept", letter))
         while True:
             event = await events.get()
             if event.letter is not None:
-                line(_sentence(event.name.removeprefix("dlq."), event.letter))
+                print_line(_sentence(event.name.removeprefix("dlq."), event.letter))
                 sys.stdout.flush()
     finally:
         ended()
@@ -147,7 +147,7 @@ def view(letters: Sequence[DeadLetter], now: datetime, statistics: Mapping[str, 
             str(letter.error_category or "-"),
             f"{letter.retry_count}/{letter.max_retries}",
             _wait(letter, now),
-            shown(last),
+            escape_controls(last),
         )
         table.add_row(*(cell for name, cell in zip(_COLUMNS, cells, strict=True) if name in columns))
     lifetime = statistics["lifetime_stats"]
@@ -167,14 +167,14 @@ def _sentence(what: str, letter: DeadLetter) -> str:
     return f"{what:16} {letter.task_id:14} {letter.status:10} {letter.retry_count}/{letter.max_retries}{said}"
 
 
-async def _helped(dlq: DeadLetterQueue, letters: Sequence[DeadLetter]) -> set[str]:
+async def _resolved_by_people(dlq: DeadLetterQueue, letters: Sequence[DeadLetter]) -> set[str]:
     """Those that somebody has lent a hand, alone or in a bulk run."""
     acts = await dlq.audit.list(subject=[f"letter:{letter.key}" for letter in letters], outcome="done", limit=1000)
     named = {entry.subject.removeprefix("letter:") for entry in acts.items if entry.via != "rule"}
     return named | {letter.key for letter in letters if letter.runs}
 
 
-def farewell(letters: Sequence[DeadLetter], helped: Collection[str]) -> Iterator[str]:
+def summary_lines(letters: Sequence[DeadLetter], helped: Collection[str]) -> Iterator[str]:
     """What has become of the letters, and what comes next."""
     right = [letter.key for letter in letters if letter.resolution_status is ResolutionStatus.REQUEUED]
     waiting = [letter for letter in letters if letter.is_open]

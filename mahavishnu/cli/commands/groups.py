@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.cli.commands import bulk
-from mahavishnu.cli.commands.bulk import Way, count
+from mahavishnu.cli.commands.bulk import BulkRunOptions, count_of
 from mahavishnu.cli.commands.letter_actions import Patch, Reason, Sets, patch_of
-from mahavishnu.cli.commands.reclassify import Apply, ask_again
+from mahavishnu.cli.commands.reclassify import Apply, assess_again
 from mahavishnu.cli.exits import NotFound
-from mahavishnu.cli.filters import moment_of
+from mahavishnu.cli.filters import instant_from
 from mahavishnu.cli.letter_view import error_text, place_of
-from mahavishnu.cli.naming import group_called
-from mahavishnu.cli.options import expanded
-from mahavishnu.cli.output import AsJson, as_json, block, brief, line, moment, table
-from mahavishnu.cli.session import reaching, session
+from mahavishnu.cli.naming import resolve_group
+from mahavishnu.cli.options import expand_options
+from mahavishnu.cli.output import AsJson, print_json, print_block, brief, print_line, moment, print_table
+from mahavishnu.cli.session import choose_store, session_of
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ app = typer.Typer(
     help="Look after groups of letters with the same cause.",
     no_args_is_help=True,
     rich_markup_mode=None,
-    callback=reaching,
+    callback=choose_store,
 )
 Fingerprint: TypeAlias = Annotated[
     str, typer.Argument(metavar="FINGERPRINT", help="As group list shows it, or how it begins.")
@@ -53,33 +53,33 @@ def list_groups(
     json: AsJson = False,
 ) -> None:
     """List groups, the largest first."""
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
     async def ask(api: Connection) -> None:
         held = None if on_hold is None else str(on_hold).lower()
         named = str(quiet or state is not None).lower()  # groups of a state are meant, quiet or not
         asked = {"state": state, "owner": owner, "on_hold": held, "quiet": named, "sort": sort}
         found = await api.list("/groups", asked, None if everything else limit)
-        as_json(found) if json else _rows(found)
-        api.told(len(found), limit)
+        print_json(found) if json else _rows(found)
+        api.note_list_end(len(found), limit)
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 @app.command()
 def show(context: typer.Context, fingerprint: Fingerprint, json: AsJson = False) -> None:
     """Show a group: its cause, a sample, how it grows, and what was said."""
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
     async def ask(api: Connection) -> None:
-        found = await group_called(api, fingerprint)
+        found = await resolve_group(api, fingerprint)
         if json:
-            as_json(found)
+            print_json(found)
             return
         _shown(found, place_of(await _trace(api, found["sample"])))
         _what_next(api, found)
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 @app.command()
@@ -100,10 +100,10 @@ def update(
     json: AsJson = False,
 ) -> None:
     """Say something of a group: state, owner, a note, a link, a hold."""
-    from mahavishnu.cli.client import part, talk
+    from mahavishnu.cli.client import path_part, run_conversation
 
     said = {"state": state, "owner": owner, "note": note, "link": link, "hold_release": hold_release}
-    said["hold_until"] = hold_until if hold_until == _NOTHING else moment_of(hold_until, "--hold-until", ahead=True)
+    said["hold_until"] = hold_until if hold_until == _NOTHING else instant_from(hold_until, "--hold-until", ahead=True)
     changes: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
     if not changes:
         raise InvalidInput("say something: --state, --owner, --note, --link, --hold-until or --hold-release")
@@ -112,37 +112,37 @@ def update(
             changes[name] = None
 
     async def ask(api: Connection) -> None:
-        body = {**changes, **api.signed()}
-        name = (await group_called(api, fingerprint))["fingerprint"]
-        after = (await api.ask("PATCH", f"/groups/{part(name)}", body=body)).json()
-        as_json(after) if json else _shown(after)
+        body = {**changes, **api.with_actor()}
+        name = (await resolve_group(api, fingerprint))["fingerprint"]
+        after = (await api.ask("PATCH", f"/groups/{path_part(name)}", body=body)).json()
+        print_json(after) if json else _shown(after)
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 @app.command()
-@expanded
+@expand_options
 def redrive(
     context: typer.Context,
     fingerprint: Fingerprint,
-    way: Way,
+    way: BulkRunOptions,
     patch: Patch = None,
     sets: Sets = None,
     reason: Reason = None,
     json: AsJson = False,
 ) -> None:
     """Redrive the letters of a group: the same as `dlq redrive --group FINGERPRINT`."""
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
     change = patch_of(patch, sets)
     if way.everything:
         raise InvalidInput("--all is for a redrive without a filter; here the group is meant")
 
     async def ask(api: Connection) -> int:
-        asked = {"fingerprint": [(await group_called(api, fingerprint))["fingerprint"]]}
-        return await bulk.start(api, "redrive", asked, way, reason=reason, patch=change, json=json)
+        asked = {"fingerprint": [(await resolve_group(api, fingerprint))["fingerprint"]]}
+        return await bulk.start_run(api, "redrive", asked, way, reason=reason, patch=change, json=json)
 
-    if code := talk(session(context), ask):
+    if code := run_conversation(session_of(context), ask):
         raise typer.Exit(code)
 
 
@@ -153,16 +153,16 @@ def release(
     json: AsJson = False,
 ) -> None:
     """Groups that are on hold until this release are so no more."""
-    from mahavishnu.cli.client import part, talk
+    from mahavishnu.cli.client import path_part, run_conversation
 
     async def ask(api: Connection) -> None:
-        released = await api.post(f"/groups/releases/{part(name)}", api.signed())
+        released = await api.post(f"/groups/releases/{path_part(name)}", api.with_actor())
         if json:
-            as_json(released)
+            print_json(released)
         else:
-            line(f"{count(_number(released['released']), 'group')} waited for {name}")
+            print_line(f"{count_of(_number(released['released']), 'group')} waited for {name}")
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 @app.command()
@@ -176,7 +176,7 @@ def regroup(
     json: AsJson = False,
 ) -> None:
     """Group open letters anew, after plugins or rules have changed; what was said of a group goes with its letters."""
-    ask_again(
+    assess_again(
         context,
         "regroup",
         lambda dlq, by: dlq.regroup(dry_run=not apply, by=by, fingerprint=fingerprints or None),
@@ -213,8 +213,8 @@ def _what_next(api: Connection, group: Mapping[str, Any]) -> None:
     if group["count"]:
         redrive = ("redrive", str(group["fingerprint"]), "--ramp", "1,5", "--stop-percent", "20")
         fields["redrive"] = command("group", *redrive)
-    line("")
-    block(fields)
+    print_line("")
+    print_block(fields)
 
 
 def _number(released: Any) -> int:
@@ -238,7 +238,7 @@ def _rows(groups: Sequence[Mapping[str, Any]]) -> None:
         )
         for each in groups
     ]
-    table(columns, rows, empty="no groups", spare=adapters)
+    print_table(columns, rows, empty="no groups", spare=adapters)
 
 
 def _state(group: Mapping[str, Any]) -> str:
@@ -255,8 +255,8 @@ def _shown(group: Mapping[str, Any], place: str | None = None) -> None:
         "state": _state(group),
         "owner": group["owner"],
         "on hold until": hold,
-        "open": f"{count(group['count'], 'letter')}, {count(group['occurrences'], 'failure')}",
-        "ever": count(group["total"], "letter"),
+        "open": f"{count_of(group['count'], 'letter')}, {count_of(group['occurrences'], 'failure')}",
+        "ever": count_of(group["total"], "letter"),
         "first seen": moment(group["first_seen"]),
         "last seen": moment(group["last_seen"]),
         "came": f"{group['last_hour']} in the last hour{', growing' if group.get('growing') else ''}, "
@@ -269,10 +269,10 @@ def _shown(group: Mapping[str, Any], place: str | None = None) -> None:
         "came back": moment(group["regressed_at"]) if group["regressed_at"] else None,
         "links": " ".join(group["links"]),
     }
-    block({name: value for name, value in fields.items() if value not in (None, "")})
+    print_block({name: value for name, value in fields.items() if value not in (None, "")})
     if group["notes"]:
-        line("")
-        table(
+        print_line("")
+        print_table(
             ("noted", "by", "note"),
             [(moment(each["at"]), each["by"], each["text"]) for each in group["notes"]],
             empty="",

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.cli.commands import bulk
-from mahavishnu.cli.commands.bulk import Way
-from mahavishnu.cli.exits import Conflict, ExitCode, explained
+from mahavishnu.cli.commands.bulk import BulkRunOptions
+from mahavishnu.cli.exits import Conflict, ExitCode, explain_error
 from mahavishnu.cli.filters import Filters
 from mahavishnu.cli.letter_view import difference, state_of
-from mahavishnu.cli.naming import meant
-from mahavishnu.cli.options import expanded
-from mahavishnu.cli.output import AsJson, as_json, complain, line, moment
-from mahavishnu.cli.session import Session, session
+from mahavishnu.cli.naming import resolve_filter
+from mahavishnu.cli.options import expand_options
+from mahavishnu.cli.output import AsJson, print_json, print_error, print_line, moment
+from mahavishnu.cli.session import Session, session_of
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 
@@ -62,7 +62,7 @@ def _act(verb: str, summary: str) -> Callable[..., None]:
     def act(
         context: typer.Context,
         chosen: Filters,
-        way: Way,
+        way: BulkRunOptions,
         tasks: Tasks = None,
         reason: Reason = None,
         json: AsJson = False,
@@ -70,14 +70,14 @@ def _act(verb: str, summary: str) -> Callable[..., None]:
         _moved(context, verb, tasks, chosen, way, reason, json)
 
     act.__doc__ = summary
-    return expanded(act)
+    return expand_options(act)
 
 
-@expanded
+@expand_options
 def redrive(
     context: typer.Context,
     chosen: Filters,
-    way: Way,
+    way: BulkRunOptions,
     tasks: Tasks = None,
     patch: Patch = None,
     sets: Sets = None,
@@ -91,19 +91,19 @@ def redrive(
     _moved(context, "redrive", tasks, chosen, way, reason, json, patch=change)
 
 
-@expanded
+@expand_options
 def resurrect(
-    context: typer.Context, chosen: Filters, way: Way, tasks: Tasks = None, reason: Reason = None, json: AsJson = False
+    context: typer.Context, chosen: Filters, way: BulkRunOptions, tasks: Tasks = None, reason: Reason = None, json: AsJson = False
 ) -> None:
     """The same as redrive."""
     _moved(context, "redrive", tasks, chosen, way, reason, json)
 
 
-@expanded
+@expand_options
 def retry(
     context: typer.Context,
     chosen: Filters,
-    way: Way,
+    way: BulkRunOptions,
     tasks: Tasks = None,
     app: Annotated[
         str | None, typer.Option("--app", metavar="MODULE:NAME", help="Run it here, with this MahavishnuApp.")
@@ -127,7 +127,7 @@ def retry(
         from mahavishnu.cli.client import task_path
 
         try:
-            return await api.post(task_path(task, "retry"), api.signed(notes=reason), {**place, **params})
+            return await api.post(task_path(task, "retry"), api.with_actor(notes=reason), {**place, **params})
         except Conflict as refused:
             hint = "; --force runs it all the same" if str(refused).startswith("circuit open") else ""
             raise Conflict(f"{refused}{hint}") from None
@@ -138,7 +138,7 @@ def retry(
     _one_by_one(context, tasks, chosen, run, ran, json, app=app, succeeded=lambda answer: bool(answer["success"]))
 
 
-@expanded
+@expand_options
 def requeue(
     context: typer.Context,
     tasks: Annotated[list[str], typer.Argument(metavar="TASK...", help="Ids of tasks.")],
@@ -154,7 +154,7 @@ def requeue(
     from mahavishnu.cli.client import task_path
 
     async def send(api: Connection, task: str, place: dict[str, str]) -> Any:
-        body = api.signed(max_retries=max_retries, priority_boost=boost)
+        body = api.with_actor(max_retries=max_retries, priority_boost=boost)
         if "by" in body:
             body["resolved_by"] = body.pop("by")
         return {"task_id": task, **await api.post(task_path(task, "requeue"), body, place)}
@@ -163,11 +163,11 @@ def requeue(
     _one_by_one(context, tasks, chosen, send, lambda answer: f"{answer['task_id']}: {answer['message']}", json)
 
 
-@expanded
+@expand_options
 def edit(
     context: typer.Context,
     chosen: Filters,
-    way: Way,
+    way: BulkRunOptions,
     tasks: Tasks = None,
     patch: Patch = None,
     sets: Sets = None,
@@ -204,7 +204,7 @@ def edit(
             if not json:
                 difference(seen["diff"])
             return {"task_id": task, **seen}
-        body = api.signed(**changes, notes=reason, **({"redrive": True} if redrive else {}))
+        body = api.with_actor(**changes, notes=reason, **({"redrive": True} if redrive else {}))
         etag = before.headers.get("ETag")
         answer = (await api.ask("PATCH", task_path(task), params=place, body=body, etag=etag)).json()
         if not json:
@@ -272,7 +272,7 @@ def _moved(
     verb: str,
     tasks: list[str] | None,
     chosen: Filters,
-    way: Way,
+    way: BulkRunOptions,
     reason: str | None,
     json: bool,
     *,
@@ -280,28 +280,28 @@ def _moved(
     redrive: bool = False,
 ) -> None:
     """Move what was named, or what the filter means."""
-    from mahavishnu.cli.client import talk, task_path
+    from mahavishnu.cli.client import run_conversation, task_path
 
     if tasks:
         _only_tasks(way, tasks)
 
         async def move(api: Connection, task: str, place: dict[str, str]) -> Any:
-            return await api.post(task_path(task, verb), api.signed(notes=reason), place)
+            return await api.post(task_path(task, verb), api.with_actor(notes=reason), place)
 
         _one_by_one(context, tasks, chosen, move, _changed, json)
         return
-    if not chosen.given and not way.everything:
+    if not chosen.any_given and not way.everything:
         raise InvalidInput("name TASKs, or say which ones are meant by a filter; --all means every letter")
 
     async def run(api: Connection) -> int:
-        asked = await meant(api, chosen)
-        return await bulk.start(api, verb, asked, way, reason=reason, patch=patch, redrive=redrive, json=json)
+        asked = await resolve_filter(api, chosen)
+        return await bulk.start_run(api, verb, asked, way, reason=reason, patch=patch, redrive=redrive, json=json)
 
-    _ended(talk(session(context), run))
+    _ended(run_conversation(session_of(context), run))
 
 
-def _only_tasks(way: Way, tasks: Sequence[str], *, dry_run: bool = False) -> None:
-    given = [*way.of_runs, *(["--dry-run"] if way.dry_run and not dry_run else [])]
+def _only_tasks(way: BulkRunOptions, tasks: Sequence[str], *, dry_run: bool = False) -> None:
+    given = [*way.given_options, *(["--dry-run"] if way.dry_run and not dry_run else [])]
     if way.ramp is not None and all(each.isdecimal() or each == bulk.ALL for each in tasks):
         raise InvalidInput(f"the sizes of a ramp are written with commas: --ramp {','.join([way.ramp, *tasks])}")
     if given:
@@ -322,44 +322,44 @@ def _one_by_one(
     """Do it to each; one that is refused does not keep the others from it. Then say how it went."""
     import asyncio
 
-    from mahavishnu.cli.client import connected
+    from mahavishnu.cli.client import open_connection
 
-    place = chosen.place
+    place = chosen.letter_scope
     answers: list[Any] = []
     codes: set[int] = set()
 
     async def each(to: Session, dlq: DeadLetterQueue | None) -> None:
-        async with connected(to, dlq) as api:
+        async with open_connection(to, dlq) as api:
             for task in tasks:
                 try:
                     answer = await do(api, task, place)
                 except MahavishnuError as problem:
-                    lines, code = explained(problem)
+                    lines, code = explain_error(problem)
                     codes.add(code)
                     if code in (ExitCode.NOT_FOUND, ExitCode.CONFLICT):  # of this one: it says which
                         lines = tuple(text if task in text else f"{task}: {text}" for text in lines)
                     answers.append({"task_id": task, "error": "; ".join(lines)})
                     for text in lines:
-                        complain(text)
+                        print_error(text)
                     continue
                 answers.append(answer)
                 if not succeeded(answer):
                     codes.add(ExitCode.FAILED)
                 if not json:
-                    line(told(answer))
+                    print_line(told(answer))
 
     async def with_app(name: str) -> None:
-        from mahavishnu.cli.commands.worker import app_named
+        from mahavishnu.cli.commands.worker import import_app
 
-        found = app_named(name)
+        found = import_app(name)
         async with found:
             if found.dlq is None:
                 raise InvalidInput("there is nothing to run: dlq_enabled is false")
-            await each(session(context), found.dlq)
+            await each(session_of(context), found.dlq)
 
-    asyncio.run(with_app(app) if app else each(session(context), None))
+    asyncio.run(with_app(app) if app else each(session_of(context), None))
     if json:
-        as_json(answers)
+        print_json(answers)
     if codes:
         raise typer.Exit(codes.pop() if len(codes) == 1 else ExitCode.FAILED)
 

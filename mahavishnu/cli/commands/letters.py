@@ -9,19 +9,19 @@ import typer
 
 from mahavishnu.cli.commands import letter_actions, transfer, watch
 from mahavishnu.cli.commands.bulk import confirm
-from mahavishnu.cli.commands.reclassify import Apply, ask_again
+from mahavishnu.cli.commands.reclassify import Apply, assess_again
 from mahavishnu.cli.exits import NotFound
 from mahavishnu.cli.filters import Filters
 from mahavishnu.cli.letter_view import letter_block, letters_table, open_circuits
-from mahavishnu.cli.naming import meant
-from mahavishnu.cli.options import expanded
-from mahavishnu.cli.output import AsJson, JsonList, as_json, block, for_people, line, moment, table
-from mahavishnu.cli.session import reaching, session
+from mahavishnu.cli.naming import resolve_filter
+from mahavishnu.cli.options import expand_options
+from mahavishnu.cli.output import AsJson, JsonList, print_json, print_block, for_people, print_line, moment, print_table
+from mahavishnu.cli.session import choose_store, session_of
 
 if TYPE_CHECKING:
     from mahavishnu.cli.client import Connection
 
-app = typer.Typer(help="Look after letters.", no_args_is_help=True, rich_markup_mode=None, callback=reaching)
+app = typer.Typer(help="Look after letters.", no_args_is_help=True, rich_markup_mode=None, callback=choose_store)
 letter_actions.register(app)
 transfer.register(app)
 app.command("watch")(watch.watch)
@@ -33,7 +33,7 @@ Every = Annotated[bool, typer.Option("--all", help="All of them, however many th
 
 
 @app.command("list")
-@expanded
+@expand_options
 def list_letters(
     context: typer.Context,
     chosen: Filters,
@@ -44,12 +44,12 @@ def list_letters(
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one letter in a line.")] = False,
 ) -> None:
     """List letters, newest first."""
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
-    chosen.asked()  # what is wrong with it is told before anything is opened
+    chosen.api_filter()  # what is wrong with it is told before anything is opened
 
     async def ask(api: Connection) -> None:
-        asked = {**await meant(api, chosen), "sort": sort}
+        asked = {**await resolve_filter(api, chosen), "sort": sort}
         # only whole letters say of which type their errors are
         wanted = asked if json or jsonl else {**asked, "whole": "true"}
         written, pages = JsonList(), api.pages("/dlq", wanted, None if everything else limit)
@@ -59,7 +59,7 @@ def list_letters(
             count += len(page)
             for letter in page:
                 if jsonl:
-                    as_json(letter, indent=None)
+                    print_json(letter, indent=None)
                 elif json:
                     written.add(letter)
             if not (json or jsonl):
@@ -68,9 +68,9 @@ def list_letters(
             written.end()
         elif not jsonl:
             letters_table(found)
-        api.told(count, limit)
+        api.note_list_end(count, limit)
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 @app.command()
@@ -78,21 +78,21 @@ def show(
     context: typer.Context, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
 ) -> None:
     """Show one letter: what failed and why, its group, and what can be done."""
-    from mahavishnu.cli.client import part, talk, task_path
+    from mahavishnu.cli.client import path_part, run_conversation, task_path
 
     async def ask(api: Connection) -> None:
         letter = await api.get(task_path(task, "letter"), {"namespace": namespace, "queue": queue})
         if json:
-            as_json(letter)
+            print_json(letter)
             return
         group = None
         if letter["fingerprint"]:
             with suppress(NotFound):
-                group = await api.get(f"/groups/{part(letter['fingerprint'])}")
+                group = await api.get(f"/groups/{path_part(letter['fingerprint'])}")
         circuits = {} if api.dlq is not None else open_circuits(await api.get("/dlq/statistics"))
         letter_block(letter, group, circuits)  # only a server knows of circuits: they belong to who runs letters
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 @app.command()
@@ -100,22 +100,22 @@ def revisions(
     context: typer.Context, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
 ) -> None:
     """Show what a letter was before each edit, oldest first."""
-    from mahavishnu.cli.client import talk, task_path
+    from mahavishnu.cli.client import run_conversation, task_path
 
     async def ask(api: Connection) -> None:
         found = await api.get(task_path(task, "revisions"), {"namespace": namespace, "queue": queue})
         if json:
-            as_json(found)
+            print_json(found)
         else:
             rows = [(each["number"], moment(each["updated_at"]), each["task"], each["metadata"]) for each in found]
-            table(
+            print_table(
                 ("revision", "of", "task data", "metadata"),
                 rows,
                 empty="it was never edited",
                 texts=("task data", "metadata"),
             )
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 @app.command()
@@ -142,20 +142,20 @@ def clear(
     json: AsJson = False,
 ) -> None:
     """Delete every open letter. Nothing brings them back."""
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
     async def ask(api: Connection) -> None:
         if not yes:
             size = (await api.get("/dlq/statistics"))["queue_size"]
             confirm(f"Delete every open letter, {size} now?")
-        body = api.signed(confirm="delete every open letter", notes=reason)
+        body = api.with_actor(confirm="delete every open letter", notes=reason)
         cleared = await api.post("/dlq/clear", body)
         if json:
-            as_json(cleared)
+            print_json(cleared)
         else:
-            line(f"{cleared['cleared']} letters deleted")
+            print_line(f"{cleared['cleared']} letters deleted")
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 @app.command()
@@ -166,7 +166,7 @@ def reclassify(
     json: AsJson = False,
 ) -> None:
     """Ask the classifier again about open letters, after plugins or rules have changed."""
-    ask_again(
+    assess_again(
         context,
         "reclassify",
         lambda dlq, by: dlq.reclassify(dry_run=not apply, by=by, category=category),
@@ -176,23 +176,23 @@ def reclassify(
 
 
 def _stats(context: typer.Context, by_reason: bool, json: bool) -> None:
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
     async def ask(api: Connection) -> None:
         numbers = await api.get("/dlq/stats" if by_reason else "/dlq/statistics")
         if json:
-            as_json(numbers)
+            print_json(numbers)
         elif by_reason:
             _reasons(numbers)
-            api.told(len(numbers), 0)
+            api.note_list_end(len(numbers), 0)
         else:
             _numbers(numbers, api)
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 def _numbers(numbers: dict[str, Any], api: Connection) -> None:
-    block(
+    print_block(
         {
             "open letters": f"{numbers['queue_size']} of {numbers['max_size']} ({numbers['utilization_percent']:g} %)",
             **numbers["status_breakdown"],
@@ -204,23 +204,23 @@ def _numbers(numbers: dict[str, Any], api: Connection) -> None:
     )
     for title, key in (("category", "error_categories"), ("retry policy", "retry_policies")):
         if numbers[key]:
-            line("")
-            table((title, "open letters"), numbers[key].items(), empty="")
+            print_line("")
+            print_table((title, "open letters"), numbers[key].items(), empty="")
     happened = {name.replace("_", " "): number for name, number in numbers["lifetime_stats"].items() if number}
     if happened:
-        line("")
-        table(("since the beginning", "letters"), happened.items(), empty="")
+        print_line("")
+        print_table(("since the beginning", "letters"), happened.items(), empty="")
     circuits = [
         f"WARNING: the circuit of adapter {name} is {how}: its letters wait"
         for name, how in open_circuits(numbers).items()
     ]
     warnings = [*circuits, *map(str, numbers["warnings"])]
     for warning in warnings:
-        line("")
-        line(warning)
+        print_line("")
+        print_line(warning)
     if numbers["queue_size"] and not warnings and for_people():
-        line("")
-        line(f"the causes: {api.session.command('group', 'list')}")
+        print_line("")
+        print_line(f"the causes: {api.session.command('group', 'list')}")
 
 
 def _reasons(lines: list[dict[str, Any]]) -> None:
@@ -239,4 +239,4 @@ def _reasons(lines: list[dict[str, Any]]) -> None:
         )
         for each in lines
     ]
-    table(columns, rows, empty="no letters")
+    print_table(columns, rows, empty="no letters")

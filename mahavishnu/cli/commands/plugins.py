@@ -8,8 +8,8 @@ import typer
 
 from mahavishnu.cli import settings_file
 from mahavishnu.cli.exits import ExitCode, Failed, NotFound
-from mahavishnu.cli.output import AsJson, as_json, line, table
-from mahavishnu.cli.session import session
+from mahavishnu.cli.output import AsJson, print_json, print_line, print_table
+from mahavishnu.cli.session import session_of
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
@@ -27,10 +27,10 @@ def list_plugins(context: typer.Context, json: AsJson = False) -> None:
     """List the plugins in the order in which they are asked, then those that are not asked and why."""
     report = _chain(context).plugins.report()
     if json:
-        as_json({"plugins": [_record(info) for info in report]})
+        print_json({"plugins": [_record(info) for info in report]})
         return
     rows = ((each.name, each.state, ", ".join(each.hooks), each.version, each.origin, each.why) for each in report)
-    table(
+    print_table(
         ("name", "state", "hooks", "version", "from", "why"), rows, empty="no plugins", texts=("hooks", "from", "why")
     )
 
@@ -50,10 +50,10 @@ def check(
     found = [{**_record(info), "fault": faults.get(info.name) or _not_asked(info)} for info in report]
     ok = not any(each["fault"] for each in found)
     if json:
-        as_json({"ok": ok, "plugins": found})
+        print_json({"ok": ok, "plugins": found})
     else:
         rows = ((each["name"], "fault" if each["fault"] else each["state"], each["fault"]) for each in found)
-        table(("name", "state", "fault"), rows, empty="no plugins")
+        print_table(("name", "state", "fault"), rows, empty="no plugins")
     if not ok:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -71,10 +71,10 @@ def enable(context: typer.Context, name: Name) -> None:
 
 
 def _switch(context: typer.Context, name: str, *, asked: bool) -> None:
-    settings = session(context).settings
+    settings = session_of(context).settings
     disabled = list(settings.disabled_plugins)
     if (name in disabled) is not asked:
-        line(f"plugin {name} is {'not disabled' if asked else 'disabled already'}")
+        print_line(f"plugin {name} is {'not disabled' if asked else 'disabled already'}")
         return
     if not asked and name not in (known := _names(_chain(context))):
         raise NotFound.among("plugin", name, known)
@@ -89,14 +89,14 @@ def _switch(context: typer.Context, name: str, *, asked: bool) -> None:
     if origin != "default" and not origin.startswith(f"{file.label}:"):
         raise Failed(f"{origin} overrules {file.label}: change it there, to {','.join(wanted) or 'nothing'}")
     settings_file.write_list(file.path, SETTING, wanted)
-    line(f"plugin {name} is {'asked again' if asked else 'disabled'}: {SETTING} in {file.label} is now {listed}")
-    line("it counts for new processes, and for running workers after a reload (SIGHUP)")
+    print_line(f"plugin {name} is {'asked again' if asked else 'disabled'}: {SETTING} in {file.label} is now {listed}")
+    print_line("it counts for new processes, and for running workers after a reload (SIGHUP)")
 
 
 def _chain(context: typer.Context) -> Chain:
     from mahavishnu.core.wiring import chain_from
 
-    return chain_from(session(context).settings)
+    return chain_from(session_of(context).settings)
 
 
 def _record(info: PluginInfo) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from mahavishnu.cli.exits import ExitCode
-from mahavishnu.cli.output import as_json, line
-from mahavishnu.cli.session import session
+from mahavishnu.cli.output import print_json, print_line
+from mahavishnu.cli.session import session_of
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Apply: TypeAlias = Annotated[bool, typer.Option("--apply", help="Change the letters; without it nothing is changed.")]
 
 
-def ask_again(
+def assess_again(
     context: typer.Context,
     verb: str,
     asked: Callable[[DeadLetterQueue, str], Awaitable[BulkResult]],
@@ -29,14 +29,14 @@ def ask_again(
     json: bool,
 ) -> None:
     """Have `asked(queue, who asks)` done on the store of the settings, and say which letters are `done` differently."""
-    from mahavishnu.cli.client import there_is_a_store
+    from mahavishnu.cli.client import require_store
     from mahavishnu.core.wiring import queue_from
 
-    to = session(context)
+    to = session_of(context)
     if to.server:
         raise InvalidInput(f"{verb} asks the plugins of this machine about the letters of a store: without --server")
 
-    there_is_a_store(to)
+    require_store(to)
 
     async def ask() -> BulkResult:
         async with queue_from(to.settings) as dlq:
@@ -44,7 +44,7 @@ def ask_again(
 
     result = asyncio.run(ask())
     if json:
-        as_json(
+        print_json(
             {
                 "dry_run": result.dry_run,
                 "changed": result.done,
@@ -54,10 +54,10 @@ def ask_again(
         )
     else:
         for key in result.done:
-            line(key)
+            print_line(key)
         for key, why in result.refused.items():
-            line(f"{key}: {why}")
+            print_line(f"{key}: {why}")
         told = f"would be {done}; --apply does it" if result.dry_run else done
-        line(f"{len(result.done)} {'letter' if len(result.done) == 1 else 'letters'} {told}")
+        print_line(f"{len(result.done)} {'letter' if len(result.done) == 1 else 'letters'} {told}")
     if result.refused:
         raise typer.Exit(ExitCode.FAILED)

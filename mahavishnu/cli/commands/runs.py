@@ -9,14 +9,14 @@ import typer
 
 from mahavishnu.cli.commands import bulk
 from mahavishnu.cli.letter_view import error_of
-from mahavishnu.cli.naming import run_called
-from mahavishnu.cli.output import AsJson, as_json, block, brief, line, table
-from mahavishnu.cli.session import reaching, session
+from mahavishnu.cli.naming import resolve_run
+from mahavishnu.cli.output import AsJson, print_json, print_block, brief, print_line, print_table
+from mahavishnu.cli.session import choose_store, session_of
 
 if TYPE_CHECKING:
     from mahavishnu.cli.client import Connection
 
-app = typer.Typer(help="Look after bulk runs.", no_args_is_help=True, rich_markup_mode=None, callback=reaching)
+app = typer.Typer(help="Look after bulk runs.", no_args_is_help=True, rich_markup_mode=None, callback=choose_store)
 Id: TypeAlias = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or how it begins.")]
 Reason: TypeAlias = Annotated[str | None, typer.Option("--reason", help="Why; it is kept in the audit.")]
 Limit: TypeAlias = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
@@ -36,31 +36,31 @@ def list_runs(
     json: AsJson = False,
 ) -> None:
     """List bulk runs, newest first."""
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
     async def ask(api: Connection) -> None:
         runs = await api.list("/runs", {"state": state}, None if everything else limit)
-        as_json(runs) if json else bulk.show_runs(runs)
-        api.told(len(runs), limit)
+        print_json(runs) if json else bulk.show_runs(runs)
+        api.note_list_end(len(runs), limit)
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 @app.command()
 def show(context: typer.Context, run: Id, json: AsJson = False) -> None:
     """Show how a run stands."""
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
     async def ask(api: Connection) -> None:
-        found = await run_called(api, run)
+        found = await resolve_run(api, run)
         if json:
-            as_json(found)
+            print_json(found)
         else:
             bulk.show_run(found)
             if found["state"] == "halted":
                 await _halted(api, found)
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 @app.command()
@@ -74,21 +74,21 @@ def items(
     json: AsJson = False,
 ) -> None:
     """List the letters of a run, and what became of each."""
-    from mahavishnu.cli.client import part, talk
+    from mahavishnu.cli.client import path_part, run_conversation
 
     async def ask(api: Connection) -> None:
         asked = {"state": state, "outcome": outcome}
-        run_id = (await run_called(api, run))["run_id"]
-        found = await api.list(f"/runs/{part(run_id)}/items", asked, None if everything else limit)
+        run_id = (await resolve_run(api, run))["run_id"]
+        found = await api.list(f"/runs/{path_part(run_id)}/items", asked, None if everything else limit)
         more = api.more
         if json:
-            as_json(found)
+            print_json(found)
         else:
             await _items(api, found)
         api.more = more
-        api.told(len(found), limit)
+        api.note_list_end(len(found), limit)
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 @app.command()
@@ -120,12 +120,12 @@ def cancel(context: typer.Context, run: Id, reason: Reason = None, json: AsJson 
 @app.command()
 def watch(context: typer.Context, run: Id, json: AsJson = False) -> None:
     """Wait for the end of a run. The exit code is 1 unless everything was done."""
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
     async def ask(api: Connection) -> int:
-        return await bulk.wait(api, await run_called(api, run), json=json)
+        return await bulk.wait_for_run(api, await resolve_run(api, run), json=json)
 
-    if code := talk(session(context), ask):
+    if code := run_conversation(session_of(context), ask):
         raise typer.Exit(code)
 
 
@@ -136,7 +136,7 @@ async def _items(api: Connection, items: list[Any]) -> None:
         (each["key"], each["state"], each["outcome"], each["why"] or brief(errors.get(each["entry_id"])))
         for each in items
     ]
-    table(("letter", "state", "outcome", "why"), rows, empty="no letters")
+    print_table(("letter", "state", "outcome", "why"), rows, empty="no letters")
 
 
 async def _errors(api: Connection, items: list[Any]) -> dict[str, str]:
@@ -160,18 +160,18 @@ def _task(key: str) -> str:
 
 async def _halted(api: Connection, run: Mapping[str, Any]) -> None:
     """What failed again, and what a person can do."""
-    from mahavishnu.cli.client import part
+    from mahavishnu.cli.client import path_part
 
     run_id = str(run["run_id"])
-    sample = await api.list(f"/runs/{part(run_id)}/items", {"outcome": "failed_again"}, _SAMPLE)
+    sample = await api.list(f"/runs/{path_part(run_id)}/items", {"outcome": "failed_again"}, _SAMPLE)
     if sample:
-        line("")
+        print_line("")
         await _items(api, sample)
-    line("")
+    print_line("")
     command = api.session.command
     percent = bulk.resume_percent(run)
     stop = () if percent is None else ("--stop-percent", str(percent))
-    block(
+    print_block(
         {
             "look": command("run", "items", run_id, "--outcome", "failed_again"),
             "go on": command("run", "resume", run_id, *stop),
@@ -181,11 +181,11 @@ async def _halted(api: Connection, run: Mapping[str, Any]) -> None:
 
 
 def _told(context: typer.Context, run: str, act: str, json: bool, **said: Any) -> None:
-    from mahavishnu.cli.client import part, talk
+    from mahavishnu.cli.client import path_part, run_conversation
 
     async def ask(api: Connection) -> None:
-        found = await run_called(api, run)
-        after = await api.post(f"/runs/{part(found['run_id'])}/{act}", api.signed(**said))
-        as_json(after) if json else bulk.show_run(after)
+        found = await resolve_run(api, run)
+        after = await api.post(f"/runs/{path_part(found['run_id'])}/{act}", api.with_actor(**said))
+        print_json(after) if json else bulk.show_run(after)
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mahavishnu.cli.output import line
-from mahavishnu.cli.session import session
+from mahavishnu.cli.output import print_line
+from mahavishnu.cli.session import session_of
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ def serve(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port, instead of server.port.")] = None,
 ) -> None:
     """Serve the HTTP API. SIGTERM and Ctrl-C stop it gracefully."""
-    from mahavishnu.cli.commands.worker import app_named
+    from mahavishnu.cli.commands.worker import import_app
     from mahavishnu.core.wiring import queue_from
 
-    found = app_named(app) if app else None
-    settings = found.config if found else session(context).settings
-    listening = listener(settings, host, port)
+    found = import_app(app) if app else None
+    settings = found.config if found else session_of(context).settings
+    listening = open_listener(settings, host, port)
     with contextlib.closing(listening):
         if found is not None:
             if found.dlq is None:
@@ -51,7 +51,7 @@ def serve(
             asyncio.run(_alone(queue_from(settings), listening, settings))
 
 
-def listener(settings: MahavishnuSettings, host: str | None, port: int | None) -> socket.socket:
+def open_listener(settings: MahavishnuSettings, host: str | None, port: int | None) -> socket.socket:
     """A socket that listens where it may. Raises InvalidInput where it may not, or cannot."""
     host = host or settings.server.host
     access_of(settings).check_address(host)
@@ -83,7 +83,7 @@ def access_of(settings: MahavishnuSettings) -> Access:
 
 
 @contextlib.asynccontextmanager
-async def serving(
+async def run_server(
     dlq: DeadLetterQueue, listening: socket.socket, settings: MahavishnuSettings
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Answer requests while the block runs. The task ends when the server does."""
@@ -142,7 +142,7 @@ def _collect_seldom() -> None:
 
 
 @contextlib.contextmanager
-def told_to_stop() -> Iterator[asyncio.Event]:
+def stop_signals() -> Iterator[asyncio.Event]:
     """An event that SIGTERM and Ctrl-C set."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -155,15 +155,15 @@ def told_to_stop() -> Iterator[asyncio.Event]:
 
 
 async def _until_told(dlq: DeadLetterQueue, listening: socket.socket, settings: MahavishnuSettings) -> None:
-    with told_to_stop() as stop:
-        async with serving(dlq, listening, settings) as served:
+    with stop_signals() as stop:
+        async with run_server(dlq, listening, settings) as served:
             _collect_seldom()
-            line(f"serving {dlq.store!r} at {url_of(listening)}/api/v1")
+            print_line(f"serving {dlq.store!r} at {url_of(listening)}/api/v1")
             sys.stdout.flush()
             asked = asyncio.create_task(stop.wait())
             await asyncio.wait({asked, served}, return_when=asyncio.FIRST_COMPLETED)
             asked.cancel()
-    line("stopped")
+    print_line("stopped")
 
 
 async def _alone(dlq: DeadLetterQueue, listening: socket.socket, settings: MahavishnuSettings) -> None:

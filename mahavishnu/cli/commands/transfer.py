@@ -14,10 +14,10 @@ import typer
 
 from mahavishnu.cli.exits import ExitCode, Failed
 from mahavishnu.cli.filters import Filters
-from mahavishnu.cli.naming import meant
-from mahavishnu.cli.options import expanded
-from mahavishnu.cli.output import AsJson, as_json, complain, line, notice
-from mahavishnu.cli.session import session
+from mahavishnu.cli.naming import resolve_filter
+from mahavishnu.cli.options import expand_options
+from mahavishnu.cli.output import AsJson, print_json, print_error, print_line, print_notice
+from mahavishnu.cli.session import session_of
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ _WORDS = {
 def register(app: typer.Typer) -> None:
     """Make the commands."""
     app.command("export")(export)
-    app.command("import")(take_in)
+    app.command("import")(import_letters)
 
 
-@expanded
+@expand_options
 def export(
     context: typer.Context,
     chosen: Filters,
@@ -49,12 +49,12 @@ def export(
     ] = None,
 ) -> None:
     """Write letters as lines of JSON, which import reads. Without a filter, all of them."""
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
-    chosen.asked()  # what is wrong with it is told before anything is opened
+    chosen.api_filter()  # what is wrong with it is told before anything is opened
 
     async def ask(api: Connection) -> None:
-        asked = await meant(api, chosen)
+        asked = await resolve_filter(api, chosen)
         count = 0
         with _written(output) as file:
             async with api.stream("/dlq/export", asked) as lines:
@@ -65,7 +65,7 @@ def export(
                         _told(count)
         _told(count, last=True)
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 @contextmanager
@@ -112,13 +112,13 @@ def _named(path: Path) -> Iterator[None]:
         raise Failed(f"{path} cannot be written: {problem.strerror or problem}") from None
 
 
-def take_in(
+def import_letters(
     context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="What export wrote; - reads standard input.")],
     json: AsJson = False,
 ) -> None:
     """Take in letters that were exported. Doing it twice changes nothing."""
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
     counts: dict[str, int] = {}
     refused: dict[str, str] = {}
@@ -135,17 +135,17 @@ def take_in(
             _told(done)
         _told(done, last=True)
 
-    talk(session(context), ask, new=True)
+    run_conversation(session_of(context), ask, new=True)
     if json:
-        as_json({"taken": counts, "refused": refused})
+        print_json({"taken": counts, "refused": refused})
     else:
         for became, number in counts.items():
-            line(f"{number} {_WORDS.get(became, became)}")
+            print_line(f"{number} {_WORDS.get(became, became)}")
         if not counts and not refused:
-            line("no letters")
+            print_line("no letters")
     if refused:
         for name, why in refused.items():
-            complain(f"{at.get(name, name)}: {why}")
+            print_error(f"{at.get(name, name)}: {why}")
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -225,4 +225,4 @@ def _told(count: int, *, last: bool = False) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\r{count} letters")
         if last:
-            notice("")
+            print_notice("")

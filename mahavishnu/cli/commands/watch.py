@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mahavishnu.cli.letter_view import error_of
-from mahavishnu.cli.output import AsJson, as_json, line, moment, short, shown
-from mahavishnu.cli.session import session
+from mahavishnu.cli.output import AsJson, print_json, print_line, moment, short, escape_controls
+from mahavishnu.cli.session import session_of
 from mahavishnu.model.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def watch(
     json: AsJson = False,
 ) -> None:
     """Watch letters, runs and groups change. Ctrl-C ends it."""
-    from mahavishnu.cli.client import talk
+    from mahavishnu.cli.client import run_conversation
 
     async def ask(api: Connection) -> None:
         table = sys.stdout.isatty() and not json and lines is None
@@ -49,7 +49,7 @@ def watch(
         if looking.done() and not looking.cancelled():
             looking.result()
 
-    talk(session(context), ask)
+    run_conversation(session_of(context), ask)
 
 
 async def _lines(api: Connection, most: int | None, json: bool) -> None:
@@ -57,9 +57,9 @@ async def _lines(api: Connection, most: int | None, json: bool) -> None:
     async with api.stream("/events") as told:
         async for name, data in events(told):
             if json:
-                as_json({"event": name, **data}, indent=None)
+                print_json({"event": name, **data}, indent=None)
             else:
-                line(sentence(name, data))
+                print_line(sentence(name, data))
             sys.stdout.flush()
             count += 1
             if count == most:
@@ -111,17 +111,17 @@ def _view(letters: list[Any], numbers: Mapping[str, Any]) -> Any:
     table.add_column("error", no_wrap=True, overflow="ellipsis", ratio=1)  # it gets what is left
     for each in letters:
         table.add_row(
-            Text(shown(each["task_id"])),
+            Text(escape_controls(each["task_id"])),
             Text(each["status"], style=_STYLES.get(each["status"], "")),
             str(each["error_category"] or "-"),
             f"{each['retry_count']}/{each['max_retries']}",
             moment(each["next_retry_at"])[11:] or "-",
-            Text(shown(short(error_of(each)))),
+            Text(escape_controls(short(error_of(each)))),
         )
     states = ", ".join(f"{count} {status}" for status, count in numbers["status_breakdown"].items())
     warnings = "".join(f"\n{warning}" for warning in numbers["warnings"])
     head = f"{numbers['queue_size']} open letters: {states}; store {numbers['storage_mode']}{warnings}\n"
-    return Group(Text(shown(head)), table)
+    return Group(Text(escape_controls(head)), table)
 
 
 async def events(told: AsyncIterator[str]) -> AsyncIterator[Event]:

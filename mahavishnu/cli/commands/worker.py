@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mahavishnu.cli.commands.serve import told_to_stop
+from mahavishnu.cli.commands.serve import stop_signals
 from mahavishnu.cli.exits import Failed
-from mahavishnu.cli.output import complain, line
+from mahavishnu.cli.output import print_error, print_line
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ def worker(
 ) -> None:
     """Retry failed workflows. SIGTERM and Ctrl-C stop it gracefully, SIGHUP reads the settings again."""
     hung_up = _hang_ups()
-    found = app_named(app)
+    found = import_app(app)
     if found.dlq is None:
         raise Failed("there is nothing to do: dlq_enabled is false")
     _log_to_stderr(verbose)
     asyncio.run(_once(found) if once else _work(found, hung_up))
 
 
-def app_named(name: str) -> MahavishnuApp:
+def import_app(name: str) -> MahavishnuApp:
     """The app that `module:attribute` means. Raises InvalidInput if there is none."""
     from mahavishnu.core.app import MahavishnuApp
 
@@ -74,40 +74,40 @@ async def _work(app: MahavishnuApp, hung_up: list[int]) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: _reload(app))
     if hung_up:
         _reload(app)
-    with told_to_stop() as stop:
+    with stop_signals() as stop:
         async with app:
             assert app.dlq is not None
             await app.start_dlq_processor()
             if not app.config.dlq_retry_processor_enabled:
                 raise Failed("there is nothing to do: dlq_retry_processor_enabled is false")
             interval = app.dlq.context.limits.interval_seconds
-            line(f"worker {app.dlq.context.owner} retries letters of {app.dlq.store!r}, every {interval:g} s")
+            print_line(f"worker {app.dlq.context.owner} retries letters of {app.dlq.store!r}, every {interval:g} s")
             sys.stdout.flush()
             await stop.wait()
-            line(f"stopping: runs may take {app.dlq.context.limits.grace_seconds:g} s to finish")
-    line("stopped")
+            print_line(f"stopping: runs may take {app.dlq.context.limits.grace_seconds:g} s to finish")
+    print_line("stopped")
 
 
 async def _once(app: MahavishnuApp) -> None:
-    with told_to_stop() as stop:
+    with stop_signals() as stop:
         async with app:
             assert app.dlq is not None
             running, told = asyncio.create_task(app.dlq.run_due()), asyncio.create_task(stop.wait())
             await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
             told.cancel()
             if not running.done():
-                line(f"stopping: runs may take {app.dlq.context.limits.grace_seconds:g} s to finish")
+                print_line(f"stopping: runs may take {app.dlq.context.limits.grace_seconds:g} s to finish")
                 await app.dlq.stop_retry_processor()
             ran = await running
-    line(f"{ran} {'letter' if ran == 1 else 'letters'} run")
+    print_line(f"{ran} {'letter' if ran == 1 else 'letters'} run")
 
 
 def _reload(app: MahavishnuApp) -> None:
     reloaded = app.reload()
     if reloaded.error is not None:
-        complain(f"the settings stay as they were: {reloaded.error}")
+        print_error(f"the settings stay as they were: {reloaded.error}")
     else:
-        line(f"settings read again: {', '.join(reloaded.changed) or 'nothing has changed'}")
+        print_line(f"settings read again: {', '.join(reloaded.changed) or 'nothing has changed'}")
         sys.stdout.flush()
 
 

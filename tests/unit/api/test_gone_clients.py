@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.responses import StreamingResponse
 
-from mahavishnu.cli.commands.serve import listener, serving
+from mahavishnu.cli.commands.serve import open_listener, run_server
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.base import Cursor, Page
@@ -51,8 +51,8 @@ async def test_an_export_that_nobody_reads_on_stops_reading_the_store(
     monkeypatch.setattr(type(dlq.context.letters), "find", find)
     monkeypatch.setattr("mahavishnu.api.routes.letters.StreamingResponse", Answer)
     settings = MahavishnuSettings()
-    with listener(settings, "127.0.0.1", 0) as listening:
-        async with dlq, serving(dlq, listening, settings):
+    with open_listener(settings, "127.0.0.1", 0) as listening:
+        async with dlq, run_server(dlq, listening, settings):
             await _first_bytes(listening.getsockname())
             await asyncio.wait_for(over.wait(), 60)
     assert 0 < read < PAGES / 2

@@ -13,7 +13,7 @@ import typer
 from mahavishnu import __version__
 from mahavishnu.cli import app
 from mahavishnu.cli.exits import ExitCode
-from mahavishnu.cli.output import as_json, block, plain, table
+from mahavishnu.cli.output import print_json, print_block, plain, print_table
 from mahavishnu.model import errors
 from tests.unit.console.conftest import Run
 
@@ -108,19 +108,19 @@ def test_a_bug_is_told_in_one_line_and_shown_on_request(run: Run, raising: Calla
 
 
 def test_a_table_for_a_pipe_is_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
-    table(("name", "why"), [("a", "x" * 150), ("bb", None)], empty="none")
+    print_table(("name", "why"), [("a", "x" * 150), ("bb", None)], empty="none")
     assert capsys.readouterr().out == f"name  why\na     {'x' * 150}\nbb    -\n"
 
 
 def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    table(("name",), [], empty="no plugins")
+    print_table(("name",), [], empty="no plugins")
     assert capsys.readouterr().out == "no plugins\n"
 
 
 def test_a_narrow_terminal_gets_blocks(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     rows = [("first", "ok", "x" * 50), ("second", "broken", "")]
-    table(("name", "state", "why"), rows, empty="none")
+    print_table(("name", "state", "why"), rows, empty="none")
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 40
     assert out.replace("x", "") == "name   first\nstate  ok\nwhy    \n       \n\nname   second\nstate  broken\n"
@@ -137,30 +137,30 @@ def test_ids_are_not_wrapped_and_texts_get_what_is_left(
         (55, (), f"id    {name}\nmore  {row[1]}\nwhy   {row[2]}\n"),
     ):
         monkeypatch.setenv("COLUMNS", str(width))
-        table(("id", "more", "why"), [row], empty="none", spare=spare)
+        print_table(("id", "more", "why"), [row], empty="none", spare=spare)
         assert capsys.readouterr().out == expected
     long = (f"v1:{'0' * 40}", *row[1:])
     monkeypatch.setenv("COLUMNS", "66")
-    table(("id", "more", "why"), [long], empty="none", spare=("more",))
+    print_table(("id", "more", "why"), [long], empty="none", spare=("more",))
     assert capsys.readouterr().out == f"id{' ' * 43}why\n{long[0]}  one two three four\n{' ' * 45}fifteen six\n"
-    table(("id", "more", "why"), [long], empty="none")
+    print_table(("id", "more", "why"), [long], empty="none")
     assert capsys.readouterr().out == f"id    {long[0]}\nmore  {row[1]}\nwhy   {row[2]}\n"
 
 
 def test_in_a_pipe_a_record_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    table(("a", "b", "c"), [("x" * 150, "y " * 150 + "y", "z " * 150 + "z")], empty="none")
+    print_table(("a", "b", "c"), [("x" * 150, "y " * 150 + "y", "z " * 150 + "z")], empty="none")
     assert capsys.readouterr().out.count("\n") == 2
-    block({"name": "z " * 150 + "z"})
+    print_block({"name": "z " * 150 + "z"})
     assert capsys.readouterr().out.count("\n") == 1
 
 
 def test_what_would_act_on_a_terminal_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
-    block({"said": "\x1b[2Jgone\r\u202eback", "many": "a\n  b", "markup": "[red]x[/red]"})
+    print_block({"said": "\x1b[2Jgone\r\u202eback", "many": "a\n  b", "markup": "[red]x[/red]"})
     assert capsys.readouterr().out == "said    \\x1b[2Jgone\\r\\u202eback\nmany    a b\nmarkup  [red]x[/red]\n"
 
 
 def test_json_keeps_every_character(capsys: pytest.CaptureFixture[str]) -> None:
-    as_json({"said": "é \x1b"})
+    print_json({"said": "é \x1b"})
     assert capsys.readouterr().out in ('{\n  "said": "é \\u001b"\n}\n', '{\n  "said": "\\u00e9 \\u001b"\n}\n')
 
 

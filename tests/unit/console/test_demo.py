@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mahavishnu.cli.commands.demo_show import farewell, view
+from mahavishnu.cli.commands.demo_show import summary_lines, view
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.testing import make_letter
@@ -48,12 +48,12 @@ def test_the_table_breaks_no_name_and_no_word_of_state_however_narrow(width: int
 def test_what_came_right_by_itself_is_told_apart_from_what_somebody_did() -> None:
     letters = [ended("a"), ended("b"), ended("c"), waiting("d"), waiting("e", retried=True)]
     closed = ended("f", ResolutionStatus.MANUALLY_RESOLVED)
-    assert list(farewell([*letters, closed], {"b", "c", "d", "f"})) == [
+    assert list(summary_lines([*letters, closed], {"b", "c", "d", "f"})) == [
         "1 came right by itself, 2 after somebody had helped, 1 was closed by hand; 1 waits for a person.",
         "1 would have been retried.",
         NEXT,
     ]
-    assert list(farewell([ended("a"), ended("b")], set())) == [
+    assert list(summary_lines([ended("a"), ended("b")], set())) == [
         "2 came right by themselves; 0 wait for a person.",
         NEXT,
     ]

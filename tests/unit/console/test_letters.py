@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.cli.filters import moment_of
+from mahavishnu.cli.filters import instant_from
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock
@@ -752,13 +752,13 @@ def test_a_file_that_is_no_store(run: Run, home: Path) -> None:
 
 @pytest.mark.parametrize("text", ["2h", "1d12h", "1.5h", "30m", "2026-01-01", "2026-01-01T10:00+02:00"])
 def test_moments(text: str) -> None:
-    assert moment_of(text, "--since")
+    assert instant_from(text, "--since")
 
 
 @pytest.mark.parametrize("text", ["2", "h", "-2h", "2 h", "2x", "soon", "2026-13-01"])
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(InvalidInput, match="--since"):
-        moment_of(text, "--since")
+        instant_from(text, "--since")
 
 
 def test_half_a_character_and_what_a_terminal_obeys_are_escaped_in_json(run: Run) -> None:

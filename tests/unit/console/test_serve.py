@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
-from mahavishnu.cli.commands.serve import listener
+from mahavishnu.cli.commands.serve import open_listener
 from mahavishnu.core.config import MahavishnuSettings
 from tests.unit.console.test_worker import ENQUEUE, MAHAVISHNU, lines_until, shop, started
 
@@ -158,7 +158,7 @@ async def test_small_answers_do_not_wait_for_the_next_packet_of_the_client() -> 
         await options.put(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         writer.close()
 
-    with listener(MahavishnuSettings(), None, 0) as listening:
+    with open_listener(MahavishnuSettings(), None, 0) as listening:
         server = await asyncio.start_server(connected, sock=listening)
         async with asyncio.timeout(10), server:
             _, writer = await asyncio.open_connection(*listening.getsockname())

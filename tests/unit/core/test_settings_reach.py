@@ -15,7 +15,7 @@ import pytest
 
 from mahavishnu.api.auth import Actor, Role
 from mahavishnu.classify.plugins import PluginState
-from mahavishnu.cli.commands.serve import access_of, api_of, listener
+from mahavishnu.cli.commands.serve import access_of, api_of, open_listener
 from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
@@ -79,7 +79,7 @@ def local_path(app: MahavishnuApp) -> str:
 def listening(app: MahavishnuApp) -> str:
     """Where the server listens, or tries to: somebody else may have the port."""
     try:
-        with closing(listener(app.config, None, None)) as made:
+        with closing(open_listener(app.config, None, None)) as made:
             return ":".join(map(str, made.getsockname()))
     except InvalidInput as refused:
         return str(refused).partition(": ")[0]
