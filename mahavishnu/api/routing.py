@@ -116,7 +116,7 @@ async def arguments(handler: Any, request: Request, path: Mapping[str, str]) -> 
     """The arguments of a handler. Raises InvalidRequest with all that is wrong with the request."""
     values: dict[str, Any] = {}
     errors: list[dict[str, Any]] = []
-    hints = get_type_hints(handler.__init__ if isinstance(handler, type) else handler, include_extras=True)
+    hints = get_type_hints(vars(handler)["__init__"] if isinstance(handler, type) else handler, include_extras=True)
     for name, parameter in inspect.signature(handler).parameters.items():
         hint = hints[name]
         kind, marker = _marked(hint)

@@ -171,7 +171,9 @@ class Connection:
 
 
 @asynccontextmanager
-async def open_connection(to: Session, dlq: DeadLetterQueue | None = None, *, new: bool = False) -> AsyncIterator[Connection]:
+async def open_connection(
+    to: Session, dlq: DeadLetterQueue | None = None, *, new: bool = False
+) -> AsyncIterator[Connection]:
     """The connection that the options ask for; or, to `dlq`, in this process. With `new` the store may be made.
 
     Raises Unreachable where there is none.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mahavishnu.cli.output import print_block, brief, print_line, moment, escape_controls, print_table
+from mahavishnu.cli.output import brief, escape_controls, moment, print_block, print_line, print_table
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 
 Letter = Mapping[str, Any]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mahavishnu.cli.filters import instant_from
-from mahavishnu.cli.naming import check_action, audit_subject
-from mahavishnu.cli.output import AsJson, JsonList, print_json, brief, for_people, moment, print_table
+from mahavishnu.cli.naming import audit_subject, check_action
+from mahavishnu.cli.output import AsJson, JsonList, brief, for_people, moment, print_json, print_table
 from mahavishnu.cli.session import choose_store, session_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mahavishnu.cli.output import AsJson, print_json, print_block, print_line, print_table
+from mahavishnu.cli.output import AsJson, print_block, print_json, print_line, print_table
 from mahavishnu.cli.session import session_of
 from mahavishnu.model.errors import InvalidInput
 

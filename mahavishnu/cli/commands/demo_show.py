@@ -19,7 +19,7 @@ from rich.text import Text
 
 from mahavishnu.cli.commands.demo_workflows import QuickClock, samples
 from mahavishnu.cli.commands.serve import open_listener, run_server, stop_signals, url_of
-from mahavishnu.cli.output import NARROW, print_line, escape_controls
+from mahavishnu.cli.output import NARROW, escape_controls, print_line
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -55,7 +55,9 @@ async def show(url: str, speed: float, seconds: float | None, port: int | None) 
         with stop_signals() as stop:
             print_line(f"letters are kept in {app.dlq.store!r}; Ctrl-C ends it")
             if speed > 1:
-                print_line(f"a minute takes {60 / speed:g} s here, so dates, also in the audit, run ahead of your clock")
+                print_line(
+                    f"a minute takes {60 / speed:g} s here, so dates, also in the audit, run ahead of your clock"
+                )
             for sample in samples():
                 app.register_adapter(sample.name, sample)
                 for name, task in sample.tasks:

@@ -17,7 +17,7 @@ from mahavishnu.cli.filters import instant_from
 from mahavishnu.cli.letter_view import error_text, place_of
 from mahavishnu.cli.naming import resolve_group
 from mahavishnu.cli.options import expand_options
-from mahavishnu.cli.output import AsJson, print_json, print_block, brief, print_line, moment, print_table
+from mahavishnu.cli.output import AsJson, brief, moment, print_block, print_json, print_line, print_table
 from mahavishnu.cli.session import choose_store, session_of
 from mahavishnu.model.errors import InvalidInput
 

@@ -17,7 +17,7 @@ from mahavishnu.cli.filters import Filters
 from mahavishnu.cli.letter_view import difference, state_of
 from mahavishnu.cli.naming import resolve_filter
 from mahavishnu.cli.options import expand_options
-from mahavishnu.cli.output import AsJson, print_json, print_error, print_line, moment
+from mahavishnu.cli.output import AsJson, moment, print_error, print_json, print_line
 from mahavishnu.cli.session import Session, session_of
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
@@ -93,7 +93,12 @@ def redrive(
 
 @expand_options
 def resurrect(
-    context: typer.Context, chosen: Filters, way: BulkRunOptions, tasks: Tasks = None, reason: Reason = None, json: AsJson = False
+    context: typer.Context,
+    chosen: Filters,
+    way: BulkRunOptions,
+    tasks: Tasks = None,
+    reason: Reason = None,
+    json: AsJson = False,
 ) -> None:
     """The same as redrive."""
     _moved(context, "redrive", tasks, chosen, way, reason, json)

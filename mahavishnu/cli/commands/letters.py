@@ -15,7 +15,7 @@ from mahavishnu.cli.filters import Filters
 from mahavishnu.cli.letter_view import letter_block, letters_table, open_circuits
 from mahavishnu.cli.naming import resolve_filter
 from mahavishnu.cli.options import expand_options
-from mahavishnu.cli.output import AsJson, JsonList, print_json, print_block, for_people, print_line, moment, print_table
+from mahavishnu.cli.output import AsJson, JsonList, for_people, moment, print_block, print_json, print_line, print_table
 from mahavishnu.cli.session import choose_store, session_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import typer
 from mahavishnu.cli.commands import bulk
 from mahavishnu.cli.letter_view import error_of
 from mahavishnu.cli.naming import resolve_run
-from mahavishnu.cli.output import AsJson, print_json, print_block, brief, print_line, print_table
+from mahavishnu.cli.output import AsJson, brief, print_block, print_json, print_line, print_table
 from mahavishnu.cli.session import choose_store, session_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from mahavishnu.cli.exits import ExitCode, Failed
 from mahavishnu.cli.filters import Filters
 from mahavishnu.cli.naming import resolve_filter
 from mahavishnu.cli.options import expand_options
-from mahavishnu.cli.output import AsJson, print_json, print_error, print_line, print_notice
+from mahavishnu.cli.output import AsJson, print_error, print_json, print_line, print_notice
 from mahavishnu.cli.session import session_of
 from mahavishnu.model.errors import InvalidInput
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mahavishnu.cli.letter_view import error_of
-from mahavishnu.cli.output import AsJson, print_json, print_line, moment, short, escape_controls
+from mahavishnu.cli.output import AsJson, escape_controls, moment, print_json, print_line, short
 from mahavishnu.cli.session import session_of
 from mahavishnu.model.clock import SystemClock
 

@@ -13,7 +13,7 @@ import typer
 from mahavishnu import __version__
 from mahavishnu.cli import app
 from mahavishnu.cli.exits import ExitCode
-from mahavishnu.cli.output import print_json, print_block, plain, print_table
+from mahavishnu.cli.output import plain, print_block, print_json, print_table
 from mahavishnu.model import errors
 from tests.unit.console.conftest import Run
 
