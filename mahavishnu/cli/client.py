@@ -222,7 +222,7 @@ def run_conversation(to: Session, asked: Callable[[Connection], Coroutine[Any, A
 
 def require_store(to: Session) -> None:
     """Raise Unreachable for a file that is not there: a mistaken name must not look like an empty store."""
-    from mahavishnu.core.config.urls import default_store_url
+    from mahavishnu.core.config.schema import default_store_url
 
     url = to.settings.dlq_store_url
     if not url.startswith("sqlite:") or (to.store is None and url == default_store_url()):

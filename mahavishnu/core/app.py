@@ -12,8 +12,7 @@ from uuid import uuid4
 from mahavishnu.adapters.base import Adapter, AdapterRegistry, PythonAdapter, Workflow, current_attempt
 from mahavishnu.adapters.runner import TaskSnapshot, WorkflowResult, WorkflowRunner, failed_repos, failure_in_result
 from mahavishnu.core import wiring
-from mahavishnu.core.config import MahavishnuSettings, SettingsError
-from mahavishnu.core.config.reload import Reloaded, Reloader
+from mahavishnu.core.config import MahavishnuSettings, Reloader, ReloadResult, SettingsError
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
@@ -166,7 +165,7 @@ class MahavishnuApp:
             await self.dlq.stop_retry_processor()
             self.logger.info("DLQ retry processor stopped")
 
-    def reload(self) -> Reloaded:
+    def reload(self) -> ReloadResult:
         """Read the settings again and go on with them; unsound ones change nothing, and the answer says why."""
         reloaded = self._reloader.reload()
         if reloaded.error is None:
@@ -174,7 +173,7 @@ class MahavishnuApp:
                 self.chain.use(wiring.chain_from(reloaded.settings))  # its files may be others, too
             except InvalidInput as problem:
                 self._reloader.settings, self._reloader.error = self.config, SettingsError([str(problem)])
-                reloaded = Reloaded(self.config, error=self._reloader.error)
+                reloaded = ReloadResult(self.config, error=self._reloader.error)
         if reloaded.error is not None:
             self.logger.error("the settings were not reloaded: %s", reloaded.error)
             return reloaded

@@ -11,9 +11,8 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
-from mahavishnu.core.config.sections import CircuitSettings
-from mahavishnu.core.config.settings import field_paths
-from mahavishnu.core.config.urls import default_local_url, is_opensearch, shown, state_directory
+from mahavishnu.core.config.schema import default_local_url, is_opensearch, state_directory, without_passwords
+from mahavishnu.core.config.settings import CircuitSettings, field_paths
 from mahavishnu.model.errors import InvalidInput
 
 POLICIES = "dlq_default_retry_policy must be one of ['never', 'linear', 'exponential', 'immediate'], got"
@@ -413,7 +412,7 @@ def test_secrets_are_not_in_errors(values: dict[str, Any], monkeypatch: pytest.M
 )
 def test_passwords_in_urls_are_masked(text: str, safe: str) -> None:
     """Malformed URLs included; what has none is left as it is."""
-    assert shown(text) == safe
+    assert without_passwords(text) == safe
 
 
 @pytest.mark.parametrize("multiplier", [0.99, 0, -1, float("nan"), float("inf"), "fast"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.schema import allowed, fields, type_at, variable
+from mahavishnu.core.config.schema import allowed, fields, schema_at, variable
 from mahavishnu.core.config.settings import field_paths
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ def reference() -> list[str]:
     """The rows of the table as they have to be."""
     return [
         f"| `{'.'.join(keys)}` | `{variable(keys)}` | `{json.dumps(field.default)}` "
-        f"| {allowed(type_at(MahavishnuSettings, keys))} | {field.description} |"
+        f"| {allowed(schema_at(MahavishnuSettings, keys))} | {field.description} |"
         for keys, field in fields(MahavishnuSettings)
     ]
 

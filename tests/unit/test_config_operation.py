@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.check import check
-from mahavishnu.core.config.reload import Reloader
+from mahavishnu.core.config import MahavishnuSettings, Reloader, check
 from mahavishnu.core.config.settings import field_paths
 
 FILE = Path("settings/mahavishnu.yaml")

@@ -8,8 +8,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
-from mahavishnu.core.config.sections import Section
-from mahavishnu.core.config.settings import field_paths
+from mahavishnu.core.config.settings import Section, field_paths
 
 
 @pytest.fixture(autouse=True)

@@ -56,9 +56,9 @@ def show(
 @app.command()
 def check(context: typer.Context, json: AsJson = False) -> None:
     """Check the settings: what keeps a program from starting, and what may surprise later. Opens nothing."""
-    from mahavishnu.core.config import check
+    from mahavishnu.core.config import check as check_settings
 
-    report = check.check(session_of(context).settings_file)
+    report = check_settings(session_of(context).settings_file)
     file = report.settings.read_from if report.settings else None
     if json:
         print_json(

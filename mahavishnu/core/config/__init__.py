@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mahavishnu.core.config.problems import Reloader, ReloadResult, check
 from mahavishnu.core.config.settings import MahavishnuSettings, SettingsError
 
-__all__ = ["MahavishnuSettings", "SettingsError"]
+__all__ = ["MahavishnuSettings", "ReloadResult", "Reloader", "SettingsError", "check"]

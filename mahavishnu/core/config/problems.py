@@ -1,119 +1,129 @@
-"""What is wrong with settings, one line each: which key, where it came from, what is allowed, what was given.
+"""What is wrong with settings, one line each; what may surprise later; and settings that are read again.
 
-A line never shows a secret: not the value of a secret setting, no password in a URL, nothing that was given for an
-unknown key, which may be a misspelt password, and no map or list, which may hold a key that was indented too far.
+A line says which key, where its value came from, what is allowed and what was given. It never shows a secret: not the
+value of a secret setting, no password in a URL, nothing that was given for an unknown key, which may be a misspelt
+password, and no map or list, which may hold a key that was indented too far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ipaddress
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
-from pathlib import PurePath
-from typing import Any, get_args
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
 from mahavishnu.core.config.schema import (
+    NO_STORE,
     PREFIX,
     allowed,
-    choices,
     fields,
+    is_opensearch,
     is_secret,
-    key_type,
     nearest,
-    type_at,
+    schema_at,
+    value_at,
     variable,
+    without_passwords,
 )
-from mahavishnu.core.config.sources import ARGUMENT, Sources
-from mahavishnu.core.config.urls import shown
+from mahavishnu.core.config.sources import ARGUMENT, SettingsError, Sources
+from mahavishnu.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mahavishnu.core.config.settings import MahavishnuSettings
 
 HIDDEN = "***"
 _LONGEST = 60
-_CORE = frozenset(get_args(ErrorType))
+_PYDANTIC_ERRORS = frozenset(get_args(ErrorType))
+Loc = tuple[str | int, ...]
 
 
-def explained(refused: ValidationError, model: type[BaseModel], sources: Sources) -> tuple[str, ...]:
-    """`refused` in lines of ours, the same thing said once."""
-    details = refused.errors(include_url=False)
-    return tuple(dict.fromkeys(_line(detail, model, sources) for detail in details))
+# --- refused values
 
 
-def cleaned(
-    refused: ValidationError | None, model: type[BaseModel], sources: Sources, problems: Sequence[str] = ()
-) -> ValidationError:
-    """`refused` as pydantic's users expect it, without secrets.
+def explain(refused: ValidationError, model: type[BaseModel], sources: Sources) -> tuple[str, ...]:
+    """`refused` as lines for people; what pydantic says several times is said once."""
+    return tuple(dict.fromkeys(_line(detail, model, sources) for detail in refused.errors(include_url=False)))
 
-    What is wrong with an argument stays in pydantic's words; what came from a variable or a line of the file says so,
-    and `problems` of the sources are added.
+
+def without_secrets(refused: ValidationError | None, model: type[BaseModel], sources: Sources) -> ValidationError:
+    """`refused` as pydantic's users expect it, without secrets, and with the problems of the sources.
+
+    What is wrong with an argument stays in pydantic's words; what came from a variable or a line of the file says so.
     """
-    details = [_clean(detail, model, sources) for detail in (refused.errors(include_url=False) if refused else [])]
-    details += [_custom("settings", problem, ("settings",), HIDDEN) for problem in problems]
+    details: list[InitErrorDetails] = []
+    for detail in refused.errors(include_url=False) if refused else []:
+        kind, keys, given, context = detail["type"], detail["loc"], detail["input"], detail.get("ctx", {})
+        unknown = kind == "extra_forbidden"
+        secret = unknown or _is_secret(model, keys) or _is_compound(given)
+        text = detail["msg"]
+        if unknown or sources.where(_known_keys(keys, model)) != ARGUMENT:
+            text = _line(detail, model, sources)
+        error: str | PydanticCustomError = kind
+        if text != detail["msg"] or kind not in _PYDANTIC_ERRORS:  # such as path_type, which has no name in the core
+            error, context = PydanticCustomError(kind, text), {}
+        shown = HIDDEN if secret else display_value(given)
+        details.append(InitErrorDetails(type=error, loc=keys, input=shown, ctx=context))
+    for problem in sources.problems:
+        error = PydanticCustomError("settings", problem)
+        details.append(InitErrorDetails(type=error, loc=("settings",), input=HIDDEN))
     return ValidationError.from_exception_data(model.__name__, details)
 
 
-def displayed(value: Any) -> Any:
+def display_value(value: Any) -> Any:
     """`value` as it may be shown: secrets masked, all else in the types that JSON and YAML know."""
     if isinstance(value, SecretStr):
         return HIDDEN if value.get_secret_value() else ""
     if isinstance(value, Mapping):
-        return {str(key): displayed(item) for key, item in value.items()}
+        return {str(key): display_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [displayed(item) for item in value]
+        return [display_value(item) for item in value]
     if value is None or isinstance(value, bool | int | float):
         return value
-    return shown(str(value))
-
-
-def _clean(detail: ErrorDetails, model: type[BaseModel], sources: Sources) -> InitErrorDetails:
-    keys = detail["loc"]
-    secret = detail["type"] == "extra_forbidden" or is_secret(type_at(model, keys[:1]))
-    given = HIDDEN if secret or _is_compound(detail["input"]) else displayed(detail["input"])
-    if sources.where(_known(keys, model)) != ARGUMENT or detail["type"] == "extra_forbidden":
-        return _custom(detail["type"], _line(detail, model, sources), keys, given)
-    if detail["type"] not in _CORE:  # such as path_type, which cannot be made anew by its name
-        return _custom(detail["type"], detail["msg"], keys, given)
-    return InitErrorDetails(type=detail["type"], loc=keys, input=given, ctx=detail.get("ctx", {}))
-
-
-def _custom(kind: str, message: str, keys: tuple[int | str, ...], given: Any) -> InitErrorDetails:
-    return InitErrorDetails(type=PydanticCustomError(kind, message), loc=keys, input=given)
+    return without_passwords(str(value))
 
 
 def _line(detail: ErrorDetails, model: type[BaseModel], sources: Sources) -> str:
-    keys = detail["loc"] if detail["type"] == "extra_forbidden" else _known(detail["loc"], model)
-    return f"{sources.where(keys)}: {_text(detail, model, sources)}"
+    keys, given = detail["loc"], detail["input"]
+    if detail["type"] == "extra_forbidden":
+        where = sources.where(keys)
+        return f"{where}: {_unknown_key(keys, model, where)}"
+    known = _known_keys(keys, model)
+    where = sources.where(known)
+    if detail["type"] == "value_error":  # raised by a validator of ours, which names the key
+        return f"{where}: {detail['ctx']['error']}"
+    if keys[-1] == "[key]" and (names := schema_at(model, keys[:-2]).get("propertyNames")):
+        must = f"must be {allowed(names)}{_hint(keys[-2], names)}"
+        return f"{where}: {_dotted(keys[:-2])} has the key {keys[-2]!r}, which {must}"
+    schema = schema_at(model, known)
+    line = f"{where}: {_dotted(known)} must be {allowed(schema)}"
+    if not _is_secret(model, known):
+        given = given if known == keys else _value_in(sources, known)
+        line += f", got {_brief(given)}{_hint(given, schema)}"
+    in_file = where.startswith(f"{sources.file.label}:")
+    return line + ("; put it in quotes" if in_file and detail["type"] == "string_type" else "")
 
 
-def _known(keys: tuple[str | int, ...], model: type[BaseModel]) -> tuple[str | int, ...]:
+def _known_keys(keys: Loc, model: type[BaseModel]) -> Loc:
     """As much of the way as the model knows: pydantic also names the member of a union that it tried."""
-    while keys and type_at(model, keys) is None:
+    while keys and not schema_at(model, keys):
         keys = keys[:-1]
     return keys
 
 
-def _text(detail: ErrorDetails, model: type[BaseModel], sources: Sources) -> str:
-    keys = detail["loc"]
-    if detail["type"] == "extra_forbidden":
-        return _unknown(keys, model, sources.where(keys))
-    if detail["type"] == "value_error":  # said by a validator of ours, which names the key
-        return str(detail["ctx"]["error"])
-    if keys[-1] == "[key]" and (kind := key_type(type_at(model, keys[:-2]))):
-        return f"{_dotted(keys[:-2])} has the key {keys[-2]!r}, which must be {allowed(kind)}{_hint(keys[-2], kind)}"
-    keys = _known(keys, model)
-    annotation = type_at(model, keys)
-    text = f"{_dotted(keys)} must be {allowed(annotation)}"
-    if not is_secret(type_at(model, keys[:1])):
-        given = detail["input"] if len(keys) == len(detail["loc"]) else _value(sources, keys)
-        text += f", got {_brief(given)}{_hint(given, annotation)}"
-    in_file = sources.where(keys).startswith(f"{sources.file.label}:")
-    return text + ("; put it in quotes" if in_file and detail["type"] == "string_type" else "")
+def _is_secret(model: type[BaseModel], keys: Loc) -> bool:
+    return any(is_secret(schema_at(model, keys[:length])) for length in range(1, len(keys) + 1))
 
 
-def _unknown(keys: Sequence[str | int], model: type[BaseModel], where: str) -> str:
-    name = _dotted(keys)
-    known = [known for known, _ in fields(model)]
+def _unknown_key(keys: Loc, model: type[BaseModel], where: str) -> str:
+    name, known = _dotted(keys), [path for path, _ in fields(model)]
     if where.upper().startswith(PREFIX):
         near = nearest(where, map(variable, known))
     else:
@@ -121,12 +131,12 @@ def _unknown(keys: Sequence[str | int], model: type[BaseModel], where: str) -> s
     return f"unknown setting {name!r}" + (f"; did you mean {near}?" if near else "")
 
 
-def _hint(given: Any, annotation: Any) -> str:
-    near = nearest(given, choices(annotation)) if isinstance(given, str) else None
+def _hint(given: Any, schema: Mapping[str, Any]) -> str:
+    near = nearest(given, schema.get("enum", ())) if isinstance(given, str) else None
     return f"; did you mean {near!r}?" if near else ""
 
 
-def _value(sources: Sources, keys: Sequence[str | int]) -> Any:
+def _value_in(sources: Sources, keys: Loc) -> Any:
     value: Any = sources.values()
     for key in keys:
         value = value[key]
@@ -136,7 +146,7 @@ def _value(sources: Sources, keys: Sequence[str | int]) -> Any:
 def _brief(value: Any) -> str:
     if _is_compound(value):
         return "a map" if isinstance(value, Mapping) else "a list" if isinstance(value, Sequence) else "something else"
-    text = repr(displayed(value))
+    text = repr(display_value(value))
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
@@ -144,5 +154,151 @@ def _is_compound(value: Any) -> bool:
     return value is not None and not isinstance(value, str | int | float | PurePath | date | SecretStr)
 
 
-def _dotted(keys: Sequence[str | int]) -> str:
+def _dotted(keys: Loc) -> str:
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+
+
+# --- check
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Lines for people, each with the place it is about. `settings` is None if they could not be read at all."""
+
+    settings: MahavishnuSettings | None
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether a program can start with these settings."""
+        return not self.problems
+
+
+def check(path: str | os.PathLike[str] | None = None, **values: Any) -> Report:
+    """Load the settings as `MahavishnuSettings.load` does and look closer. Never raises for what they contain.
+
+    Nothing is opened or changed: no store is connected, no plugin is loaded.
+
+    >>> check(dlq_store_url="opensearch://search.example:9200").warnings[0]
+    'argument: dlq_store_url: letters go to search.example unencrypted; use opensearchs:'
+    """
+    from mahavishnu.core.config.settings import MahavishnuSettings
+
+    try:
+        settings = MahavishnuSettings.load(path, **values)
+    except SettingsError as refused:
+        return Report(None, refused.problems)
+    origins = settings.origins()
+    problems = [f"{origins[key]}: {key}: {text}" for key, text in _problems(settings)]
+    warnings = [f"{origins[key]}: {key}: {text}" for key, text in _warnings(settings)]
+    return Report(settings, tuple(problems), tuple(warnings))
+
+
+def _problems(settings: MahavishnuSettings) -> Iterator[tuple[str, str]]:
+    from mahavishnu.stores.urls import open_store
+
+    for key in ("dlq_store_url", "dlq_local_url"):
+        url = getattr(settings, key)
+        try:
+            if url != NO_STORE:
+                open_store(url)
+        except InvalidInput as problem:
+            yield key, without_passwords(str(problem))
+        authority = dict(parse_qsl(urlsplit(url).query)).get("ca") if is_opensearch(url) else None
+        if authority and not Path(authority).exists():
+            yield key, f"there is no {authority}"
+    if settings.plugin_directory is not None and not settings.plugin_directory.is_dir():
+        yield "plugin_directory", f"{settings.plugin_directory} is no directory"
+    if isinstance(settings.classifier_rules, str) and not Path(settings.classifier_rules).is_file():
+        yield "classifier_rules", f"there is no file {settings.classifier_rules}"
+
+
+def _warnings(settings: MahavishnuSettings) -> Iterator[tuple[str, str]]:
+    for key in ("dlq_store_url", "dlq_local_url"):
+        url = getattr(settings, key)
+        if is_opensearch(url):
+            yield from ((key, text) for text in _opensearch_warnings(url))
+        if url.startswith("memory:"):
+            yield key, "letters kept in memory are lost when the program ends"
+    if is_opensearch(settings.dlq_store_url):
+        if settings.dlq_local_url == NO_STORE:
+            yield "dlq_local_url", "failures that happen while OpenSearch is away cannot be kept"
+        if bool(settings.dlq_store_user) != bool(settings.dlq_store_password):
+            yield "dlq_store_user", "user and password are only used together"
+    else:
+        for key in ("dlq_store_user", "dlq_store_password", "dlq_store_headers"):
+            if getattr(settings, key):
+                yield key, "has no effect, because the store is not an OpenSearch"
+    if not settings.dlq_enabled or settings.dlq_strategy == "disabled":
+        yield "dlq_strategy" if settings.dlq_enabled else "dlq_enabled", "failed workflows are not kept"
+    if settings.dlq_automatic_policy == "category" and settings.dlq_default_retry_policy != "exponential":
+        yield "dlq_default_retry_policy", "only counts for captured failures if dlq_automatic_policy is default"
+    if "*" in settings.redact_keys:
+        yield "redact_keys", "'*' masks the whole payload: no letter can be run again as it was"
+    file = settings.read_from
+    if os.name == "posix" and file is not None and file.path.stat().st_mode & 0o044:
+        for key in ("dlq_store_password", "dlq_store_headers"):
+            if getattr(settings, key) and settings.origins()[key].startswith(f"{file.label}:"):
+                yield key, f"is written in {file.label}, which other users of this machine can read"
+
+
+def _opensearch_warnings(url: str) -> Iterator[str]:
+    parts = urlsplit(url)
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    names = [urlsplit(f"//{host}").hostname or "" for host in hosts.split(",")]
+    remote = [name for name in names if not _is_loopback(name)]
+    if parts.scheme == "opensearch" and remote:
+        yield f"letters go to {', '.join(remote)} unencrypted; use opensearchs:"
+    if ":" in credentials:
+        yield "a password in a URL ends up in logs and process lists; use dlq_store_user and dlq_store_password"
+    if parts.scheme == "opensearchs" and {"verify=false", "verify=0"} & set(parts.query.lower().split("&")):
+        yield "whoever answers is trusted, because certificates are not verified; give the authority as ca=file"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+# --- reload
+
+
+class ReloadResult(NamedTuple):
+    """The settings to go on with, the keys whose values are others now, and why nothing changed if it could not."""
+
+    settings: MahavishnuSettings
+    changed: tuple[str, ...] = ()
+    error: SettingsError | None = None
+
+
+class Reloader:
+    """Holds the running settings and replaces them by what the sources say now, if that is sound.
+
+    What is refused leaves the running settings untouched; `error` then says why, until a reload succeeds. The
+    environment and the same file are read again, and arguments stay what they were. A file that has disappeared is an
+    error and not a return to the defaults.
+
+    >>> from mahavishnu.core.config import MahavishnuSettings
+    >>> settings, changed, error = Reloader(MahavishnuSettings.load()).reload()
+    >>> changed, error
+    ((), None)
+    """
+
+    def __init__(self, settings: MahavishnuSettings) -> None:
+        self.settings = settings
+        self.error: SettingsError | None = None
+
+    def reload(self) -> ReloadResult:
+        """Read everything again. Never raises SettingsError: it is in the answer."""
+        old = self.settings
+        try:
+            new = old.reloaded()
+        except SettingsError as refused:
+            self.error = refused
+            return ReloadResult(old, error=refused)
+        self.settings, self.error = new, None
+        changed = (keys for keys, _ in fields(type(new)) if value_at(old, keys) != value_at(new, keys))
+        return ReloadResult(new, tuple(map(".".join, changed)))

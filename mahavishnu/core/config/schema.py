@@ -1,34 +1,48 @@
-"""What can be asked of a settings model: its keys, their variables, what each of them allows."""
+"""What the settings are: their keys and variables, what each of them allows, and where letters are kept by default."""
 
 from __future__ import annotations
 
 import difflib
-import types
+import hashlib
+import os
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import Enum
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any
+from urllib.parse import quote, urlsplit
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 PREFIX = "MAHAVISHNU_"
 NESTED = "__"
+NO_STORE = "none"  # a local store that is not wanted; an empty value means "choose one for me"
 Keys = tuple[str, ...]  # the way to a setting: ("circuit", "failure_threshold")
+Schema = Mapping[str, Any]  # the JSON schema of a setting, or of a part of it
+_SCHEMES = ("memory", "sqlite", "opensearch", "opensearchs")
+_FORMS = "memory:, sqlite:///file, opensearch://host:9200 or opensearchs://host:9200"
+
+
+# --- keys and values
 
 
 def fields(model: type[BaseModel], above: Keys = ()) -> Iterator[tuple[Keys, FieldInfo]]:
     """Every setting that has a value of its own, in the order of the model; sections are walked into."""
     for name, field in model.model_fields.items():
-        if section := as_section(field.annotation):
-            yield from fields(section, (*above, name))
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from fields(field.annotation, (*above, name))
         else:
             yield (*above, name), field
 
 
-def as_section(annotation: Any) -> type[BaseModel] | None:
-    """The model of a nested section, None for everything else."""
-    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+def value_at(settings: BaseModel, keys: Sequence[str]) -> Any:
+    """The value of the setting that `keys` lead to."""
+    value: Any = settings
+    for key in keys:
+        value = getattr(value, key)
+    return value
 
 
 def variable(keys: Sequence[str]) -> str:
@@ -40,100 +54,6 @@ def variable(keys: Sequence[str]) -> str:
     return PREFIX + NESTED.join(keys).upper()
 
 
-def keys_of(name: str) -> Keys:
-    """What `variable` turns into an environment variable.
-
-    >>> keys_of("MAHAVISHNU_CIRCUIT__FAILURE_THRESHOLD")
-    ('circuit', 'failure_threshold')
-    """
-    return tuple(name.removeprefix(PREFIX).lower().split(NESTED))
-
-
-def type_at(model: type[BaseModel], keys: Sequence[str | int]) -> Any:
-    """The annotation at the end of `keys`, which may lead into maps and lists; None if the model has no such place."""
-    annotation: Any = model
-    for key in keys:
-        annotation = _bare(annotation)
-        if section := as_section(annotation):
-            field = section.model_fields.get(str(key))
-            annotation = None if field is None else _with_metadata(field)
-        elif get_origin(annotation) in (dict, Mapping):
-            annotation = get_args(annotation)[1]
-        elif get_origin(annotation) in (list, tuple):
-            annotation = get_args(annotation)[0]
-        else:
-            return None
-    return annotation
-
-
-def holds_many(annotation: Any) -> bool:
-    """Whether a value of this type is written as a section, a map or a list."""
-    return bool(as_section(_bare(annotation))) or any(
-        get_origin(kind) in (dict, Mapping, list, tuple) for kind in _members(annotation)
-    )
-
-
-def is_list_of_texts(annotation: Any) -> bool:
-    """Whether `a,b` can mean the list of `a` and `b`."""
-    bare = _bare(annotation)
-    return get_origin(bare) in (list, tuple) and _bare(get_args(bare)[0]) is str
-
-
-def is_secret(annotation: Any) -> bool:
-    """Whether the value must never be shown, wholly or in part.
-
-    >>> is_secret(Mapping[str, SecretStr])
-    True
-    """
-    bare = _bare(annotation)
-    return bare is SecretStr or any(is_secret(part) for part in get_args(bare))
-
-
-def allowed(annotation: Any) -> str:
-    """What may be given for this type, in words.
-
-    >>> allowed(Literal["hybrid", "polling_only"])
-    "one of 'hybrid', 'polling_only'"
-    """
-    metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    bare = _bare(annotation)
-    if words := next((extra["allowed"] for item in metadata if (extra := _extra(item))), None):
-        return str(words)
-    if values := choices(bare):
-        return f"one of {', '.join(map(repr, values))}"
-    if section := as_section(bare):
-        return f"a section with {', '.join(section.model_fields)}"
-    if get_origin(bare) in (dict, Mapping):
-        return f"a map, each value {allowed(get_args(bare)[1])}"
-    if get_origin(bare) in (list, tuple):
-        return f"a list, each item {allowed(get_args(bare)[0])}"
-    members = _members(bare)
-    if len(members) > 1:
-        return " or ".join(map(allowed, members))
-    (kind,) = members or [Any]
-    if kind is int:
-        return _whole_number(metadata)
-    if kind is float:
-        return _whole_number(metadata).replace("whole ", "")
-    if kind is str and any(getattr(item, "min_length", None) for item in _constraints(metadata)):
-        return "text that is not empty"
-    return {bool: "true or false", str: "text", SecretStr: "text", Path: "a path"}.get(kind, "anything")
-
-
-def choices(annotation: Any) -> list[str]:
-    """The values of a type that has only a few."""
-    bare = _bare(annotation)
-    if get_origin(bare) is Literal:
-        return [str(value) for value in get_args(bare)]
-    return [str(member.value) for member in bare] if isinstance(bare, type) and issubclass(bare, Enum) else []
-
-
-def key_type(annotation: Any) -> Any:
-    """What the keys of a map are; None if it is no map."""
-    bare = _bare(annotation)
-    return get_args(bare)[0] if get_origin(bare) in (dict, Mapping) else None
-
-
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """What `name` was probably meant to be."""
     by_lower = {other.lower(): other for other in known}
@@ -141,31 +61,185 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return by_lower[near[0]] if near else None
 
 
-def _whole_number(metadata: Sequence[Any]) -> str:
-    low = next((item.ge for item in _constraints(metadata) if hasattr(item, "ge")), None)
-    high = next((item.le for item in _constraints(metadata) if hasattr(item, "le")), None)
-    return "a whole number" if low is None or high is None else f"a whole number from {low} to {high}"
+# --- what is allowed
 
 
-def _constraints(metadata: Sequence[Any]) -> list[Any]:
-    return [part for item in metadata for part in (item.metadata if isinstance(item, FieldInfo) else [item])]
+@cache
+def _model_schema(model: type[BaseModel]) -> Schema:
+    """The JSON schema of `model`, with each reference replaced by what it refers to."""
+    document = model.model_json_schema()
+    definitions = document.pop("$defs", {})
+
+    def resolve(part: Any) -> Any:
+        if isinstance(part, list):
+            return [resolve(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            part = part | definitions[part["$ref"].rpartition("/")[2]]
+        return {name: resolve(item) for name, item in part.items() if name != "$ref"}
+
+    schema: Schema = resolve(document)
+    return schema
 
 
-def _extra(item: Any) -> Mapping[str, Any]:
-    extra = item.json_schema_extra if isinstance(item, FieldInfo) else None
-    return extra if isinstance(extra, Mapping) and "allowed" in extra else {}
+def schema_at(model: type[BaseModel], keys: Sequence[str | int]) -> Schema:
+    """The schema at the end of `keys`, which may lead into maps and lists; empty if the model has no such place."""
+    schema = _model_schema(model)
+    for key in keys:
+        if isinstance(key, int):
+            schema = schema.get("items", {})
+        else:
+            schema = schema.get("properties", {}).get(key) or schema.get("additionalProperties") or {}
+        if not isinstance(schema, Mapping):  # a map of anything
+            return {}
+    return schema
 
 
-def _with_metadata(field: FieldInfo) -> Any:
-    return Annotated[field.annotation, field]
+def is_structured(schema: Schema) -> bool:
+    """Whether a value is, or may be, written as a section, a map or a list."""
+    return any(member.get("type") in ("object", "array") for member in schema.get("anyOf", [schema]))
 
 
-def _bare(annotation: Any) -> Any:
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+def is_list_of_texts(schema: Schema) -> bool:
+    """Whether `a,b` can mean the list of `a` and `b`."""
+    return schema.get("type") == "array" and schema["items"].get("type") == "string"
 
 
-def _members(annotation: Any) -> list[Any]:
-    """The types of a union without None; the type itself if it is no union."""
-    bare = _bare(annotation)
-    kinds = get_args(bare) if get_origin(bare) in (Union, types.UnionType) else (bare,)
-    return [kind for kind in kinds if kind is not types.NoneType and kind is not None]
+def is_secret(schema: Schema) -> bool:
+    """Whether the value must never be shown, wholly or in part.
+
+    >>> is_secret({"type": "object", "additionalProperties": {"type": "string", "format": "password"}})
+    True
+    """
+    inner = [schema.get("items"), schema.get("additionalProperties"), *schema.get("anyOf", ())]
+    return schema.get("format") == "password" or any(is_secret(part) for part in inner if isinstance(part, Mapping))
+
+
+def allowed(schema: Schema) -> str:
+    """What may be given, in words.
+
+    >>> allowed({"type": "string", "enum": ["hybrid", "polling_only"]})
+    "one of 'hybrid', 'polling_only'"
+    """
+    match schema:
+        case {"allowed": words}:
+            return str(words)
+        case {"enum": values}:
+            return f"one of {', '.join(map(repr, values))}"
+        case {"anyOf": members}:
+            return " or ".join(allowed(member) for member in members if member != {"type": "null"})
+        case {"properties": keys}:
+            return f"a section with {', '.join(keys)}"
+        case {"type": "object", "additionalProperties": Mapping() as values}:
+            return f"a map, each value {allowed(values)}"
+        case {"type": "array", "items": items}:
+            return f"a list, each item {allowed(items)}"
+        case {"type": "integer" | "number" as kind}:
+            number = "a whole number" if kind == "integer" else "a number"
+            low, high = schema.get("minimum"), schema.get("maximum")
+            return number if low is None or high is None else f"{number} from {low} to {high}"
+        case {"type": "string", "format": "path"}:
+            return "a path"
+        case {"type": "string", "minLength": _}:
+            return "text that is not empty"
+        case {"type": "string"}:
+            return "text"
+        case {"type": "boolean"}:
+            return "true or false"
+    return "anything"
+
+
+# --- URLs of stores
+
+
+def state_directory(platform: str = sys.platform, environ: Mapping[str, str] | None = None) -> Path:
+    """The directory for what this user's programs keep between runs, as the platform has it.
+
+    Raises ValueError where there is none, because the user has no home directory.
+
+    >>> state_directory("linux", {"XDG_STATE_HOME": "/var/state"}).as_posix()
+    '/var/state/mahavishnu'
+    """
+    environ = os.environ if environ is None else environ
+    try:
+        if platform == "win32":
+            base = Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        elif platform == "darwin":
+            base = Path.home() / "Library" / "Application Support"
+        else:
+            chosen = environ.get("XDG_STATE_HOME", "")
+            base = Path(chosen if chosen.startswith("/") else Path.home() / ".local" / "state")  # XDG: ignore relative
+    except RuntimeError:
+        raise ValueError("this user has no home directory to keep letters in; say where") from None
+    return base / "mahavishnu"
+
+
+def default_store_url() -> str:
+    """The embedded store: one SQLite file in the user's state directory."""
+    return _sqlite_url(state_directory() / "letters.db")
+
+
+def default_local_url(store_url: str) -> str:
+    """The local store that goes with `store_url`: a SQLite file for OpenSearch, none for a store that is local anyway.
+
+    Each OpenSearch has its own file, or else the letters that one program had to keep could be drained by another
+    program into another cluster. The order of the hosts, credentials and options make no difference to the name.
+    """
+    if not is_opensearch(store_url):
+        return NO_STORE
+    parts = urlsplit(store_url)
+    hosts = sorted(parts.netloc.rpartition("@")[2].lower().split(","))
+    index = f"{','.join(hosts)}/{parts.path.strip('/') or 'mahavishnu'}"
+    readable = re.sub(r"[^a-z0-9.]+", "-", hosts[0])[:40].strip("-")
+    digest = hashlib.sha256(index.encode()).hexdigest()[:8]
+    return _sqlite_url(state_directory() / f"local-{readable}-{digest}.db")
+
+
+def is_opensearch(url: str) -> bool:
+    """Whether `url` means an OpenSearch rather than a store of this machine.
+
+    >>> is_opensearch("opensearchs://search:9200"), is_opensearch("memory:")
+    (True, False)
+    """
+    return url.partition(":")[0] in ("opensearch", "opensearchs")
+
+
+def check_url(key: str, url: str) -> None:
+    """Raise ValueError, with what to write instead, if `url` cannot be the URL of a store.
+
+    The message never quotes more than the part before the first colon.
+    """
+    kind, colon, _ = url.partition(":")
+    if is_opensearch(url):
+        try:
+            hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
+            names = [(host.hostname, host.port)[0] for host in (urlsplit(f"//{host}") for host in hosts)]
+        except ValueError:  # its message may quote the password
+            raise ValueError(f"{key} is an address that cannot be read") from None
+        if not all(names):
+            raise ValueError(f"{key} names no host; write {kind}://host:9200")
+    if colon and kind in _SCHEMES:
+        return
+    if url.startswith(("/", "./", "~")):
+        raise ValueError(f"{key} must be a URL, not a path: write sqlite:///{url}")
+    if not colon:
+        raise ValueError(f"{key} must be a URL: {_FORMS}")
+    better = {"http": "opensearch", "https": "opensearchs"}.get(kind) or nearest(kind, _SCHEMES)
+    hint = f"; did you mean {better}:?" if better else f"; use {_FORMS}"
+    raise ValueError(f"{key}: {kind!r} is no kind of store{hint}")
+
+
+def without_passwords(text: str) -> str:
+    """`text` without the passwords of the URLs in it, also where the URL is malformed.
+
+    >>> without_passwords("opensearchs://ann:se/cret@search:9200")
+    'opensearchs://***@search:9200'
+    """
+    from mahavishnu.stores.urls import masked  # what only reads the settings does not wait for the stores
+
+    return masked(text)
+
+
+def _sqlite_url(path: Path) -> str:
+    return "sqlite:///" + quote(path.as_posix(), safe="/:~")

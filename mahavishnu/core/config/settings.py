@@ -8,35 +8,100 @@ MAHAVISHNU_SETTINGS names, else `settings/mahavishnu.yaml` below the working dir
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import PydanticKnownError
 
-from mahavishnu.core.config import problems as config_problems
-from mahavishnu.core.config import sources as config_sources
-from mahavishnu.core.config import urls
-from mahavishnu.core.config.schema import NESTED, PREFIX, allowed, fields, type_at, variable
-from mahavishnu.core.config.sections import AutoRequeueSettings, CircuitSettings, Section, ServerSettings
-from mahavishnu.core.config.sources import SettingsFile, Sources
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.core.config.problems import display_value, explain, without_secrets
+from mahavishnu.core.config.schema import (
+    NO_STORE,
+    allowed,
+    check_url,
+    default_local_url,
+    default_store_url,
+    fields,
+    schema_at,
+    value_at,
+    variable,
+    without_passwords,
+)
+from mahavishnu.core.config.sources import SettingsError, SettingsFile, Sources, read_sources
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 
+__all__ = ["MahavishnuSettings", "Section", "Setting", "SettingsError", "field_paths"]
 Name = Annotated[str, Field(min_length=1)]
+_POLICIES = [policy.value for policy in RetryPolicy]
 
 
-class SettingsError(InvalidInput):
-    """The settings cannot be used. `problems` has a line for each: where it is, which key, what is allowed."""
+def setting(default: Any, description: str, low: Any = None, high: Any = None, allowed: str = "", **more: Any) -> Any:
+    """A field of the settings; `allowed` says in words what its type does not say."""
+    extra: Any = {"allowed": allowed} if allowed else None
+    return Field(default, description=description, ge=low, le=high, json_schema_extra=extra, **more)
 
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
 
-    def __reduce__(self) -> tuple[type[SettingsError], tuple[tuple[str, ...]]]:
-        return type(self), (self.problems,)
+class Section(BaseModel):
+    """Settings that belong together: immutable, no unknown keys, defaults are checked too."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """YAML reads `on` and `yes` as true, and pydantic reads true as 1."""
+        kind = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and kind in (int, float):
+            raise PydanticKnownError("int_type" if kind is int else "float_type")
+        return value
+
+
+class CircuitSettings(Section):
+    """When an adapter that keeps failing is left alone, and for how long."""
+
+    failure_threshold: int = setting(5, "Failures in a row after which an adapter's circuit breaker opens", 1, 1000)
+    cooloff_seconds: int = setting(60, "How long an open breaker waits before it lets one probe through", 1, 86400)
+
+
+class AutoRequeueSettings(Section):
+    """Whether what is exhausted is sent back by itself, and when."""
+
+    enabled: bool = setting(False, "Send exhausted letters back by a rule, without anybody asking")
+    requeue_interval_minutes: int = setting(
+        60, "How long a letter stays exhausted before the rule sends it back", 1, 7 * 1440
+    )
+    max_auto_requeue_attempts: int = setting(
+        2, "How often the rule sends one letter back before it is left for people", 0, 10
+    )
+    requeue_backoff_multiplier: float = setting(
+        2.0, "By what the wait grows each time the rule sends a letter back", 1, 100
+    )
+
+
+class ServerSettings(Section):
+    """The HTTP API: where it listens, and who may do what there."""
+
+    host: str = setting("127.0.0.1", "Address that the server listens on", min_length=1)
+    port: int = setting(8080, "Port that the server listens on; 0: any free one", 0, 65535)
+    max_body_bytes: int = setting(4 * 1024 * 1024, "Largest request that is read", 1024, 1024 * 1024 * 1024)
+    viewers: Mapping[str, SecretStr] = setting(
+        {}, "Names and tokens of those who may look; without any token only this machine may"
+    )
+    operators: Mapping[str, SecretStr] = setting(
+        {}, "Names and tokens of those who may also act on letters, groups and runs"
+    )
+    admins: Mapping[str, SecretStr] = setting({}, "Names and tokens of those who may also delete letters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +116,7 @@ class Setting:
     description: str
 
 
-class MahavishnuSettings(Section, BaseSettings):
+class MahavishnuSettings(Section):
     """All settings, checked and immutable.
 
     `MahavishnuSettings(...)` raises pydantic's ValidationError, `MahavishnuSettings.load(...)` the same problems as a
@@ -61,149 +126,114 @@ class MahavishnuSettings(Section, BaseSettings):
     500
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter=NESTED)
-
     # --- keeping letters ---
-    dlq_enabled: bool = Field(
-        default=True,
-        description="Enable Dead Letter Queue for failed workflow reprocessing",
+    dlq_enabled: bool = setting(True, "Enable Dead Letter Queue for failed workflow reprocessing")
+    dlq_max_size: int = setting(10000, "Maximum number of tasks in DLQ (100-100000)", 100, 100000)
+    dlq_strategy: Literal["automatic", "selective", "manual", "disabled"] = setting(
+        "automatic", "Which failures become letters; can be switched at run time"
     )
-    dlq_max_size: int = Field(
-        default=10000,
-        ge=100,
-        le=100000,
-        description="Maximum number of tasks in DLQ (100-100000)",
+    dlq_max_task_bytes: int = setting(
+        1024 * 1024, "Largest payload that a letter may have, as JSON", 1024, 100 * 1024 * 1024
     )
-    dlq_strategy: Literal["automatic", "selective", "manual", "disabled"] = Field(
-        default="automatic", description="Which failures become letters; can be switched at run time"
-    )
-    dlq_max_task_bytes: int = Field(
-        default=1024 * 1024,
-        ge=1024,
-        le=100 * 1024 * 1024,
-        description="Largest payload that a letter may have, as JSON",
-    )
-    redact_keys: tuple[Name, ...] = Field(
-        default=(),
-        description="Keys of the payload, as patterns such as *password*, whose values are masked in the letter",
+    redact_keys: tuple[Name, ...] = setting(
+        (), "Keys of the payload, as patterns such as *password*, whose values are masked in the letter"
     )
 
     # --- stores ---
-    dlq_store_url: str = Field(
-        default="",
-        description="Where letters are kept; empty: the SQLite file letters.db in the user's state directory",
-        json_schema_extra={"allowed": "a memory:, sqlite:, opensearch: or opensearchs: URL"},
+    dlq_store_url: str = setting(
+        "",
+        "Where letters are kept; empty: the SQLite file letters.db in the user's state directory",
+        allowed="a memory:, sqlite:, opensearch: or opensearchs: URL",
     )
-    dlq_local_url: str = Field(
-        default="",
-        description="Where letters are kept while OpenSearch is away; empty: a SQLite file in the state directory",
-        json_schema_extra={"allowed": "a store's URL, or none"},
+    dlq_local_url: str = setting(
+        "",
+        "Where letters are kept while OpenSearch is away; empty: a SQLite file in the state directory",
+        allowed="a store's URL, or none",
     )
-    dlq_store_user: str | None = Field(default=None, description="User name for OpenSearch")
-    dlq_store_password: SecretStr | None = Field(default=None, description="Password for OpenSearch")
-    dlq_store_headers: Mapping[str, SecretStr] = Field(
-        default={}, description="HTTP headers for OpenSearch, such as Authorization; their values are secrets"
+    dlq_store_user: str | None = setting(None, "User name for OpenSearch")
+    dlq_store_password: SecretStr | None = setting(None, "Password for OpenSearch")
+    dlq_store_headers: Mapping[str, SecretStr] = setting(
+        {}, "HTTP headers for OpenSearch, such as Authorization; their values are secrets"
     )
 
     # --- retries ---
-    dlq_default_retry_policy: str = Field(
-        default="exponential",
-        description="Default retry policy (never, linear, exponential, immediate)",
-        json_schema_extra={"allowed": allowed(RetryPolicy)},
+    dlq_default_retry_policy: str = setting(
+        "exponential",
+        "Default retry policy (never, linear, exponential, immediate)",
+        allowed=f"one of {str(_POLICIES)[1:-1]}",
     )
-    dlq_default_max_retries: int = Field(
-        default=3,
-        ge=0,
-        le=10,
-        description="Default maximum retry attempts (0-10)",
+    dlq_default_max_retries: int = setting(3, "Default maximum retry attempts (0-10)", 0, 10)
+    dlq_automatic_policy: Literal["category", "default"] = setting(
+        "category", "Whether a failure's retry policy follows its category or is dlq_default_retry_policy for all"
     )
-    dlq_automatic_policy: Literal["category", "default"] = Field(
-        default="category",
-        description="Whether a failure's retry policy follows its category or is dlq_default_retry_policy for all",
+    dlq_category_max_retries: Mapping[ErrorCategory, Annotated[int, Field(ge=0, le=10)]] = setting(
+        {}, "Retry attempts by error category, where they differ from dlq_default_max_retries"
     )
-    dlq_category_max_retries: Mapping[ErrorCategory, Annotated[int, Field(ge=0, le=10)]] = Field(
-        default={}, description="Retry attempts by error category, where they differ from dlq_default_max_retries"
+    retry_jitter: bool = setting(
+        False, "Wait a random share of each delay, so that letters do not come back all at once"
     )
-    retry_jitter: bool = Field(
-        default=False, description="Wait a random share of each delay, so that letters do not come back all at once"
-    )
-    retry_only_failed_repos: bool = Field(
-        default=True, description="Retry a workflow for those repos only that failed, where that is known"
+    retry_only_failed_repos: bool = setting(
+        True, "Retry a workflow for those repos only that failed, where that is known"
     )
 
     # --- sending back ---
-    max_dlq_retries: int = Field(
-        default=3, ge=0, le=100, description="How often a task may be requeued before it is given up"
-    )
-    dlq_priority_boost: int = Field(default=10, ge=0, le=100, description="What a requeue adds to a letter's priority")
-    auto_requeue: AutoRequeueSettings = Field(
-        default=AutoRequeueSettings(), description="The rule that sends exhausted letters back"
-    )
+    max_dlq_retries: int = setting(3, "How often a task may be requeued before it is given up", 0, 100)
+    dlq_priority_boost: int = setting(10, "What a requeue adds to a letter's priority", 0, 100)
+    auto_requeue: AutoRequeueSettings = setting(AutoRequeueSettings(), "The rule that sends exhausted letters back")
 
     # --- the retry processor ---
-    dlq_retry_processor_enabled: bool = Field(
-        default=True,
-        description="Enable automatic DLQ retry processor",
+    dlq_retry_processor_enabled: bool = setting(True, "Enable automatic DLQ retry processor")
+    dlq_retry_interval_seconds: int = setting(60, "DLQ retry processor check interval in seconds (10-3600)", 10, 3600)
+    dlq_retry_concurrency: int = setting(50, "How many attempts one processor runs at the same time", 1, 1000)
+    dlq_retry_timeout_seconds: int = setting(
+        3600, "How long one attempt may run before it counts as failed", 1, 7 * 86400
     )
-    dlq_retry_interval_seconds: int = Field(
-        default=60,
-        ge=10,
-        le=3600,
-        description="DLQ retry processor check interval in seconds (10-3600)",
+    dlq_claim_lease_seconds: int = setting(
+        300, "How long a claim lasts unless it is renewed, which a live worker does", 1, 86400
     )
-    dlq_retry_concurrency: int = Field(
-        default=50, ge=1, le=1000, description="How many attempts one processor runs at the same time"
+    dlq_clock_skew_grace_seconds: int = setting(
+        30, "How long after a lease's end others wait, as clocks may differ", 0, 3600
     )
-    dlq_retry_timeout_seconds: int = Field(
-        default=3600, ge=1, le=7 * 86400, description="How long one attempt may run before it counts as failed"
+    dlq_stop_grace_seconds: int = setting(
+        30, "How long running attempts may take to finish when the worker stops", 0, 3600
     )
-    dlq_claim_lease_seconds: int = Field(
-        default=300, ge=1, le=86400, description="How long a claim lasts unless it is renewed, which a live worker does"
+    deployment_mode: Literal["hybrid", "polling_only", "event_driven_only"] = setting(
+        "hybrid", "Whether due letters are noticed by events, by polling, or by both"
     )
-    dlq_clock_skew_grace_seconds: int = Field(
-        default=30, ge=0, le=3600, description="How long after a lease's end others wait, as clocks may differ"
-    )
-    dlq_stop_grace_seconds: int = Field(
-        default=30, ge=0, le=3600, description="How long running attempts may take to finish when the worker stops"
-    )
-    deployment_mode: Literal["hybrid", "polling_only", "event_driven_only"] = Field(
-        default="hybrid", description="Whether due letters are noticed by events, by polling, or by both"
-    )
-    circuit: CircuitSettings = Field(default=CircuitSettings(), description="The circuit breaker of each adapter")
+    circuit: CircuitSettings = setting(CircuitSettings(), "The circuit breaker of each adapter")
 
     # --- the server ---
-    server: ServerSettings = Field(default=ServerSettings(), description="The HTTP API")
+    server: ServerSettings = setting(ServerSettings(), "The HTTP API")
 
     # --- classification ---
-    classifier_plugins: tuple[Name, ...] = Field(
-        default=(), description="Classifier plugins to load, as module or module:name, asked in this order"
+    classifier_plugins: tuple[Name, ...] = setting(
+        (), "Classifier plugins to load, as module or module:name, asked in this order"
     )
-    plugin_directory: Path | None = Field(
-        default=None, description="A directory whose Python files are loaded as plugins; nothing is loaded by default"
+    plugin_directory: Path | None = setting(
+        None, "A directory whose Python files are loaded as plugins; nothing is loaded by default"
     )
-    disabled_plugins: tuple[Name, ...] = Field(default=(), description="Names of plugins that are not to be asked")
-    plugin_timeout_ms: int = Field(
-        default=250, ge=1, le=60000, description="How long a plugin may take to answer before it is passed over"
-    )
-    classifier_rules: tuple[dict[Any, Any], ...] | str = Field(
-        default=(),
-        description="Classification rules without code, asked before the built-in ones",
-        json_schema_extra={"allowed": "a list of rules, or the path of a YAML file with one"},
+    disabled_plugins: tuple[Name, ...] = setting((), "Names of plugins that are not to be asked")
+    plugin_timeout_ms: int = setting(250, "How long a plugin may take to answer before it is passed over", 1, 60000)
+    classifier_rules: tuple[dict[Any, Any], ...] | str = setting(
+        (),
+        "Classification rules without code, asked before the built-in ones",
+        allowed="a list of rules, or the path of a YAML file with one",
     )
 
     _sources: Sources = PrivateAttr()
 
     def __init__(self, **values: Any) -> None:
-        loading: Sources | None = values.pop("_sources", None)  # from `load`, which tells problems in its own way
-        sources = loading or _read(type(self), SettingsFile.choose(None, os.environ), values)
+        loading: Sources | None = values.pop("_sources", None)  # from `load`, which reports problems in its own way
+        sources = loading or read_sources(type(self), SettingsFile.choose(), values)
+        refused: ValidationError | None = None
         try:
             super().__init__(**sources.values())
-        except ValidationError as refused:
+        except ValidationError as error:
+            refused = error
             if loading:
                 raise
-            raise config_problems.cleaned(refused, type(self), sources, sources.problems) from None
-        if sources.problems and not loading:
-            raise config_problems.cleaned(None, type(self), sources, sources.problems)
+        if not loading and (refused or sources.problems):
+            raise without_secrets(refused, type(self), sources) from None
         self._sources = sources
 
     @classmethod
@@ -216,11 +246,11 @@ class MahavishnuSettings(Section, BaseSettings):
         >>> MahavishnuSettings.load(dlq_retry_interval_seconds=30).dlq_retry_interval_seconds
         30
         """
-        return cls._from(_read(cls, SettingsFile.choose(path, os.environ), values))
+        return cls._from(read_sources(cls, SettingsFile.choose(path), values))
 
     def reloaded(self) -> Self:
         """Settings from the same file and arguments and the environment, as they are now. Raises SettingsError."""
-        return self._from(_read(type(self), self._sources.file_for_reload(), self._sources.arguments))
+        return self._from(read_sources(type(self), self._sources.file_for_reload(), self._sources.arguments))
 
     @classmethod
     def _from(cls, sources: Sources) -> Self:
@@ -228,22 +258,10 @@ class MahavishnuSettings(Section, BaseSettings):
         try:
             settings = cls(_sources=sources)
         except ValidationError as refused:
-            problems += config_problems.explained(refused, cls, sources)
+            problems += explain(refused, cls, sources)
         if problems:
             raise SettingsError(problems) from None
         return settings
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what `__init__` hands over: it has read and merged the sources (see config_sources for why)."""
-        return (init_settings,)
 
     @property
     def read_from(self) -> SettingsFile | None:
@@ -255,10 +273,10 @@ class MahavishnuSettings(Section, BaseSettings):
         return tuple(
             Setting(
                 key=".".join(keys),
-                value=config_problems.displayed(value_at(self, keys)),
+                value=display_value(value_at(self, keys)),
                 origin=self._sources.where(keys),
                 variable=variable(keys),
-                allowed=allowed(type_at(type(self), keys)),
+                allowed=allowed(schema_at(type(self), keys)),
                 description=field.description or "",
             )
             for keys, field in fields(type(self))
@@ -272,7 +290,7 @@ class MahavishnuSettings(Section, BaseSettings):
         """What `stores.urls.open_store` is to be called with, passwords in clear."""
         return {
             "url": self.dlq_store_url,
-            "local": None if self.dlq_local_url == urls.NO_STORE else self.dlq_local_url,
+            "local": None if self.dlq_local_url == NO_STORE else self.dlq_local_url,
             "user": self.dlq_store_user,
             "password": self.dlq_store_password.get_secret_value() if self.dlq_store_password else None,
             "headers": {name: value.get_secret_value() for name, value in self.dlq_store_headers.items()} or None,
@@ -281,18 +299,17 @@ class MahavishnuSettings(Section, BaseSettings):
     @field_validator("dlq_default_retry_policy")
     @classmethod
     def _known_policy(cls, value: str) -> str:
-        valid_policies = [policy.value for policy in RetryPolicy]
-        if value not in valid_policies:
-            raise ValueError(f"dlq_default_retry_policy must be one of {valid_policies}, got '{value}'")
+        if value not in _POLICIES:
+            raise ValueError(f"dlq_default_retry_policy must be one of {_POLICIES}, got '{value}'")
         return value
 
     @field_validator("dlq_store_url", mode="before")
     @classmethod
     def _store_url(cls, value: Any) -> Any:
         if value is None or value == "":
-            return urls.default_store_url()
+            return default_store_url()
         if isinstance(value, str):
-            urls.check_url("dlq_store_url", value)
+            check_url("dlq_store_url", value)
         return value
 
     @field_validator("dlq_local_url", mode="before")
@@ -300,9 +317,9 @@ class MahavishnuSettings(Section, BaseSettings):
     def _local_url(cls, value: Any, info: ValidationInfo) -> Any:
         store_url = info.data.get("dlq_store_url", "")
         if value is None or value == "":
-            return urls.default_local_url(store_url)
-        if isinstance(value, str) and value != urls.NO_STORE:
-            urls.check_url("dlq_local_url", value)
+            return default_local_url(store_url)
+        if isinstance(value, str) and value != NO_STORE:
+            check_url("dlq_local_url", value)
             if value == store_url:
                 raise ValueError("dlq_local_url must be another store than dlq_store_url, or none")
         return value
@@ -321,21 +338,9 @@ class MahavishnuSettings(Section, BaseSettings):
     def __repr_args__(self) -> Any:
         """Without the passwords that URLs may hold; `__str__` uses it too."""
         for name, value in super().__repr_args__():
-            yield name, urls.shown(value) if isinstance(value, str) else value
+            yield name, without_passwords(value) if isinstance(value, str) else value
 
 
 def field_paths(model: type[BaseModel] = MahavishnuSettings) -> tuple[str, ...]:
     """The key of every setting, in order: `("dlq_enabled", …, "circuit.failure_threshold", …)`."""
     return tuple(".".join(keys) for keys, _ in fields(model))
-
-
-def value_at(settings: BaseModel, keys: Sequence[str]) -> Any:
-    """The value of the setting that `keys` lead to."""
-    value: Any = settings
-    for key in keys:
-        value = getattr(value, key)
-    return value
-
-
-def _read(model: type[BaseModel], file: SettingsFile, arguments: Mapping[str, Any]) -> Sources:
-    return config_sources.read(model, file, arguments, os.environ)

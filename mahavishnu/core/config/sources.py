@@ -1,7 +1,7 @@
 """Where settings come from: arguments, the environment, a YAML file. Every value remembers its place.
 
-pydantic-settings has sources of its own, but they cannot say which line or variable a refused value came from, and do
-not notice a misspelt variable. So the sources are read here, and pydantic does what it is good at: the checking.
+The sources of pydantic-settings cannot say which line or variable a refused value came from, and do not notice a
+misspelt variable. So the sources are read here, and pydantic does what it is good at: the checking.
 """
 
 from __future__ import annotations
@@ -9,16 +9,25 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import BaseModel
 
-from mahavishnu.core.config import yaml_file
-from mahavishnu.core.config.schema import PREFIX, fields, holds_many, is_list_of_texts, keys_of, type_at, variable
-from mahavishnu.core.config.values import Tree, flat, grow, merge, plain, plant, where_is
+from mahavishnu.core.config.schema import (
+    NESTED,
+    PREFIX,
+    Keys,
+    fields,
+    is_list_of_texts,
+    is_structured,
+    schema_at,
+    variable,
+)
+from mahavishnu.model.errors import InvalidInput
 
 FILE = Path("settings/mahavishnu.yaml")
 FILE_VARIABLE = "MAHAVISHNU_SETTINGS"
@@ -32,6 +41,29 @@ _NO_SETTING = re.compile(
     r"MAHAVISHNU_(SETTINGS|TOKEN|USER|OPENSEARCH_(CACHE|MAVEN_ARGS)|TEST_\w+"
     r"|(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?))"
 )
+_QUOTE = "a value that begins with * & or ! has to be put in quotes"
+
+
+class SettingsError(InvalidInput):
+    """The settings cannot be used. `problems` has a line for each: where it is, which key, what is allowed."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+    def __reduce__(self) -> tuple[type[SettingsError], tuple[tuple[str, ...]]]:
+        return type(self), (self.problems,)
+
+
+@dataclass(frozen=True, slots=True)
+class SourcedValue:
+    """A value, and the variable, line or argument that it came from."""
+
+    value: Any = field(repr=False)
+    where: str
+
+
+Values = dict[Keys, SourcedValue]  # no key is the beginning of another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +75,12 @@ class SettingsFile:
     required: bool
 
     @classmethod
-    def choose(cls, path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> SettingsFile:
+    def choose(cls, path: str | os.PathLike[str] | None = None) -> SettingsFile:
         """`path`, else what MAHAVISHNU_SETTINGS names, else settings/mahavishnu.yaml if it exists.
 
         The path is made absolute, so that a reload reads the same file wherever the program went meanwhile.
         """
-        chosen = path if path is not None else environ.get(FILE_VARIABLE) or None
+        chosen = path if path is not None else os.environ.get(FILE_VARIABLE) or None
         file = Path(FILE if chosen is None else chosen)
         home = Path(os.path.expanduser(file))  # noqa: PTH111 - Path's raises where there is no home
         return cls(home.absolute(), str(file), required=chosen is not None)
@@ -56,7 +88,7 @@ class SettingsFile:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Everything that was given, merged by precedence, and what was wrong with it before any value was looked at.
+    """All values, merged by precedence, and what was wrong with the sources before any value was looked at.
 
     Two of them are equal: where a value came from makes no difference between settings.
     """
@@ -64,82 +96,190 @@ class Sources:
     file: SettingsFile = field(compare=False)
     found: bool = field(compare=False)  # whether the file was there
     arguments: Mapping[str, Any] = field(compare=False, repr=False)
-    tree: Tree = field(compare=False, repr=False)
+    given: Values = field(compare=False, repr=False)
     problems: tuple[str, ...] = field(compare=False)
 
     def values(self) -> dict[str, Any]:
         """The merged values, for the model."""
-        return plain(self.tree)
+        tree: dict[str, Any] = {}
+        for keys, given in self.given.items():
+            branch = tree
+            for key in keys[:-1]:
+                branch = branch.setdefault(key, {})
+            branch[keys[-1]] = given.value
+        return tree
 
     def where(self, keys: Sequence[str | int]) -> str:
-        """Where the value at `keys` came from."""
-        return where_is(self.tree, keys) or DEFAULT
+        """Where the value at `keys` came from: the one that it is part of, else the first of its own parts."""
+        return _where(self.given, tuple(map(str, keys))) or DEFAULT
 
     def file_for_reload(self) -> SettingsFile:
         """The same file. If it was there it must be there again: its loss must not silently mean all defaults."""
         return replace(self.file, required=self.file.required or self.found)
 
 
-def read(
-    model: type[BaseModel], file: SettingsFile, arguments: Mapping[str, Any], environ: Mapping[str, str]
-) -> Sources:
+def read_sources(model: type[BaseModel], file: SettingsFile, arguments: Mapping[str, Any]) -> Sources:
     """Read all sources for `model`. Never raises for what they contain: `problems` has a line for each fault."""
-    from_file, found, problems = yaml_file.read(file.path, file.label, required=file.required)
-    _drop_blank(from_file, model)
-    from_environment, more = _environment(model, environ)
-    from_arguments: Tree = {name: grow(value, ARGUMENT) for name, value in arguments.items()}
-    tree = merge(merge(from_file, from_environment), from_arguments)
-    # a name such as `_env_file` is an instruction to pydantic-settings, which no file or variable may give
-    hidden = [name for name in tree if name.startswith("_")]
-    foreign = tuple(f"{where_is(tree, [name]) or file.label}: unknown setting {name!r}" for name in hidden)
-    tree = {name: item for name, item in tree.items() if name not in hidden}
-    return Sources(file, found, dict(arguments), tree, problems + more + foreign)
+    from_file, found, problems = _read_file(file)
+    # a section, map or list with nothing behind its key is what remains when all its lines are commented out
+    from_file = {
+        keys: given
+        for keys, given in from_file.items()
+        if given.value is not None or not is_structured(schema_at(model, keys))
+    }
+    from_environment, more = _read_environment(model)
+    from_arguments = _flat(arguments, ARGUMENT) if arguments else {}
+    given = _overlay(_overlay(from_file, from_environment), from_arguments)
+    # names such as `_sources` are for `MahavishnuSettings` itself; no file, variable or argument may give them
+    hidden = dict.fromkeys(keys[0] for keys in given if keys[0].startswith("_"))
+    problems += more + tuple(f"{_where(given, (name,))}: unknown setting {name!r}" for name in hidden)
+    given = {keys: value for keys, value in given.items() if keys[0] not in hidden}
+    return Sources(file, found, dict(arguments), given, problems)
 
 
-def _drop_blank(tree: Tree, model: type[BaseModel]) -> None:
-    """A section, map or list with nothing behind its key is what remains when all its lines are commented out."""
-    for keys, given in list(flat(tree)):
-        if given.value is None and holds_many(type_at(model, keys)):
-            branch: Any = tree
-            for key in keys[:-1]:
-                branch = branch[key]
-            del branch[keys[-1]]
+def _flat(value: Any, where: str, keys: Keys = ()) -> Values:
+    """`value` at `keys`, and every value inside of it if it is a map.
+
+    An empty map is a value itself: whoever gives it wants the map empty, whatever weaker sources say.
+    """
+    if not isinstance(value, Mapping) or not value:
+        return {keys: SourcedValue(value, where)}
+    return {path: leaf for key, item in value.items() for path, leaf in _flat(item, where, (*keys, str(key))).items()}
 
 
-def _environment(model: type[BaseModel], environ: Mapping[str, str]) -> tuple[Tree, tuple[str, ...]]:
-    tree: Tree = {}
+def _overlay(low: Values, high: Values) -> Values:
+    """Both, `high` where they differ: sections and maps are merged key by key, all else is replaced."""
+    return {keys: value for keys, value in low.items() if not _where(high, keys)} | high
+
+
+def _where(values: Values, keys: Keys) -> str | None:
+    """The place of the value that has `keys` in it, or begins with them; None if there is none."""
+    return next((value.where for at, value in values.items() if at[: len(keys)] == keys[: len(at)]), None)
+
+
+# --- the environment
+
+
+def _read_environment(model: type[BaseModel]) -> tuple[Values, tuple[str, ...]]:
+    values: Values = {}
     problems = []
     known = {variable(keys) for keys, _ in fields(model)}
-    for name in sorted(environ, key=str.upper):
-        upper, text = name.upper(), environ[name]
+    for name in sorted(os.environ, key=str.upper):
+        upper, text = name.upper(), os.environ[name]
         if not upper.startswith(PREFIX) or (upper not in known and _NO_SETTING.fullmatch(upper)):
             continue
-        if not text or (
-            upper == SERVER_VARIABLE and not text.lstrip().startswith("{")
-        ):  # compose files and charts write `X: ${X:-}` for what is not set
-            continue
-        keys = keys_of(upper)
+        if not text or (upper == SERVER_VARIABLE and not text.lstrip().startswith("{")):
+            continue  # compose files and charts write `X: ${X:-}` for what is not set
+        keys = tuple(upper.removeprefix(PREFIX).lower().split(NESTED))
         try:
-            item = grow(_decode(type_at(model, keys), text), name)
-        except ValueError as problem:
-            problems.append(f"{name}: {'.'.join(keys)} {problem}")
+            found = _flat(_decode(model, keys, text), name, keys)
+        except (ValueError, RecursionError) as problem:
+            reason = problem if isinstance(problem, ValueError) else "is nested too deeply"
+            problems.append(f"{name}: {'.'.join(keys)} {reason}")
             continue
-        if clash := plant(tree, keys, item):
-            problems.append(f"{name}: {'.'.join(keys)} is already set by {clash.where}")
-    return tree, tuple(problems)
+        if other := next(filter(None, (_where(values, each) for each in found)), None):
+            problems.append(f"{name}: {'.'.join(keys)} is already set by {other}")
+        else:
+            values |= found
+    return values, tuple(problems)
 
 
-def _decode(annotation: Any, text: str) -> Any:
+def _decode(model: type[BaseModel], keys: Keys, text: str) -> Any:
     """Text for simple settings; JSON for sections, maps and lists; a list of texts may also be written `a,b`."""
-    if not holds_many(annotation):
-        return text
-    if text.lstrip()[:1] in ("[", "{"):
+    schema = schema_at(model, keys)
+    if is_structured(schema) and text.lstrip()[:1] in ("[", "{"):
         try:
             return json.loads(text)
         except json.JSONDecodeError as problem:  # its full message would quote the text
             raise ValueError(f"is not valid JSON: {problem.msg} at column {problem.colno}") from None
-        except RecursionError:
-            raise ValueError("is nested too deeply") from None
-    if is_list_of_texts(annotation):
+    if is_list_of_texts(schema):
         return [item.strip() for item in text.split(",") if item.strip()]
     return text
+
+
+# --- the YAML file
+
+
+def _read_file(file: SettingsFile) -> tuple[Values, bool, tuple[str, ...]]:
+    """The values in the file, whether there is one, and its problems.
+
+    A file with a problem of its form gives no values: half a file would be another configuration. No problem quotes a
+    value, which might be a password.
+    """
+    try:
+        return _parse(file.path.read_bytes(), file.label), True, ()
+    except FileNotFoundError:
+        return {}, False, (f"{file.label}: there is no such file",) if file.required else ()
+    except OSError as problem:
+        return {}, True, (f"{file.label}: cannot be read: {problem.strerror}",)
+    except SettingsError as refused:
+        return {}, True, refused.problems
+
+
+def _parse(content: bytes, label: str) -> Values:
+    try:
+        text = content.decode("utf-8-sig")
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        if node is None or (isinstance(node, yaml.ScalarNode) and not node.value):
+            return {}
+        if not isinstance(node, yaml.MappingNode):
+            raise SettingsError([f"{label}:{_line(node)}: must be a list of `key: value` lines"])
+        if problems := [f"{label}:{line}: {problem}" for line, problem in _faulty_keys(node, set())]:
+            raise SettingsError(problems)
+        return dict(_values_in(loader, node, label))
+    except UnicodeDecodeError as problem:
+        line, reason = content.count(b"\n", 0, problem.start) + 1, "is not UTF-8"
+    except yaml.reader.ReaderError as problem:
+        line, reason = text.count("\n", 0, problem.position) + 1, "holds a character that YAML does not allow"
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        line, reason = mark.line + 1 if mark else 1, f"is not valid YAML: {_reason(problem)}"
+    except RecursionError:
+        line, reason = 1, "is nested too deeply, or contains itself"
+    raise SettingsError([f"{label}:{line}: {reason}"])
+
+
+def _values_in(
+    loader: yaml.SafeLoader, node: yaml.MappingNode, label: str, above: Keys = ()
+) -> Iterator[tuple[Keys, SourcedValue]]:
+    for key, value in node.value:
+        keys, where = (*above, key.value), f"{label}:{_line(key)}"
+        if isinstance(value, yaml.MappingNode) and value.value:
+            yield from _values_in(loader, value, label, keys)
+            continue
+        try:
+            yield keys, SourcedValue(loader.construct_object(value, deep=True), where)
+        except ValueError:  # 2026-02-31 looks like a date; the error would quote it
+            raise SettingsError([f"{where}: {key.value} cannot be read; put the value in quotes"]) from None
+
+
+def _faulty_keys(node: yaml.Node, seen: set[int]) -> Iterator[tuple[int, str]]:
+    """Keys that are no text, and keys that are given twice: YAML would silently take the last."""
+    if id(node) in seen:  # an alias
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _faulty_keys(item, seen)
+    if isinstance(node, yaml.MappingNode):
+        first: dict[str, int] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                yield _line(key), "has a key that is no text"
+            elif key.value in first:
+                yield _line(key), f"{key.value!r} is given twice, first in line {first[key.value]}"
+            else:
+                first[key.value] = _line(key)
+            yield from _faulty_keys(value, seen)
+
+
+def _reason(problem: yaml.MarkedYAMLError) -> str:
+    reason = problem.problem or "it cannot be understood"
+    if any(word in reason for word in ("alias", "anchor", "tag")):  # these quote what may be a value
+        return _QUOTE
+    return f"{reason} ({problem.context})" if problem.context else reason
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1

@@ -14,7 +14,6 @@ from mahavishnu.model import letter_parts
 
 HEAVY = {
     "pydantic",
-    "pydantic_settings",
     "opensearchpy",
     "aiohttp",
     "tenacity",

@@ -19,7 +19,8 @@ from mahavishnu.cli.commands.serve import access_of, api_of, open_listener
 from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.settings import field_paths, value_at
+from mahavishnu.core.config.schema import value_at
+from mahavishnu.core.config.settings import field_paths
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.stores.fallback import FallbackStore
