@@ -60,7 +60,7 @@ class RequeueRules:
                     Is("resolution_status", (ResolutionStatus.PENDING,)),
                     sent if times else AnyOf((Missing("requeue_automatic"), sent)),
                     Between("exhausted_at", at_most=instant(now - self.waiting_time(times))),
-                    Between("dlq_retry_count", below=self.max_dlq_retries),
+                    Not(Between("dlq_retry_count", at_least=self.max_dlq_retries)),  # OpenSearch has no field for a 0
                     Not(Is("error_category", LEFT_FOR_PEOPLE)),
                     Not(Is("retry_policy", (RetryPolicy.NEVER,))),
                 ),

@@ -89,3 +89,12 @@ async def test_a_letter_is_sent_back_once_by_hand_and_once_by_the_rule(queues: O
     assert letter is not None
     assert (letter.priority, letter.dlq_retry_count) == (25, 2)
     assert await desks[0].requeue_outcomes() == {"in_flight": 1}
+
+
+async def test_the_rule_sends_back_what_was_never_sent_back_before(queues: Open, clock: ManualClock) -> None:
+    desk = queues()
+    exhausted = await desk.enqueue("wf_1", {}, [], "connection refused", "immediate", max_retries=0)
+    assert (exhausted.status, exhausted.dlq_retry_count) == ("exhausted", 0)
+    clock.advance(3600)
+    assert await desk.requeue_exhausted() == 1, "a count of 0 is not in the document"
+    assert await desk.requeue_exhausted() == 0
