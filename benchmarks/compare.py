@@ -135,13 +135,15 @@ async def jobs(url: str) -> Speed:
 
 async def lone_write(url: str) -> Speed:
     """One letter after the other is written: by the median, so many in a second."""
+    from mahavishnu.core.dead_letter_queue import KINDS
+    from mahavishnu.stores.urls import open_store
     from mahavishnu.testing import make_letter
 
-    async with app_on(url) as app:
-        dlq: Any = app.dlq
-        task = {"id": "job", "options": {"paths": ["src/app"] * 12}}
-        speeds = [await speed_of(1, partial(dlq.letters.write, [make_letter(task=task)])) for _ in range(LONE + 50)]
-        return Speed(*map(statistics.median, zip(*speeds[50:], strict=True)))
+    task = {"id": "job", "options": {"paths": ["src/app"] * 12}}
+    async with open_store(url, local=None, kinds=KINDS) as store:
+        letters: Any = store.collection(next(kind for kind in KINDS if kind.name == "letters"))
+        speeds = [await speed_of(1, partial(letters.write, [make_letter(task=task)])) for _ in range(LONE + 50)]
+    return Speed(*map(statistics.median, zip(*speeds[50:], strict=True)))
 
 
 def run_once(line: list[str], url: str) -> Speed:
