@@ -1,4 +1,4 @@
-"""Asking the plugins what kind of failure it was. The answer always comes, whatever they do."""
+"""Asks the plugins what kind of failure it was. There is always a verdict, whatever they do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from mahavishnu.classify.fingerprint import fingerprint, fingerprint_of, named_fingerprint
 from mahavishnu.classify.plugin_guard import Answer, Call, ask, ask_async
-from mahavishnu.classify.plugin_loader import where_it_broke
+from mahavishnu.classify.plugin_loader import describe_problem
 from mahavishnu.classify.plugins import Plugins, PluginState, Step
 from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict
 from mahavishnu.model.errors import InvalidInput
@@ -26,8 +26,8 @@ _UNKNOWN = Verdict(ErrorCategory.PERMANENT, "no rule and no plugin knows this er
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What came of asking one plugin. `counts`: its opinion became the verdict; `fault`: it did not answer properly."""
+class PluginAnswer:
+    """What one plugin answered. `counts`: its opinion became the verdict; `fault`: it did not answer properly."""
 
     plugin: str
     outcome: str
@@ -39,14 +39,14 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A verdict, and how it came about."""
+    """A verdict, and the answers of all plugins."""
 
     verdict: Verdict
-    trail: tuple[Said, ...]
+    trail: tuple[PluginAnswer, ...]
 
 
-class _Heard(NamedTuple):
-    """A plugin's opinion, or what was wrong with its answer, or neither."""
+class _Opinion(NamedTuple):
+    """The opinion of a plugin, or the fault of its answer, or neither if it had none."""
 
     name: str
     seconds: float
@@ -60,12 +60,12 @@ _Group: TypeAlias = "tuple[Step, ...]"
 
 @dataclass(frozen=True, slots=True)
 class _Hook:
-    """How answers to a hook are read. `read` returns the opinion, or raises InvalidInput for nonsense."""
+    """How answers to a hook are read. `read` returns the opinion, or raises InvalidInput if the answer is none."""
 
     name: str
     read: Callable[[str, Any], Any]
     is_opinion: Callable[[Any], bool]
-    asked: Callable[[Call], Call] = lambda call: call  # how an implementation is called
+    wrap: Callable[[Call], Call] = lambda call: call  # adapts an implementation before it is called
 
     def is_enough(self, answer: Answer) -> bool:
         return answer.value is not None and self.is_opinion(answer.value)
@@ -90,40 +90,40 @@ class Chain:
         self.plugins = plugins or Plugins()
         self.max_faults = max_faults
         self._timeout = timeout.total_seconds()
-        self._known: dict[str, tuple[int, tuple[_Group, ...]]] = {}
+        self._groups: dict[str, tuple[int, tuple[_Group, ...]]] = {}
 
     def use(self, other: Chain) -> None:
-        """Ask the plugins of `other` from now on, as patiently, and those that were registered here at run time."""
+        """Take over the plugins and limits of `other`, and keep what was registered here at run time."""
         other.plugins.adopt(self.plugins)
         self.plugins, self.max_faults, self._timeout = other.plugins, other.max_faults, other._timeout
-        self._known = {}
+        self._groups = {}
 
     def classify(self, error: BaseException | str, context: Context | None = None) -> Verdict:
         """What kind of failure it was. Never raises; PERMANENT, by "nobody", if nobody knows.
 
-        Every plugin that hangs holds up the caller for the timeout: where an event loop is, use `classify_async`.
+        A plugin that hangs blocks the caller until the time-out: in an event loop, use `classify_async`.
         """
-        return _verdict(self._hear(_CLASSIFY, _taken(error), context or NO_CONTEXT))
+        return _verdict(self._ask(_CLASSIFY, _exception_or_text(error), context or NO_CONTEXT))
 
     async def classify_async(self, error: BaseException | str, context: Context | None = None) -> Verdict:
-        """As `classify`, without holding up the event loop for plugins."""
-        taken, context = _taken(error), context or NO_CONTEXT
-        groups = self._asked(_CLASSIFY.name)
-        if len(groups) == 1 and groups[0][0].trusted:  # nobody has given us a plugin: there is nothing to wait for
-            return _verdict(_own(groups[0], (taken, context)))
-        return _verdict(await self._hear_async(_CLASSIFY, taken, context))
+        """Like `classify`, without blocking the event loop."""
+        error, context = _exception_or_text(error), context or NO_CONTEXT
+        groups = self._steps(_CLASSIFY.name)
+        if len(groups) == 1 and groups[0][0].trusted:  # only the built-in rules: there is nothing to wait for
+            return _verdict(_ask_trusted(groups[0], (error, context)))
+        return _verdict(await self._ask_async(_CLASSIFY, error, context))
 
     async def objection(self, task: Any, context: Context | None = None) -> str | None:
         """Why a plugin thinks that this should not be a letter's task, naming it; None if none does. Never raises."""
-        heard = await self._hear_async(_VALIDATE, task, context or NO_CONTEXT)
-        return next((f"{each.name}: {each.opinion}" for each in heard if each.opinion is not None), None)
+        opinions = await self._ask_async(_VALIDATE, task, context or NO_CONTEXT)
+        return next((f"{each.name}: {each.opinion}" for each in opinions if each.opinion is not None), None)
 
     def explain(self, error: BaseException | str, context: Context | None = None) -> Explanation:
-        """The verdict, and what every plugin says, also after the one whose opinion counts. No fault is counted."""
-        heard = self._hear(_CLASSIFY, _taken(error), context or NO_CONTEXT, everyone=True)
-        first = next((index for index, each in enumerate(heard) if each.opinion is not None), None)
+        """The verdict, and what every plugin answers, even after the first opinion. No fault is counted."""
+        opinions = self._ask(_CLASSIFY, _exception_or_text(error), context or NO_CONTEXT, everyone=True)
+        first = next((index for index, each in enumerate(opinions) if each.opinion is not None), None)
         trail = [
-            Said(
+            PluginAnswer(
                 each.name,
                 each.fault or (f"{each.opinion.category}: {each.opinion.reason}" if each.opinion else "no opinion"),
                 each.opinion,
@@ -131,146 +131,148 @@ class Chain:
                 counts=index == first,
                 fault=bool(each.fault),
             )
-            for index, each in enumerate(heard)
+            for index, each in enumerate(opinions)
         ]
         trail += [
-            Said(info.name, f"not asked, because it is {info.state}: {info.why}")
+            PluginAnswer(info.name, f"not asked, because it is {info.state}: {info.why}")
             for info in self.plugins.report()
             if info.state is not PluginState.OK
         ]
-        return Explanation(_verdict(heard), tuple(trail))
+        return Explanation(_verdict(opinions), tuple(trail))
 
     @property
     def is_prompt(self) -> bool:
-        """Whether it answers at once: nobody has given us a plugin that would have to be waited for."""
-        groups = self._asked(_CLASSIFY.name)
+        """Whether it answers at once, because there is no plugin that would have to be waited for."""
+        groups = self._steps(_CLASSIFY.name)
         return len(groups) == 1 and groups[0][0].trusted and not self.names_causes
 
     @property
     def names_causes(self) -> bool:
         """Whether a plugin is asked for fingerprints."""
-        return bool(self._asked(_FINGERPRINT.name))
+        return bool(self._steps(_FINGERPRINT.name))
 
     def fingerprint(
         self, error: BaseException | str, context: Context | None = None, failure: Failure | None = None
     ) -> str:
-        """What failures of the same cause have in common: a plugin's name for it, or the usual one. Never raises.
+        """The fingerprint of the failure: from a plugin's name for the cause, or the usual one. Never raises.
 
-        `failure` is the record of the error, where it has been made already.
+        `failure` is the record of the error, if the caller has it already.
         """
         named = self.named_fingerprint(error, context)
-        return named or (fingerprint_of(failure) if failure is not None else fingerprint(_taken(error)))
+        return named or (fingerprint_of(failure) if failure is not None else fingerprint(_exception_or_text(error)))
 
     def named_fingerprint(self, error: BaseException | str, context: Context | None = None) -> str | None:
         """The fingerprint by a plugin's name for the cause; None if no plugin names it. Never raises."""
-        heard = self._hear(_FINGERPRINT, _taken(error), context or NO_CONTEXT)
-        return next((named_fingerprint(each.opinion) for each in heard if each.opinion is not None), None)
+        opinions = self._ask(_FINGERPRINT, _exception_or_text(error), context or NO_CONTEXT)
+        return next((named_fingerprint(each.opinion) for each in opinions if each.opinion is not None), None)
 
-    def _hear(self, hook: _Hook, error: _Error, context: Context, *, everyone: bool = False) -> list[_Heard]:
+    def _ask(self, hook: _Hook, error: _Error, context: Context, *, everyone: bool = False) -> list[_Opinion]:
         arguments = (error, context)
-        trail: list[_Heard] = []
-        for group in self._asked(hook.name):
+        trail: list[_Opinion] = []
+        for group in self._steps(hook.name):
             if group[0].trusted:
-                trail += _own(group, arguments)
+                trail += _ask_trusted(group, arguments)
             else:
                 is_enough = _never if everyone else hook.is_enough
                 answers = ask(_calls(hook, group), arguments, is_enough, self._timeout)
-                trail += self._heard(hook, group, answers, is_trial=everyone or context.recalled, everyone=everyone)
+                trail += self._read_answers(
+                    hook, group, answers, is_trial=everyone or context.recalled, everyone=everyone
+                )
             if trail and trail[-1].opinion is not None and not everyone:
                 break
         return trail
 
-    async def _hear_async(self, hook: _Hook, subject: Any, context: Context) -> list[_Heard]:
+    async def _ask_async(self, hook: _Hook, subject: Any, context: Context) -> list[_Opinion]:
         arguments = (subject, context)
-        trail: list[_Heard] = []
-        for group in self._asked(hook.name):
+        trail: list[_Opinion] = []
+        for group in self._steps(hook.name):
             if group[0].trusted:
-                trail += _own(group, arguments)
+                trail += _ask_trusted(group, arguments)
             else:
                 answers = await ask_async(_calls(hook, group), arguments, hook.is_enough, self._timeout)
-                trail += self._heard(hook, group, answers, is_trial=context.recalled)
+                trail += self._read_answers(hook, group, answers, is_trial=context.recalled)
             if trail and trail[-1].opinion is not None:
                 break
         return trail
 
-    def _heard(
+    def _read_answers(
         self, hook: _Hook, group: _Group, answers: list[Answer], *, is_trial: bool, everyone: bool = False
-    ) -> list[_Heard]:
-        """What the answers of a group come to. In a trial, as of an error that lost its attributes, faults are none."""
-        trail: list[_Heard] = []
+    ) -> list[_Opinion]:
+        """The opinions and faults of a group. In a trial (or for a recalled error) faults are not counted."""
+        trail: list[_Opinion] = []
         for answer in answers:
             step = group[answer.place]
             if not everyone and answer.value is None and answer.raised is None and not answer.hung:
-                self.plugins.answered(step.name)
-                continue  # no opinion, as usual: nothing is made of it, because this is done for every plugin
-            heard = self._read(hook, step.name, answer)
-            trail.append(heard)
+                self.plugins.record_answer(step.name)
+                continue  # no opinion, the usual case, kept cheap
+            opinion = self._read_answer(hook, step.name, answer)
+            trail.append(opinion)
             if is_trial:
                 continue
-            if heard.fault:
-                log.warning("plugin %s was passed over at %s: it %s", heard.name, hook.name, heard.fault)
-                self.plugins.faulted(heard.name, heard.fault, self.max_faults)
+            if opinion.fault:
+                log.warning("plugin %s was passed over at %s: it %s", opinion.name, hook.name, opinion.fault)
+                self.plugins.record_fault(opinion.name, opinion.fault, self.max_faults)
             else:
-                self.plugins.answered(heard.name)
+                self.plugins.record_answer(opinion.name)
         return trail
 
-    def _read(self, hook: _Hook, name: str, answer: Answer) -> _Heard:
+    def _read_answer(self, hook: _Hook, name: str, answer: Answer) -> _Opinion:
         if answer.hung:
-            return _Heard(name, answer.seconds, fault=f"took longer than {self._timeout * 1000:g} ms")
+            return _Opinion(name, answer.seconds, fault=f"took longer than {self._timeout * 1000:g} ms")
         if answer.raised is not None:
-            return _Heard(name, answer.seconds, fault=f"raised {where_it_broke(answer.raised)}")
+            return _Opinion(name, answer.seconds, fault=f"raised {describe_problem(answer.raised)}")
         if answer.value is None:
-            return _Heard(name, answer.seconds)
+            return _Opinion(name, answer.seconds)
         try:
-            return _Heard(name, answer.seconds, hook.read(name, answer.value))
+            return _Opinion(name, answer.seconds, hook.read(name, answer.value))
         except InvalidInput as problem:
-            return _Heard(name, answer.seconds, fault=str(problem))
+            return _Opinion(name, answer.seconds, fault=str(problem))
 
-    def _asked(self, hook: str) -> tuple[_Group, ...]:
-        """The plugins in order, those next to each other that need no guard, or do, together."""
+    def _steps(self, hook: str) -> tuple[_Group, ...]:
+        """The plugins in order; neighbours are grouped that are all trusted or all guarded."""
         revision = self.plugins.revision
-        known = self._known.get(hook)
-        if known is None or known[0] != revision:
+        cached = self._groups.get(hook)
+        if cached is None or cached[0] != revision:
             groups: list[_Group] = []
             for step in self.plugins.steps(hook):
                 if groups and groups[-1][0].trusted is step.trusted:
                     groups[-1] += (step,)
                 else:
                     groups.append((step,))
-            known = self._known[hook] = (revision, tuple(groups))
-        return known[1]
+            cached = self._groups[hook] = (revision, tuple(groups))
+        return cached[1]
 
 
-def _taken(error: object) -> _Error:
-    """The error as it came, or its text if it is neither text nor exception."""
+def _exception_or_text(error: object) -> _Error:
+    """The error itself, or its text if it is neither exception nor text."""
     return error if isinstance(error, BaseException | str) else "" if error is None else str(error)
 
 
-def _own(group: Sequence[Step], arguments: tuple[Any, Any]) -> list[_Heard]:
-    """What our own rules say: they are not guarded, and what they answer needs no check."""
-    trail: list[_Heard] = []
+def _ask_trusted(group: Sequence[Step], arguments: tuple[Any, Any]) -> list[_Opinion]:
+    """What trusted plugins answer. They are called without a guard, and their answers are not checked."""
+    trail: list[_Opinion] = []
     for step in group:
         started, opinion, fault = perf_counter(), None, ""
         try:
             opinion = step.call(*arguments)
         except BaseException as problem:  # an error's own `__str__` may raise anything
-            fault = f"raised {where_it_broke(problem)}"
-        trail.append(_Heard(step.name, perf_counter() - started, opinion, fault))
+            fault = f"raised {describe_problem(problem)}"
+        trail.append(_Opinion(step.name, perf_counter() - started, opinion, fault))
     return trail
 
 
 def _calls(hook: _Hook, group: Sequence[Step]) -> list[Call]:
-    return [hook.asked(step.call) for step in group]
+    return [hook.wrap(step.call) for step in group]
 
 
 def _never(answer: Answer) -> bool:
     return False
 
 
-def _verdict(heard: Sequence[_Heard]) -> Verdict:
-    for each in heard:
+def _verdict(opinions: Sequence[_Opinion]) -> Verdict:
+    for each in opinions:
         if each.opinion is not None:
-            return each.opinion  # type: ignore[no-any-return]  # the hook's own `read` has made it
+            return each.opinion  # type: ignore[no-any-return]  # the hook's `read` has checked it
     return _UNKNOWN
 
 
@@ -278,7 +280,7 @@ def _read_verdict(name: str, value: Any) -> Verdict:
     if isinstance(value, Verdict):
         return value if value.author == name else replace(value, author=name)
     if isinstance(value, str):
-        with suppress(Exception):  # no category, or a text of a kind that runs code when it is compared
+        with suppress(Exception):  # no category, or a subclass of str that raises when compared
             return Verdict(ErrorCategory(value), f"{name} says so", name)
     raise _nonsense(value, f"a category ({', '.join(ErrorCategory)}), a Verdict or None")
 
@@ -297,16 +299,16 @@ def _read_text(name: str, value: Any) -> str:
     raise _nonsense(value, "a text or None")
 
 
-def _objecting(call: Call) -> Call:
-    """Schema libraries raise what they object to."""
+def _objection_from(call: Call) -> Call:
+    """`call` with a ValueError as its objection: schema libraries raise them."""
 
-    def asked(task: Any, context: Any) -> Any:
+    def call_or_object(task: Any, context: Any) -> Any:
         try:
             return call(task, context)
         except ValueError as problem:
             return str(problem) or type(problem).__name__
 
-    return asked
+    return call_or_object
 
 
 def _nonsense(value: Any, wanted: str) -> InvalidInput:
@@ -323,4 +325,4 @@ def _nonsense(value: Any, wanted: str) -> InvalidInput:
 _CATEGORIES = frozenset(ErrorCategory)
 _CLASSIFY = _Hook("classify_error", _read_verdict, _is_verdict)
 _FINGERPRINT = _Hook("fingerprint_failure", _read_text, _is_text)
-_VALIDATE = _Hook("validate_task", _read_text, _is_text, _objecting)
+_VALIDATE = _Hook("validate_task", _read_text, _is_text, _objection_from)

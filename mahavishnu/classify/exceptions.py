@@ -48,7 +48,7 @@ def walk(error: BaseException) -> list[Link]:
     while waiting and len(links) < MOST:
         link = waiting.popleft()
         links.append(link)
-        for child, implicit in _behind(link.error):
+        for child, implicit in _children(link.error):
             if id(child) not in seen and len(seen) < MOST:
                 seen.add(id(child))
                 waiting.append(Link(child, link.depth + 1, link.implicit or implicit))
@@ -67,7 +67,7 @@ def _is_alone(error: BaseException) -> bool:
     )
 
 
-def _behind(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
+def _children(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
     if error.__cause__ is not None:
         yield error.__cause__, False
     if isinstance(error, BaseExceptionGroup):
@@ -80,7 +80,7 @@ def _behind(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
         if isinstance(wrapped := attribute(error, name), BaseException):
             yield wrapped, False
     attempt = attribute(error, "last_attempt")  # tenacity's RetryError has one
-    if attempt is not None and (failed := _called(attempt, "exception")) is not None:
+    if attempt is not None and (failed := _call(attempt, "exception")) is not None:
         yield failed, False
     if error.__context__ is not None and error.__cause__ is None and not error.__suppress_context__:
         yield error.__context__, True
@@ -99,7 +99,7 @@ def attribute(thing: object, name: str) -> object:
         return None
 
 
-def _called(thing: object, name: str) -> BaseException | None:
+def _call(thing: object, name: str) -> BaseException | None:
     try:
         done = getattr(thing, "done", None)
         answer = getattr(thing, name)() if done is None or done() else None

@@ -1,4 +1,4 @@
-"""Turning files, dotted names and entry points into plugin objects, one at a time, so that one cannot break another."""
+"""Loads plugins from files, dotted names and entry points, each on its own, so that one cannot break another."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Candidate:
     version: str | None = None
 
 
-def entry_points() -> Iterator[Candidate]:
-    """What installed packages offer under the entry-point group `mahavishnu`, each once, in order of name."""
+def from_entry_points() -> Iterator[Candidate]:
+    """The plugins in the entry-point group `mahavishnu` of installed packages, each once, by name."""
     found = {(point.name, point.value): point for point in importlib.metadata.entry_points(group=GROUP)}
     for (name, _), point in sorted(found.items()):
         package = point.dist.name if point.dist else "an unknown package"
         yield Candidate(name, f"entry point of {package}", point.load, point.dist.version if point.dist else None)
 
 
-def in_directory(directory: Path) -> Iterator[Candidate]:
-    """Every Python file and package directly in the directory, by name, but none that begins with `_` or `.`."""
+def from_directory(directory: Path) -> Iterator[Candidate]:
+    """The Python files and packages directly in the directory, by name, but none that begins with `_` or `.`."""
     for path in sorted(directory.iterdir()) if directory.is_dir() else ():
         if path.name.startswith(("_", ".")):
             continue
@@ -49,7 +49,7 @@ def in_directory(directory: Path) -> Iterator[Candidate]:
             yield Candidate(path.name, str(path), _file_loader(path / "__init__.py", path))
 
 
-def dotted(name: str) -> Candidate:
+def from_dotted_name(name: str) -> Candidate:
     """`package.module`, or `package.module:name` for a function, class or object in it."""
 
     def load() -> Any:
@@ -66,7 +66,7 @@ def _file_loader(path: Path, package: Path | None) -> Callable[[], ModuleType]:
     def load() -> ModuleType:
         name = f"mahavishnu_plugin_{(package or path).stem}"
         for loaded in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
-            del sys.modules[loaded]  # it is loaded anew after a change
+            del sys.modules[loaded]  # so that a changed file is loaded again
         places = [str(package)] if package else None
         spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
         if spec is None or spec.loader is None:
@@ -74,7 +74,7 @@ def _file_loader(path: Path, package: Path | None) -> Callable[[], ModuleType]:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            # Not the cached bytecode: a file changed twice within a second would be taken for unchanged.
+            # Cached bytecode is not used: a file changed twice within a second would seem unchanged.
             exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)
         except BaseException:
             del sys.modules[name]
@@ -102,29 +102,29 @@ def _has_hooks(thing: Any) -> bool:
 
 def _classifier(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """A plain function of `(error)` or `(error, context)` in the shape of the hook."""
-    if len(needed(function)) >= 2:
+    if len(required_arguments(function)) >= 2:
         return lambda error, context: function(error, context)
     return lambda error, context: function(error)
 
 
-def needed(function: Callable[..., Any]) -> list[str]:
-    """The names of the arguments that the function cannot do without."""
+def required_arguments(function: Callable[..., Any]) -> list[str]:
+    """The names of the arguments without a default."""
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     return [each.name for each in parameters if each.kind in positional and each.default is each.empty]
 
 
-def where_it_broke(problem: BaseException) -> str:
-    """The problem in one line, with the file and line that it came from.
+def describe_problem(problem: BaseException) -> str:
+    """The problem in one line, with the file and line where it was raised.
 
-    >>> where_it_broke(SyntaxError("invalid syntax", ("plugins/stripe.py", 3, 1, "def")))
+    >>> describe_problem(SyntaxError("invalid syntax", ("plugins/stripe.py", 3, 1, "def")))
     'SyntaxError: invalid syntax (plugins/stripe.py, line 3)'
     """
     if isinstance(problem, SyntaxError) and problem.filename:
         return f"{type(problem).__name__}: {problem.msg} ({problem.filename}, line {problem.lineno})"
-    said = "".join(traceback.format_exception_only(problem)).strip().splitlines()[-1]
+    text = "".join(traceback.format_exception_only(problem)).strip().splitlines()[-1]
     frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if not _is_machinery(frame.filename)]
-    return f"{said} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else said
+    return f"{text} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else text
 
 
 def _is_machinery(filename: str) -> bool:

@@ -1,4 +1,4 @@
-"""The plugins: found, loaded one by one, put in order by pluggy, and kept an eye on. The chain asks them."""
+"""The registry of plugins: finds and loads them, orders them with pluggy, and quarantines those that fail too often."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pluggy
 from mahavishnu.classify import hookspecs, plugin_loader
 from mahavishnu.classify.builtin import rules
 from mahavishnu.classify.hookspecs import PROJECT, hookimpl
-from mahavishnu.classify.plugin_loader import Candidate, as_plugin, where_it_broke
+from mahavishnu.classify.plugin_loader import Candidate, as_plugin, describe_problem
 from mahavishnu.classify.verdict import BUILT_IN, Context, Verdict
 from mahavishnu.classify.yaml_rules import YamlRules
 from mahavishnu.model.errors import InvalidInput
@@ -30,13 +30,13 @@ class PluginState(StrEnum):
 
     OK = "ok"
     BROKEN = "broken"  #: it could not be loaded, or its hooks do not fit
-    DISABLED = "disabled"  #: somebody said so
+    DISABLED = "disabled"  #: by the settings or at run time
     QUARANTINED = "quarantined"  #: it failed too often in a row
 
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """What is known of one plugin. `faults` counts every time that it was passed over."""
+    """The state of one plugin. `faults` counts how often it was passed over."""
 
     name: str
     origin: str
@@ -65,7 +65,7 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One plugin's implementation of one hook, in a shape that can be called. `trusted` ones are not guarded."""
+    """One plugin's implementation of one hook, ready to be called. Trusted ones are called without a guard."""
 
     name: str
     call: Callable[[Any, Any], Any]
@@ -73,7 +73,7 @@ class Step:
 
 
 class BuiltInRules:
-    """Our own rules, as a plugin like any other. It is asked last, but before those that say `trylast`."""
+    """The built-in rules as a plugin. It is asked last, but before other plugins with `trylast`."""
 
     @hookimpl(trylast=True)
     def classify_error(self, error: BaseException | str, context: Context) -> Verdict | None:
@@ -95,7 +95,7 @@ class Plugins:
     """
 
     def __init__(self, *, disabled: Sequence[str] = ()) -> None:
-        self.revision = 0  # goes up whenever other plugins are to be asked
+        self.revision = 0  # goes up whenever the plugins or their order change
         self._disabled = set(disabled)
         self._sources: Callable[[], Iterator[Candidate]] = lambda: iter(())
         self._rules: Callable[[], YamlRules | None] = lambda: None
@@ -115,15 +115,15 @@ class Plugins:
     ) -> Self:
         """The plugins of installed packages, of a directory, of dotted `names`, and rules (a list or a YAML file).
 
-        One that cannot be loaded is in the report, and stops nothing. Raises InvalidInput for rules that are wrong.
+        A plugin that cannot be loaded is listed as broken in the report. Raises InvalidInput for rules that are wrong.
         """
 
         def sources() -> Iterator[Candidate]:
-            yield from map(plugin_loader.dotted, names)
+            yield from map(plugin_loader.from_dotted_name, names)
             if directory is not None:
-                yield from plugin_loader.in_directory(Path(directory))
+                yield from plugin_loader.from_directory(Path(directory))
             if entry_points:
-                yield from plugin_loader.entry_points()
+                yield from plugin_loader.from_entry_points()
 
         self = cls(disabled=disabled)
         self._sources = sources
@@ -133,9 +133,9 @@ class Plugins:
         return self
 
     def reload(self) -> None:
-        """Look again: new and changed files and rules count from now on, and a quarantine is over.
+        """Load everything again, with new and changed files and rules, and end every quarantine.
 
-        What was registered at run time stays. Raises InvalidInput, and leaves all as it was, if the rules are wrong.
+        Plugins registered at run time stay. Raises InvalidInput, and changes nothing, if the rules are wrong.
         """
         with self._lock:
             self._load()
@@ -150,7 +150,7 @@ class Plugins:
         with self._lock:
             if name in self._members:
                 raise InvalidInput(f"there is a plugin {name!r} already, from {self._members[name].candidate.origin}")
-            member = self._added(candidate)
+            member = self._add(candidate)
             if member.state is PluginState.BROKEN:
                 del self._members[name]
                 raise InvalidInput(f"plugin {name!r} cannot be registered: {member.why}")
@@ -159,16 +159,16 @@ class Plugins:
         return name
 
     def adopt(self, other: Plugins) -> None:
-        """Take over what was registered with `other` at run time."""
+        """Register here too what was registered with `other` at run time."""
         with self._lock:
             for candidate in other._at_run_time:
                 if candidate.name not in self._members:
-                    self._added(candidate)
+                    self._add(candidate)
                     self._at_run_time.append(candidate)
             self.revision += 1
 
     def unregister(self, name: str) -> None:
-        """Take a plugin out, until the next `reload` if it was not registered at run time."""
+        """Remove a plugin; the next `reload` brings it back unless it was registered at run time."""
         with self._lock:
             self._withdraw(self._member(name))
             self._faulty.discard(name)
@@ -177,7 +177,7 @@ class Plugins:
             self.revision += 1
 
     def disable(self, name: str) -> None:
-        """Do not ask this plugin any more."""
+        """Stop asking this plugin."""
         with self._lock:
             member = self._member(name)
             self._disabled.add(name)
@@ -192,11 +192,11 @@ class Plugins:
             self._disabled.discard(name)
             if member.state in (PluginState.DISABLED, PluginState.QUARANTINED):
                 self._withdraw(member)
-                self._added(member.candidate)
+                self._add(member.candidate)
                 self.revision += 1
 
     def report(self) -> tuple[PluginInfo, ...]:
-        """Every plugin: first those that are asked, in their order, then the others with the reason why not."""
+        """Every plugin: first those that are asked, in their order, then the others, each with the reason."""
         with self._lock:
             asked = [step.name for hook in self._hooks() for step in self.steps(hook)]
             order = {name: place for place, name in reversed(list(enumerate(asked)))}
@@ -207,36 +207,36 @@ class Plugins:
         """The implementations of a hook, in the order in which they are asked."""
         with self._lock:
             caller = getattr(self._manager.hook, hook)
-            if caller.spec is None:  # an optional one, which nobody here calls
+            if caller.spec is None:  # an optional hook, which is never called
                 return ()
             return tuple(
-                Step(each.plugin_name, _fitted(each, caller.spec.argnames), each.plugin_name == BUILT_IN)
+                Step(each.plugin_name, _adapt(each, caller.spec.argnames), each.plugin_name == BUILT_IN)
                 for each in reversed(caller.get_hookimpls())
                 if self._members[each.plugin_name].state is PluginState.OK
             )
 
-    def offered(self, hook: str) -> list[tuple[str, str, Any]]:
+    def offers(self, hook: str) -> list[tuple[str, str, Any]]:
         """What plugins offer by name through `adapters` or `backoffs`, as (plugin, name, thing), the first one first.
 
-        A plugin that raises, or offers no mapping of names, is told in the log and passed over.
+        A plugin that raises, or offers no mapping of names, is named in the log and passed over.
         """
         found: list[tuple[str, str, Any]] = []
         for step in self.steps(hook):
             try:
                 found += [(step.name, str(name), thing) for name, thing in dict(step.call(None, None)).items()]
             except Exception as problem:
-                log.warning("plugin %s was passed over at %s: it raised %s", step.name, hook, where_it_broke(problem))
+                log.warning("plugin %s was passed over at %s: it raised %s", step.name, hook, describe_problem(problem))
         return found
 
-    def answered(self, name: str) -> None:
-        """The plugin answered as it should, be it that it has no opinion."""
+    def record_answer(self, name: str) -> None:
+        """Note that a plugin answered properly: with an opinion, or with None for no opinion."""
         if name in self._faulty:
             self._faulty.discard(name)
             if (member := self._members.get(name)) is not None:
                 member.streak = 0
 
-    def faulted(self, name: str, why: str, limit: int) -> None:
-        """The plugin was passed over. After `limit` times in a row it is not asked any more."""
+    def record_fault(self, name: str, why: str, limit: int) -> None:
+        """Note that a plugin was passed over. After `limit` faults in a row it is quarantined."""
         with self._lock:
             member = self._members.get(name)
             if member is None or name == BUILT_IN:
@@ -255,9 +255,9 @@ class Plugins:
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
         self._members: dict[str, _Member] = {}
-        self._faulty: set[str] = set()  # whose last answer was a fault
+        self._faulty: set[str] = set()  # names of plugins whose last answer was a fault
         # pluggy asks the last one registered first.
-        self._added(Candidate(BUILT_IN, "mahavishnu", BuiltInRules))
+        self._add(Candidate(BUILT_IN, "mahavishnu", BuiltInRules))
         origins = {
             BUILT_IN: "mahavishnu",
             YAML: "the settings",
@@ -266,42 +266,42 @@ class Plugins:
         found = [*self._sources()]
         chosen = [each for each in found if origins.setdefault(each.name, each.origin) == each.origin]
         for candidate in [*reversed(chosen), *self._at_run_time]:
-            self._added(candidate)
+            self._add(candidate)
         if yaml is not None:
-            self._added(Candidate(YAML, yaml.origin, lambda: yaml))
+            self._add(Candidate(YAML, yaml.origin, lambda: yaml))
         for candidate in found:
             if candidate not in chosen:
-                self._clashed(candidate, origins[candidate.name])
+                self._report_clash(candidate, origins[candidate.name])
         self.revision += 1
 
-    def _clashed(self, candidate: Candidate, taken_by: str) -> None:
+    def _report_clash(self, candidate: Candidate, taken_by: str) -> None:
         known_as = f"{candidate.name} ({candidate.origin})"
         why = f"the name is taken by the plugin from {taken_by}"
         self._members[known_as] = _Member(replace(candidate, name=known_as), state=PluginState.BROKEN, why=why)
         log.warning("plugin %s is not used: %s", known_as, why)
 
-    def _added(self, candidate: Candidate) -> _Member:
+    def _add(self, candidate: Candidate) -> _Member:
         member = self._members[candidate.name] = _Member(candidate)
         if candidate.name in self._disabled:
             member.state, member.why = PluginState.DISABLED, "named in disabled_plugins"
             return member
         try:
             member.plugin = as_plugin(candidate.load())
-            member.hooks = self._checked(member.plugin)
+            member.hooks = self._check_hooks(member.plugin)
             self._manager.register(member.plugin, candidate.name)
-        except (Exception, SystemExit) as problem:  # whatever it is, the others must still be loaded
+        except (Exception, SystemExit) as problem:  # whatever it raises, the others must still be loaded
             self._withdraw(member)
-            told = str(problem) if isinstance(problem, InvalidInput) else where_it_broke(problem)
-            member.state, member.why = PluginState.BROKEN, told
-            log.warning("plugin %s from %s is broken: %s", candidate.name, candidate.origin, told)
+            why = str(problem) if isinstance(problem, InvalidInput) else describe_problem(problem)
+            member.state, member.why = PluginState.BROKEN, why
+            log.warning("plugin %s from %s is broken: %s", candidate.name, candidate.origin, why)
         return member
 
     def _withdraw(self, member: _Member) -> None:
         if self._manager.has_plugin(member.candidate.name):
             self._manager.unregister(name=member.candidate.name)
 
-    def _checked(self, plugin: Any) -> tuple[str, ...]:
-        """The hooks that the plugin implements. Raises InvalidInput if pluggy would not take or never call them."""
+    def _check_hooks(self, plugin: Any) -> tuple[str, ...]:
+        """The hooks that the plugin implements. Raises InvalidInput if one is of no known hook or cannot be called."""
         hooks = self._hooks()
         found: list[str] = []
         for name in dir(plugin):
@@ -320,7 +320,11 @@ class Plugins:
             if options.get("wrapper") or options.get("hookwrapper"):
                 raise InvalidInput(f"{name} is a wrapper; each plugin is asked for itself, so there is nothing to wrap")
             given = getattr(self._manager.hook, hook).spec.argnames
-            unknown = [asked for asked in plugin_loader.needed(getattr(plugin, name)) if asked not in given]
+            unknown = [
+                argument
+                for argument in plugin_loader.required_arguments(getattr(plugin, name))
+                if argument not in given
+            ]
             if unknown:
                 raise InvalidInput(f"{name} asks for {', '.join(unknown)}, but is called with {', '.join(given)}")
             found.append(hook)
@@ -339,8 +343,8 @@ class Plugins:
         return self._members[name]
 
 
-def _fitted(implementation: pluggy.HookImpl, given: Sequence[str]) -> Callable[[Any, Any], Any]:
-    """The implementation, called with what is `given`, such as error and context, as far as it takes it."""
+def _adapt(implementation: pluggy.HookImpl, given: Sequence[str]) -> Callable[[Any, Any], Any]:
+    """The implementation as a function of all arguments `given` to the hook; it may take fewer, in any order."""
     function, names = implementation.function, implementation.argnames
     if len(names) == 2 and names == tuple(given):
         return function

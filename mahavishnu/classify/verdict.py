@@ -1,4 +1,4 @@
-"""What a classifier says about a failure, and what it is told."""
+"""What a classifier answers about a failure, and what it is asked with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mahavishnu.model.backoff import CUSTOM, MAX_DELAY
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 
-BUILT_IN: Final = "built-in"  # the author of a verdict that came from our own rules
+BUILT_IN: Final = "built-in"  # the author of a verdict of the built-in rules
 NOBODY: Final = "nobody"  # the author where no rule and no plugin knew the error
 
 POLICY_OF: Mapping[ErrorCategory, RetryPolicy] = MappingProxyType(
@@ -26,7 +26,7 @@ POLICY_OF: Mapping[ErrorCategory, RetryPolicy] = MappingProxyType(
         ErrorCategory.PERMANENT: RetryPolicy.NEVER,
     }
 )
-# What the documentation recommends; it is used only where the settings ask for it.
+# What the documentation recommends; used only if the settings say so.
 MAX_RETRIES_OF: Mapping[ErrorCategory, int] = MappingProxyType(
     {
         ErrorCategory.TRANSIENT: 5,
@@ -44,8 +44,8 @@ RETRYABLE = frozenset(category for category, policy in POLICY_OF.items() if poli
 class Verdict:
     """What kind of failure it was, who says so and why, and advice on retrying that overrules the category's.
 
-    `author` is filled in by the chain: it knows who spoke. Raises InvalidInput for a category, policy, delay or number
-    that there is not; a delay longer than seven days is shortened to that.
+    `author` is filled in by the chain. A delay longer than seven days is shortened to that. Raises InvalidInput for a
+    category, policy, delay or number that is none.
 
     >>> Verdict(ErrorCategory.TRANSIENT, "the card network asked us to wait", retry_in=timedelta(minutes=5)).policy
     """
@@ -77,7 +77,7 @@ class Verdict:
 class Context:
     """What a classifier may want to know besides the error. Everything is optional.
 
-    `recalled` tells that the error was rebuilt from a stored letter: it has its type and message, and no attributes.
+    `recalled`: the error was rebuilt from a stored letter, so it has its type and message, and no attributes.
     """
 
     now: datetime | None = None

@@ -39,7 +39,7 @@ _STATUS_CLASS = re.compile(r"[45]xx", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """All conditions that are given must hold, of the error or of one that it was caused by."""
+    """One rule. All its conditions must hold for the error, or all for one of its causes."""
 
     number: int
     category: ErrorCategory
@@ -64,7 +64,7 @@ class Rule:
         )
 
     def matches(self, view: ErrorView) -> bool:
-        """Whether one of the errors fulfils every condition."""
+        """Whether the error fulfils every condition."""
         return (
             (not self.exceptions or any(view.is_a(name, self.match_subclasses) for name in self.exceptions))
             and (self.text is None or self.text.search(view.text) is not None)
@@ -74,7 +74,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class ErrorView:
-    """One error, as far as rules can see it."""
+    """One error as the rules see it."""
 
     text: str
     statuses: tuple[int, ...]
@@ -100,14 +100,14 @@ class ErrorView:
 
 
 def _loaded(name: str) -> object:
-    """What a dotted name means, if its module was imported by somebody; a rule never imports anything."""
+    """The object of a dotted name if its module is imported already; a rule never imports anything."""
     module, _, attribute = name.rpartition(".")
     return getattr(sys.modules.get(module), attribute, None) if module else None
 
 
 @dataclass(frozen=True, slots=True)
 class YamlRules:
-    """The rules as a plugin. It is asked before the others, so that an operator has the last word."""
+    """The rules as a plugin. It is asked first, so that an operator overrules all others."""
 
     rules: tuple[Rule, ...]
     origin: str = "settings"
@@ -121,8 +121,8 @@ class YamlRules:
         mahavishnu.model.errors.InvalidInput: classifier rule 1: unknown key 'categroy'; did you mean 'category'?
         """
         if isinstance(source, str | Path):
-            return cls(_parsed(_read(Path(source)), f"{source}: rule"), str(source))
-        return cls(_parsed(source, "classifier rule"))
+            return cls(_parse_rules(_read(Path(source)), f"{source}: rule"), str(source))
+        return cls(_parse_rules(source, "classifier rule"))
 
     @hookimpl(tryfirst=True)
     def classify_error(self, error: BaseException | str, context: Context) -> Verdict | None:
@@ -149,11 +149,11 @@ def _read(path: Path) -> Any:
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
         mark = getattr(problem, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
-        said = getattr(problem, "problem", None) or problem
-        raise InvalidInput(f"the classifier rules {path} are no YAML{where}: {said}") from problem
+        what = getattr(problem, "problem", None) or problem
+        raise InvalidInput(f"the classifier rules {path} are no YAML{where}: {what}") from problem
 
 
-def _parsed(found: Any, place: str) -> tuple[Rule, ...]:
+def _parse_rules(found: Any, place: str) -> tuple[Rule, ...]:
     if isinstance(found, str | Mapping) or not isinstance(found, Sequence):
         raise InvalidInput(f"{place.removesuffix(' rule').removesuffix(': rule')}: a list of rules is expected")
     return tuple(_rule(entry, number, f"{place} {number}") for number, entry in enumerate(found, 1))
@@ -229,7 +229,7 @@ def _count(value: Any) -> int:
 
 
 def _text(value: Any) -> re.Pattern[str]:
-    """Plain words match as whole words in any case; with a sign that only a regular expression has, it is one."""
+    """Plain words match as whole words in any case; a text with a special character is a regular expression."""
     text = _one_text(value)
     if not _REGULAR.search(text):
         words = r"\s+".join(map(re.escape, text.split()))

@@ -143,7 +143,7 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
 
 def register_plugin_offers(chain: Chain, hook: str, register: Callable[[str, Any], None]) -> None:
     """Register what plugins offer; what cannot be used is told and left."""
-    for plugin, name, thing in reversed(chain.plugins.offered(hook)):  # the first one counts, so it comes last
+    for plugin, name, thing in reversed(chain.plugins.offers(hook)):  # the first one counts, so it comes last
         try:
             register(name, thing)
         except InvalidInput as problem:
