@@ -26,7 +26,7 @@ from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.engine.processor import Limits
+from mahavishnu.engine.limits import Limits
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import PARTITIONS

@@ -30,8 +30,8 @@ from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext, QueueOptions
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
 from mahavishnu.engine.event_bus import reporting_to
 from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
+from mahavishnu.engine.limits import Limits
 from mahavishnu.engine.moves import BulkResult, move_many
-from mahavishnu.engine.processor import Limits
 from mahavishnu.engine.recorder import CaptureKind, CaptureResult
 from mahavishnu.engine.store_session import store_for
 from mahavishnu.engine.waiting_room import WAITING

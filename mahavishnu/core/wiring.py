@@ -14,7 +14,7 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.letter_factory import LetterFactory
-from mahavishnu.engine.processor import Limits
+from mahavishnu.engine.limits import Limits
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock

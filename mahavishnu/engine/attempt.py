@@ -1,144 +1,269 @@
-"""One attempt, as a pipeline of named steps over one value: guard, call, assess, settle, announce."""
+"""One attempt on one page: guard → call → assess → settle → announce, over one frozen value."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from mahavishnu.adapters.base import Attempt, PythonAdapter, Workflow, current_attempt
 from mahavishnu.adapters.runner import failed_repos, failure_in_result
 from mahavishnu.classify.assess import Assessment
+from mahavishnu.engine.breaker import CircuitState
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.dependencies import blocked_by
+from mahavishnu.engine.leases import LeasedLetter, LeaseTable
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
-from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import ENDS, LostLease, StoreUnavailable
+from mahavishnu.model.errors import ENDS, StoreError
+from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Failure
-from mahavishnu.stores.base import Collection, get_one, write_one
+from mahavishnu.model.letter_parts import DeadLetterStatus
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended: with `failure` or without."""
-
-    result: Any = None
-    assessment: Assessment | None = None
-    failed_repos: tuple[str, ...] | None = None  # the repos that are still to be done, where that is known
-
-    @property
-    def failure(self) -> Failure | None:
-        return self.assessment.failure if self.assessment else None
-
-    @property
-    def success(self) -> bool:
-        return self.assessment is None
-
-
+log = logging.getLogger(__name__)
+_PROBE_SECONDS = 1.0  # for which a letter is given back whose target is being probed
 AssessAttempt = Callable[[BaseException | str, datetime, DeadLetter], Awaitable[Assessment]]
 """Assesses what a run of the letter raised or answered; `Assessor.assess_attempt` is one. It must not raise."""
 
 
-async def run(
-    callback: Workflow, attempt: Attempt, assess: AssessAttempt, clock: Clock, limit_seconds: float | None
-) -> Outcome:
-    """Call the task and assess how it ended. Being cancelled is no outcome: it passes through.
+@dataclass(frozen=True, slots=True)
+class RunningAttempt:
+    """One run of a leased letter, as far as the steps have come."""
 
-    A sync callback runs in a thread, so that it cannot stop the others; past the limit it is counted as failed, but
-    nothing can interrupt a thread.
-    """
-    token = current_attempt.set(attempt)
-    started = clock.monotonic()
+    leased: LeasedLetter
+    letter: DeadLetter  # as it was when the run began
     result: Any = None
-    error: BaseException | str | None
-    try:
-        async with asyncio.timeout(limit_seconds) as limit:
-            result = await PythonAdapter(callback).run(attempt.letter.task, list(attempt.letter.repos))
-            error = failure_in_result(result)
-    except asyncio.CancelledError as problem:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+    error: BaseException | str | None = None  # what the run raised, or said in its result; None if it succeeded
+    seconds: float = 0.0
+    assessment: Assessment | None = None  # of the error
+    failed_repos: tuple[str, ...] | None = None  # the repos that are still to be done, where that is known
+    settled: DeadLetter | None = None  # the letter with the outcome; None if the outcome does not count
+
+
+class AttemptRunner:
+    """Takes leased letters through the steps of an attempt. `wake(due_at)` has the processor look again then."""
+
+    def __init__(
+        self,
+        context: QueueContext,
+        leases: LeaseTable,
+        callback: Workflow,
+        assess: AssessAttempt,
+        counts: Counter[str],
+        wake: Callable[[datetime], object],
+    ) -> None:
+        self.assess = assess
+        self._context, self._leases, self._counts, self._wake = context, leases, counts, wake
+        self._clock, self._breakers = context.clock, context.breakers
+        self._adapter = PythonAdapter(callback)
+
+    async def run(self, leased: LeasedLetter) -> None:
+        """Run the letter unless the guard keeps it from that."""
+        if await self._guard(leased):
+            await self.execute(leased)
+
+    async def execute(self, leased: LeasedLetter) -> RunningAttempt:
+        """Run the letter, guard or not: call the workflow, assess its failure, settle the letter, announce it.
+
+        A cancelled run is given back; one that ended in the same moment is settled all the same. Without `settled` the
+        outcome does not count: another worker owns the letter, or the store could not be reached.
+        """
+        letter = leased.letter
+        self._context.announce(EventName.RETRY_STARTED, letter)
+        running = leased.running = asyncio.ensure_future(self._call_and_assess(leased, letter))
+        try:
+            attempt = await running
+        except asyncio.CancelledError:
+            if running.done() and not running.cancelled() and running.exception() is None:
+                await self._settle(running.result())  # it was quicker
+                raise
+            self._breakers.release(leased.adapter, leased.token)
+            if leased.lost:
+                self._leases.report_stale(leased)
+                return RunningAttempt(leased, letter)
+            await self._leases.shielded(self._leases.give_back(leased))
             raise
-        error = problem  # nobody cancelled the run: something inside of it did that to itself
-    except Exception as problem:
-        late = limit.expired()
-        error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds") if late else problem
-    except ENDS:
-        raise
-    except BaseException as problem:  # such as pytest's `fail`: for whoever calls workflows, and here is nobody
-        error = problem
-    finally:
-        current_attempt.reset(token)
-        attempt.end()
-    if error is None:
-        return Outcome(result)
-    assessment = await assess(error, clock.now(), attempt.letter)
-    owner = attempt.letter.lease.owner if attempt.letter.lease else None
-    seconds = round(clock.monotonic() - started, 3)
-    failure = replace(assessment.failure, duration_seconds=seconds, processor=owner)
-    return Outcome(result, replace(assessment, failure=failure), failed_repos(result, attempt.letter.repos))
+        except BaseException:
+            self._breakers.release(leased.adapter, leased.token)
+            raise
+        return await self._settle(attempt)
+
+    # --- guard
+
+    async def _guard(self, leased: LeasedLetter) -> bool:
+        """Whether the letter may run now. If not it is given back, and the attempt is refunded."""
+        return (
+            await self._still_leased(leased)
+            and await self._circuit_closed(leased)
+            and await self._dependencies_done(leased)
+        )
+
+    async def _still_leased(self, leased: LeasedLetter) -> bool:
+        """Whether the lease lasts. One that ended, say in a suspended process, is renewed if nobody took the letter."""
+        due_at = leased.letter.due_at
+        if due_at is None or due_at > self._clock.now() or await self._leases.renew(leased):
+            return True
+        log.warning("letter %r is not run: its lease had ended before the run could start", leased.key)
+        return False
+
+    async def _circuit_closed(self, leased: LeasedLetter) -> bool:
+        """Whether the target may be called. Of a half-open circuit this letter becomes the probe, if there is none."""
+        wait = self._breakers.acquire(leased.adapter, self._clock.monotonic(), leased.token)
+        if wait is None:
+            return True
+        self._counts["circuit_skipped"] += 1
+        if wait > 0:
+            await self._put_off(leased, max(wait, _PROBE_SECONDS), circuit="open")
+        else:  # another letter probes, nobody knows for how long: the end of that run wakes the processor
+            await self._leases.give_back(leased, _PROBE_SECONDS, circuit="open")
+        return False
+
+    async def _dependencies_done(self, leased: LeasedLetter) -> bool:
+        """Whether the letters that this one waits for have succeeded."""
+        if not leased.letter.depends_on:
+            return True
+        blocked = None
+        interval = self._context.limits.interval_seconds
+        try:
+            blocked = await blocked_by(self._context.letters, leased.letter)
+        except StoreError as problem:
+            log.warning("what letter %r waits for cannot be looked up, it is given back: %s", leased.key, problem)
+            await self._put_off(leased, interval)
+            return False
+        finally:
+            if blocked != []:  # another letter may be the probe
+                self._breakers.release(leased.adapter, leased.token)
+        if blocked:
+            await self._put_off(leased, interval, blocked_by=blocked)
+        return not blocked
+
+    async def _put_off(self, leased: LeasedLetter, seconds: float, **why: object) -> None:
+        """Give the letter back, and look at it again then: nothing else may bring us to it before the next interval."""
+        await self._leases.give_back(leased, seconds, **why)
+        self._wake(self._clock.now() + timedelta(seconds=seconds))
+
+    # --- call, assess
+
+    async def _call_and_assess(self, leased: LeasedLetter, letter: DeadLetter) -> RunningAttempt:
+        attempt = await self._call(leased, letter)
+        return attempt if attempt.error is None else await self._assess(attempt)
+
+    async def _call(self, leased: LeasedLetter, letter: DeadLetter) -> RunningAttempt:
+        """Call the workflow with a time limit. A cancelled call has no outcome: the cancellation passes through.
+
+        A sync callback runs in a thread, so that it cannot stop the others; past the limit it is counted as failed, but
+        nothing can interrupt a thread.
+        """
+        limit_seconds, current = self._context.limits.run_seconds, Attempt(letter, leased.token)
+        token, started = current_attempt.set(current), self._clock.monotonic()
+        result: Any = None
+        error: BaseException | str | None
+        try:
+            async with asyncio.timeout(limit_seconds) as limit:
+                result = await self._adapter.run(letter.task, list(letter.repos))
+                error = failure_in_result(result)
+        except asyncio.CancelledError as problem:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            error = problem  # nobody cancelled the run: something inside of it cancelled itself
+        except Exception as problem:
+            late = limit.expired()
+            error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds") if late else problem
+        except ENDS:
+            raise
+        except BaseException as problem:  # such as pytest's `fail`: meant for whoever calls workflows, which is us
+            error = problem
+        finally:
+            current_attempt.reset(token)
+            current.end()
+        return RunningAttempt(leased, letter, result, error, self._clock.monotonic() - started)
+
+    async def _assess(self, attempt: RunningAttempt) -> RunningAttempt:
+        """What kind of failure it was, how long the run took, and which repos it leaves to be done."""
+        letter, error = attempt.letter, attempt.error
+        assert error is not None
+        assessment = await self.assess(error, self._clock.now(), letter)
+        failure = replace(
+            assessment.failure,
+            duration_seconds=round(attempt.seconds, 3),
+            processor=letter.lease.owner if letter.lease else None,
+        )
+        left = failed_repos(attempt.result, letter.repos) if self._context.limits.only_failed_repos else None
+        return replace(attempt, assessment=replace(assessment, failure=failure), failed_repos=left)
+
+    # --- settle, announce
+
+    async def _settle(self, attempt: RunningAttempt) -> RunningAttempt:
+        """Tell the breaker how it went, write the outcome under the lease, and look again when the letter is due."""
+        self._tell_breaker(attempt)
+        settled = await self._leases.write_outcome(
+            attempt.leased, partial(self._with_outcome, attempt), partial(self._announce, attempt)
+        )
+        if settled is not None and (retry_at := settled.next_retry_at) is not None:
+            self._wake(retry_at)
+        return replace(attempt, settled=settled)
+
+    def _tell_breaker(self, attempt: RunningAttempt) -> None:
+        adapter, now = attempt.leased.adapter, self._clock.monotonic()
+        if self._breakers.state(adapter, now) is CircuitState.HALF_OPEN:
+            self._wake(self._clock.now() + timedelta(seconds=_PROBE_SECONDS))
+        if attempt.assessment is None:
+            self._breakers.record_success(adapter)
+        else:
+            self._breakers.record_failure(adapter, attempt.assessment.category, now, attempt.leased.token)
+
+    def _with_outcome(self, attempt: RunningAttempt, current: DeadLetter) -> DeadLetter:
+        return apply_outcome(
+            current,
+            attempt.leased.token,
+            self._clock.now(),
+            attempt.assessment,
+            attempt.failed_repos,
+            self._context.backoffs,
+        )
+
+    def _announce(self, attempt: RunningAttempt, letter: DeadLetter) -> None:
+        """Announce the outcome that was written."""
+        if attempt.assessment is None:
+            self._counts["succeeded"] += 1
+            self._context.announce(EventName.RETRY_SUCCEEDED, letter)
+            return
+        self._counts["failed"] += 1
+        self._context.announce(EventName.RETRY_FAILED, letter)
+        if letter.status is DeadLetterStatus.EXHAUSTED:
+            self._context.announce(EventName.EXHAUSTED, letter)
 
 
-def settled(
-    letter: DeadLetter, token: str, outcome: Outcome, now: datetime, backoffs: BackoffRegistry = backoff.DEFAULT
+def apply_outcome(
+    letter: DeadLetter,
+    token: str,
+    now: datetime,
+    assessment: Assessment | None,
+    failed_repos: tuple[str, ...] | None = None,
+    backoffs: BackoffRegistry = backoff.DEFAULT,
 ) -> DeadLetter:
-    """The letter after the run. Raises LostLease if the run no longer owns it."""
-    assessment, left = outcome.assessment, outcome.failed_repos
+    """The letter after a run that failed as the `assessment` says, or that succeeded if there is none.
+
+    Raises LostLease if the run no longer owns the letter.
+    """
     if assessment is None:
         return lifecycle.succeed(letter, token=token, now=now, backoffs=backoffs)
-    failure, verdict = assessment.failure, assessment.explanation
+    failure, why = assessment.failure, assessment.explanation
     if assessment.hopeless:
-        return lifecycle.exhaust(letter, token=token, failure=failure, now=now, left=left, verdict=verdict)
+        return lifecycle.exhaust(letter, token=token, failure=failure, now=now, left=failed_repos, verdict=why)
     return lifecycle.fail(
         letter,
         token=token,
         failure=failure,
         now=now,
         retry_in=assessment.retry_in,
-        left=left,
-        verdict=verdict,
+        left=failed_repos,
+        verdict=why,
         backoffs=backoffs,
     )
-
-
-Change = Callable[[DeadLetter], DeadLetter]
-
-
-async def write_through(
-    letters: Collection[DeadLetter],
-    letter: DeadLetter,
-    change: Change,
-    pause: Callable[[int], Awaitable[object]],
-    patience: int,
-    wanted: DeadLetter | None = None,
-) -> DeadLetter | None:
-    """Apply `change` to the letter as it is now, for as long as it takes; None if the run no longer owns it.
-
-    `wanted` is what has been tried before, with an answer that says too little.
-
-    A lost compare-and-set is read again and decided again under the lease's token. While the store is away it is tried
-    again, `patience` times with a `pause` in between: work that was paid for is not lost to a blink of the store. Then
-    StoreUnavailable is raised, and the lease runs out by itself.
-    """
-    current = letter if wanted is None else None
-    tries = 0
-    while True:
-        try:
-            if current is None:
-                current = await get_one(letters, letter.key)
-                if current is None or current == wanted:  # removed meanwhile, or written although no answer came
-                    return current
-            wanted = change(current)
-            written = await write_one(letters, wanted)
-            if written is not None:
-                return written
-        except LostLease:
-            return None
-        except StoreUnavailable:
-            tries += 1
-            if tries > patience:
-                raise
-            await pause(tries)
-        current = None

@@ -1,29 +1,137 @@
-"""The due letters of one worker's share, and of what others have left lying: looked up many at a time."""
+"""Finding due letters of one worker's share, and claiming them: many by one write."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.leases import LeasedLetter, LeaseTable
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import IllegalMove
+from mahavishnu.model.events import EventName
+from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus
+from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.query import SOONEST_FIRST, Query, Sort, letters
 from mahavishnu.stores.base import Collection
 
 log = logging.getLogger(__name__)
 _AT_ONCE = 2000  # due letters looked up at once
 _OLDEST_EVERY = 4  # every so many look-ups go by age alone, so that low priority is not starved
-_LEFT_LYING_SECONDS = 10.0  # after which letters of other workers' shares are anybody's
-_HELPED = 100  # of which so many are taken at once: their worker may live, and has found them too
+_OVERDUE_SECONDS = 10.0  # after which letters of other workers' shares are anybody's
+_OVERDUE_AT_ONCE = 100  # of which so many are taken at once: their worker may live, and has found them too
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    """What came of one claim of several letters."""
+
+    leased: Sequence[LeasedLetter] = ()
+    recovered: Sequence[
+        DeadLetter
+    ] = ()  # their leases had run out too often: they were not taken, but settled as failed
+    lost: int = 0  # letters that somebody else has taken or changed
+
+    @property
+    def taken(self) -> int:
+        return len(self.leased) + len(self.recovered)
+
+
+class Claimer:
+    """Claims due letters for one worker. `partitions` are the shares to look after, the worker's own first."""
+
+    def __init__(
+        self,
+        context: QueueContext,
+        leases: LeaseTable,
+        counts: Counter[str],
+        partitions: Callable[[], Sequence[range]],
+    ) -> None:
+        self.due = DueLetters(context.letters, partitions)
+        self._context, self._leases, self._counts = context, leases, counts
+
+    async def claim(self, most: int, now: datetime, started: set[str]) -> ClaimResult:
+        """Claim up to `most` letters that are due now, but none of `started`, to which their keys are added.
+
+        Raises StoreError.
+        """
+        await self.due.fetch(now)
+        claims = self._choose(most, now, started)
+        if not claims:
+            return ClaimResult()
+        leased: list[LeasedLetter] = []
+        recovered: list[DeadLetter] = []
+        lost = 0
+        results = await self._context.letters.write([letter for letter, _ in claims.values()])
+        for (key, (_, token)), result in zip(claims.items(), results, strict=True):
+            if isinstance(result, DeadLetter):
+                started.add(key)
+                if result.lease is None:
+                    recovered.append(result)
+                    self._announce_recovery(result)
+                else:
+                    leased.append(self._leases.add(result, token))
+            elif result is None:
+                lost += 1
+            else:
+                log.warning("a due letter could not be claimed: %s", result)
+        self._counts["claimed"] += len(leased)
+        if lost:  # somebody else is at it: the rest of what was found may be theirs by now
+            self._counts["conflicts"] += lost
+            self.due.clear()
+        return ClaimResult(leased, recovered, lost)
+
+    def _choose(self, most: int, now: datetime, started: set[str]) -> dict[str, tuple[DeadLetter, str]]:
+        """Letters as they are once claimed, each with the token of its lease, by key."""
+        context, limits = self._context, self._context.limits
+        until = limits.lease_end(context.clock.now())
+        claims: dict[str, tuple[DeadLetter, str]] = {}
+        while len(claims) < most and (letter := self.due.pop()) is not None:
+            key = letter.key
+            if key in self._leases or key in claims or key in started or limits.may_be_leased(letter, now):
+                continue
+            token = new_token()
+            with contextlib.suppress(IllegalMove):
+                claim = lifecycle.claim(
+                    letter, owner=context.owner, token=token, until=until, now=now, backoffs=context.backoffs
+                )
+                if self._is_safe(claim, claims):
+                    claims[key] = claim, token
+                else:
+                    self.due.expect_more()  # until there is a place for it
+        return claims
+
+    def _is_safe(self, claim: DeadLetter, claims: dict[str, tuple[DeadLetter, str]]) -> bool:
+        """Whether a letter whose last owner died may be taken now.
+
+        It may have killed its owner, or only have been waiting there. So it is not claimed before it can run, and at
+        its last chance it runs with no other like it: only the one that kills is counted as failed.
+        """
+        if not claim.recoveries or claim.lease is None:
+            return True
+        held = [*(letter for letter, _ in claims.values()), *(each.letter for each in self._leases)]
+        if claim.recoveries >= MAX_RECOVERIES - 1 and any(each.recoveries >= MAX_RECOVERIES - 1 for each in held):
+            return False
+        return len(held) < self._context.limits.concurrency
+
+    def _announce_recovery(self, letter: DeadLetter) -> None:
+        self._context.announce(EventName.RECOVERED, letter)
+        if letter.status is DeadLetterStatus.EXHAUSTED:
+            self._context.announce(EventName.EXHAUSTED, letter)
 
 
 class DueLetters:
-    """Finds due letters and hands them out one by one. `shares` are the partitions to look after, its own first."""
+    """Finds due letters, many at a time, and hands them out one by one."""
 
-    def __init__(self, collection: Collection[DeadLetter], shares: Callable[[], Sequence[range]]) -> None:
+    def __init__(self, collection: Collection[DeadLetter], partitions: Callable[[], Sequence[range]]) -> None:
         self._letters = collection
-        self._partitions = shares
+        self._partitions = partitions
         self._found: deque[DeadLetter] = deque()
         self._was_all = False
         self._lookups = 0
@@ -43,11 +151,11 @@ class DueLetters:
         return self._found.popleft() if self._found else None
 
     def expect_more(self) -> None:
-        """A letter that was handed out is still due: the next look will find it."""
+        """Note that a letter that was handed out is still due: the next look will find it."""
         self._was_all = False
 
     def clear(self) -> None:
-        """What was found is no longer true: the next look begins anew."""
+        """Forget what was found, because it is no longer true: the next look begins anew."""
         self._found.clear()
         self._was_all = False
 
@@ -58,10 +166,11 @@ class DueLetters:
         if not others:
             return await self._find(letters(due=now, sort=sort, limit=_AT_ONCE))
         found = await self._find(letters(due=now, partitions=mine, sort=sort, limit=_AT_ONCE))
-        # Who has nothing to do helps with what others have left lying: they may be gone.
-        overdue = now - timedelta(seconds=_LEFT_LYING_SECONDS)
+        # A worker that has nothing to do helps with what others have left lying: they may be gone.
+        overdue = now - timedelta(seconds=_OVERDUE_SECONDS)
         while not found and others:
-            found = await self._find(letters(due=overdue, partitions=others.pop(0), sort=sort, limit=_HELPED))
+            partitions = others.pop(0)
+            found = await self._find(letters(due=overdue, partitions=partitions, sort=sort, limit=_OVERDUE_AT_ONCE))
         self._was_all = not found  # otherwise there may be more in other shares
         return found
 

@@ -14,7 +14,7 @@ from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
 from mahavishnu.engine.letter_factory import LetterFactory
-from mahavishnu.engine.processor import Limits
+from mahavishnu.engine.limits import Limits
 from mahavishnu.engine.recorder import Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
 from mahavishnu.engine.waiting_room import WAITING, WaitingRoom

@@ -1,4 +1,4 @@
-"""The leases that one worker holds: kept while their letters wait and run, and ended by an outcome or given back."""
+"""The leases that one worker holds: renewed while their letters wait and run, ended by an outcome or given back."""
 
 from __future__ import annotations
 
@@ -6,243 +6,265 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, Protocol, TypeVar
+from datetime import timedelta
+from typing import Any, TypeVar
 
-from mahavishnu.engine import attempt as steps
-from mahavishnu.engine.attempt import Outcome, write_through
 from mahavishnu.engine.batching import Batcher, resolve
+from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import lifecycle
-from mahavishnu.model.backoff import BackoffRegistry
-from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import LostLease, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus
-from mahavishnu.stores.base import Collection, Result
+from mahavishnu.stores.base import Collection, Result, get_one, write_one
 
 R = TypeVar("R")
+Change = Callable[[DeadLetter], DeadLetter]
 log = logging.getLogger(__name__)
 _PATIENCE = 8  # tries to write an outcome while the store is away
 
 
 @dataclass(slots=True)
 class LeasedLetter:
-    """A letter on which this worker holds a lease."""
+    """A letter on which this worker holds a lease. `letter` is as it was last written by this worker."""
 
     letter: DeadLetter
     token: str
-    running: asyncio.Task[Outcome] | None = None
-    lost: bool = False
+    key: str
+    adapter: str
+    running: asyncio.Task[Any] | None = None
+    lost: bool = False  # another worker owns the letter
 
 
 @dataclass(slots=True)
 class PendingOutcome:
-    """How a run ended, on its way into the store, and who waits for that."""
+    """What a run changes of its letter, on its way into the store, and who waits for that."""
 
-    held: LeasedLetter
-    outcome: Outcome
+    leased: LeasedLetter
+    change: Change
+    announce: Callable[[DeadLetter], object]  # called with the letter as it was written
     future: asyncio.Future[DeadLetter | None]
     context: Context
 
 
-class Tell(Protocol):
-    """Tells the listeners of something that was written."""
-
-    def __call__(self, name: EventName, letter: DeadLetter, **detail: object) -> None: ...
-
-
 class LeaseTable:
-    """The letters held, by key."""
+    """The leased letters, by key. Outcomes that arrive together are written together."""
 
-    def __init__(
-        self,
-        letters: Collection[DeadLetter],
-        clock: Clock,
-        lease_seconds: Callable[[], float],
-        backoffs: Callable[[], BackoffRegistry],
-        counts: Counter[str],
-        tell: Tell,
-    ) -> None:
-        self._letters, self._clock, self._lease_seconds = letters, clock, lease_seconds
-        self._backoffs, self._counts, self._tell = backoffs, counts, tell
-        self._held: dict[str, LeasedLetter] = {}
+    def __init__(self, context: QueueContext, counts: Counter[str]) -> None:
+        self._context, self._counts = context, counts
+        self._letters, self._clock = context.letters, context.clock
+        self._leased: dict[str, LeasedLetter] = {}
         self._writes: set[asyncio.Task[Any]] = set()
-        self._endings = Batcher(self._settle)
-        self._keeping: asyncio.Task[None] | None = None
+        self._outcomes = Batcher(self._write_outcomes)
+        self._renewal: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._leased)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._held
+        return key in self._leased
 
     def __iter__(self) -> Iterator[LeasedLetter]:
-        return iter(self._held.values())
+        return iter(self._leased.values())
 
     def add(self, letter: DeadLetter, token: str) -> LeasedLetter:
-        """Hold a letter that was just claimed."""
-        held = self._held[letter.key] = LeasedLetter(letter, token)
-        return held
+        """Hold the lease on a letter that was just claimed."""
+        key = letter.key
+        leased = self._leased[key] = LeasedLetter(letter, token, key, letter.adapter)
+        return leased
 
-    def remove(self, held: LeasedLetter) -> None:
-        """It is over."""
-        self._held.pop(held.letter.key, None)
+    def remove(self, leased: LeasedLetter) -> None:
+        """Forget the lease: it has ended."""
+        self._leased.pop(leased.key, None)
 
     def start(self) -> None:
         """Begin to renew the leases."""
-        self._keeping = asyncio.create_task(self._renew_leases(), name="mahavishnu leases")
+        self._renewal = asyncio.create_task(self._renew_leases(), name="mahavishnu leases")
 
     async def stop(self) -> None:
         """Wait for what is being written, and renew nothing any more."""
         await asyncio.gather(*self._writes, return_exceptions=True)
-        await self._endings.finish()
-        if self._keeping is not None:
-            self._keeping.cancel()
+        await self._outcomes.finish()
+        if self._renewal is not None:
+            self._renewal.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._keeping
-            self._keeping = None
+                await self._renewal
+            self._renewal = None
 
     @contextlib.asynccontextmanager
     async def renewing(self) -> AsyncIterator[None]:
-        """Meanwhile leases are renewed, also if that was never started."""
-        keeper = asyncio.create_task(self._renew_leases()) if self._keeping is None else None
+        """Renew leases meanwhile, even if `start` was never called."""
+        renewal = asyncio.create_task(self._renew_leases()) if self._renewal is None else None
         try:
             yield
         finally:
-            if keeper is not None:
-                keeper.cancel()
-                await asyncio.wait({keeper})
-
-    def lease_end(self, now: datetime) -> datetime:
-        """Until when a lease lasts that begins or is renewed now."""
-        return now + timedelta(seconds=self._lease_seconds())
+            if renewal is not None:
+                renewal.cancel()
+                await asyncio.wait({renewal})
 
     async def shielded(self, write: Coroutine[Any, Any, R]) -> R:
-        """Have it written, even if the run is cancelled meanwhile."""
+        """Let this write end even if the run is cancelled meanwhile."""
         writing = asyncio.create_task(write)
         self._writes.add(writing)
         writing.add_done_callback(self._writes.discard)
         return await asyncio.shield(writing)
 
-    async def settle(self, held: LeasedLetter, outcome: Outcome) -> DeadLetter | None:
-        """Write the outcome, whoever gives up meanwhile. None if that cannot be done, or another owns the letter."""
-        ending = PendingOutcome(held, outcome, asyncio.get_running_loop().create_future(), copy_context())
-        self._endings.add(ending)
-        return await ending.future
+    async def write_outcome(
+        self, leased: LeasedLetter, change: Change, announce: Callable[[DeadLetter], object]
+    ) -> DeadLetter | None:
+        """Apply `change` to the letter under its lease, and announce it once it is written.
 
-    async def _settle(self, endings: Sequence[PendingOutcome]) -> None:
-        """Outcomes that came together, by one write; those that need more than that are seen to one by one."""
-        wanted: list[tuple[PendingOutcome, DeadLetter]] = []
-        for ending in endings:
+        Both happen even if the caller is cancelled meanwhile. `change` raises LostLease if another worker owns the
+        letter. None if the outcome could not be written for that reason, or because the store stays away.
+        """
+        outcome = PendingOutcome(leased, change, announce, asyncio.get_running_loop().create_future(), copy_context())
+        self._outcomes.add(outcome)
+        return await outcome.future
+
+    async def _write_outcomes(self, outcomes: Sequence[PendingOutcome]) -> None:
+        """Write outcomes that arrived together at once; those that need more than that are written one by one."""
+        changed: list[tuple[PendingOutcome, DeadLetter]] = []
+        for outcome in outcomes:
             try:
-                wanted.append((ending, self._settled(ending, ending.held.letter)))
+                changed.append((outcome, outcome.change(outcome.leased.letter)))
             except LostLease:
-                ending.context.run(self._refused, ending)
+                outcome.context.run(self._refuse, outcome)
             except Exception as problem:
-                if not ending.future.done():
-                    ending.future.set_exception(problem)
+                if not outcome.future.done():
+                    outcome.future.set_exception(problem)
         results: Sequence[Result[DeadLetter]]
         try:
-            results = await self._letters.write([letter for _, letter in wanted]) if wanted else ()
+            results = await self._letters.write([letter for _, letter in changed]) if changed else ()
         except StoreError as problem:
-            results = [problem] * len(wanted)
-        for (ending, letter), result in zip(wanted, results, strict=True):
+            results = [problem] * len(changed)
+        for (outcome, letter), result in zip(changed, results, strict=True):
             if isinstance(result, DeadLetter):
-                ending.context.run(self._written, ending, result)
+                outcome.context.run(self._finish, outcome, result)
             else:
-                self._endings.spawn(self._settle_alone(ending, letter, result), [ending], ending.context)
+                self._outcomes.spawn(self._write_alone(outcome, letter, result), [outcome], outcome.context)
 
-    def _settled(self, ending: PendingOutcome, current: DeadLetter) -> DeadLetter:
-        return steps.settled(current, ending.held.token, ending.outcome, self._clock.now(), self._backoffs())
-
-    async def _settle_alone(self, ending: PendingOutcome, wanted: DeadLetter, answer: StoreError | None) -> None:
-        """Somebody has changed the letter, or the store has a problem: for as long as it takes."""
-        held = ending.held
+    async def _write_alone(self, outcome: PendingOutcome, tried: DeadLetter, answer: StoreError | None) -> None:
+        """Write an outcome whose letter somebody else has changed, or that the store had a problem with."""
+        leased = outcome.leased
         try:
             if isinstance(answer, StoreUnavailable):
                 await self._pause(1)
-            letter = await write_through(
-                self._letters, held.letter, partial(self._settled, ending), self._pause, _PATIENCE, wanted
+            letter = await write_under_lease(
+                self._letters, leased.letter, outcome.change, self._pause, _PATIENCE, tried
             )
         except StoreError as problem:
-            log.error(
-                "the outcome of letter %r could not be written, it will be run again: %s", held.letter.key, problem
-            )
-            resolve(ending.future, None)
+            log.error("the outcome of letter %r could not be written, it will be run again: %s", leased.key, problem)
+            resolve(outcome.future, None)
         else:
-            self._written(ending, letter) if letter is not None else self._refused(ending)
+            self._finish(outcome, letter) if letter is not None else self._refuse(outcome)
 
-    def _written(self, ending: PendingOutcome, letter: DeadLetter) -> None:
-        success = ending.outcome.success
-        self._tell(EventName.RETRY_SUCCEEDED if success else EventName.RETRY_FAILED, letter)
-        if letter.status is DeadLetterStatus.EXHAUSTED and not success:
-            self._tell(EventName.EXHAUSTED, letter)
-        self._counts["succeeded" if success else "failed"] += 1
-        resolve(ending.future, letter)
+    def _finish(self, outcome: PendingOutcome, letter: DeadLetter) -> None:
+        outcome.announce(letter)
+        resolve(outcome.future, letter)
 
-    def _refused(self, ending: PendingOutcome) -> None:
-        self.refused(ending.held)
-        resolve(ending.future, None)
+    def _refuse(self, outcome: PendingOutcome) -> None:
+        self.report_stale(outcome.leased)
+        resolve(outcome.future, None)
 
-    async def give_back(self, held: LeasedLetter, wait_seconds: float = 0.0, **why: object) -> None:
+    def report_stale(self, leased: LeasedLetter) -> None:
+        """Announce that a run's outcome does not count, because somebody else owns the letter."""
+        self._counts["stale_claims"] += 1
+        log.warning("stale_claim: the outcome of letter %r was refused, it has another owner", leased.key)
+        self._context.announce(EventName.STALE_CLAIM, leased.letter)
+
+    async def give_back(self, leased: LeasedLetter, wait_seconds: float = 0.0, **why: object) -> None:
         """Release the letter: the attempt is refunded."""
         due = self._clock.now() + timedelta(seconds=wait_seconds)
+
+        def release(current: DeadLetter) -> DeadLetter:
+            return lifecycle.release(current, token=leased.token, now=self._clock.now(), due_at=due)
+
         try:
-            letter = await write_through(
-                self._letters,
-                held.letter,
-                lambda current: lifecycle.release(current, token=held.token, now=self._clock.now(), due_at=due),
-                self._pause,
-                _PATIENCE,
-            )
+            letter = await write_under_lease(self._letters, leased.letter, release, self._pause, _PATIENCE)
         except StoreError as problem:
-            log.warning("letter %r could not be given back, its lease will run out: %s", held.letter.key, problem)
+            log.warning("letter %r could not be given back, its lease will run out: %s", leased.key, problem)
             return
         finally:
-            self.remove(held)
+            self.remove(leased)
         if letter is not None:
-            self._tell(EventName.RELEASED, letter, **why)
-
-    def refused(self, held: LeasedLetter) -> None:
-        """The run's outcome does not count: somebody else owns the letter."""
-        self._counts["stale_claims"] += 1
-        log.warning("stale_claim: the outcome of letter %r was refused, it has another owner", held.letter.key)
-        self._tell(EventName.STALE_CLAIM, held.letter)
+            self._context.announce(EventName.RELEASED, letter, **why)
 
     async def _pause(self, tries: int) -> None:
-        """Between two tries to write while the store is away."""
+        """Wait between two tries to write while the store is away."""
         await self._clock.sleep(min(0.1 * 2**tries, 5.0))
 
     async def _renew_leases(self) -> None:
         """Renew each lease at half of its life, whether its letter is running or waits for a place."""
         while True:
-            await self._clock.sleep(self._lease_seconds() / 6)
-            horizon = self._clock.now() + timedelta(seconds=self._lease_seconds() / 2)
-            ending = [held for held in self if held.letter.due_at and held.letter.due_at <= horizon]
-            for held in ending:
-                await self._renew(held)
+            seconds = self._context.limits.lease_seconds
+            await self._clock.sleep(seconds / 6)
+            horizon = self._clock.now() + timedelta(seconds=seconds / 2)
+            ending = [leased for leased in self if leased.letter.due_at and leased.letter.due_at <= horizon]
+            for leased in ending:
+                await self.renew(leased)
 
-    async def _renew(self, held: LeasedLetter) -> None:
-        until = self.lease_end(self._clock.now())
+    async def renew(self, leased: LeasedLetter) -> bool:
+        """Let the lease end later. False if that could not be written, or if another worker owns the letter by now.
+
+        A run whose letter has another owner is cancelled.
+        """
+        until = self._context.limits.lease_end(self._clock.now())
+
+        def renew(current: DeadLetter) -> DeadLetter:
+            return lifecycle.renew(current, token=leased.token, until=until, now=self._clock.now())
+
         try:
-            letter = await write_through(
-                self._letters,
-                held.letter,
-                lambda current: lifecycle.renew(current, token=held.token, until=until, now=self._clock.now()),
-                lambda tries: self._clock.sleep(0.1 * tries),
-                1,
+            letter = await write_under_lease(
+                self._letters, leased.letter, renew, lambda tries: self._clock.sleep(0.1 * tries), 1
             )
         except StoreError as problem:
-            log.warning("the lease on letter %r could not be renewed: %s", held.letter.key, problem)
-            return
+            log.warning("the lease on letter %r could not be renewed: %s", leased.key, problem)
+            return False
         if letter is not None:
-            held.letter = letter
-        elif held.letter.key in self:
-            held.lost = True
-            if held.running is not None:
-                held.running.cancel()
+            leased.letter = letter
+            return True
+        if leased.key in self:
+            leased.lost = True
+            if leased.running is not None:
+                leased.running.cancel()
+        return False
+
+
+async def write_under_lease(
+    letters: Collection[DeadLetter],
+    letter: DeadLetter,
+    change: Change,
+    pause: Callable[[int], Awaitable[object]],
+    patience: int,
+    tried: DeadLetter | None = None,
+) -> DeadLetter | None:
+    """Apply `change` to the letter as it is now, for as long as it takes; None if the run no longer owns it.
+
+    `tried` is what an earlier write wanted to store, if its answer said too little.
+
+    After a lost compare-and-set the letter is read again and `change` decides again under the lease's token. While the
+    store is away the write is tried again, `patience` times with a `pause` in between: work that was paid for is not
+    lost to a blink of the store. Then StoreUnavailable is raised, and the lease runs out by itself.
+    """
+    current = letter if tried is None else None
+    tries = 0
+    while True:
+        try:
+            if current is None:
+                current = await get_one(letters, letter.key)
+                if current is None or current == tried:  # removed meanwhile, or written although no answer came
+                    return current
+            tried = change(current)
+            written = await write_one(letters, tried)
+            if written is not None:
+                return written
+        except LostLease:
+            return None
+        except StoreUnavailable:
+            tries += 1
+            if tries > patience:
+                raise
+            await pause(tries)
+        current = None

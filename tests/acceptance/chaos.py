@@ -21,7 +21,7 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.processor import Limits
+from mahavishnu.engine.limits import Limits
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock

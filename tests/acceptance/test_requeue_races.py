@@ -19,7 +19,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.engine.processor import Limits
+from mahavishnu.engine.limits import Limits
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.urls import open_store

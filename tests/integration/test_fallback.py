@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mahavishnu import stores
-from mahavishnu.engine.attempt import write_through
+from mahavishnu.engine.leases import write_under_lease
 from mahavishnu.model import lifecycle
 from mahavishnu.model.bulk_run import BulkRun, RunItem, RunPage
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
@@ -374,7 +374,7 @@ async def test_the_outcome_of_a_run_counts_while_the_letter_meets_another_one(tw
                 hold.release()
                 await store.drain()
 
-        settled = await write_through(
+        settled = await write_under_lease(
             store.collection(LETTERS), running, lambda current: lifecycle.succeed(current, token="t", now=now), go_on, 3
         )
         assert settled is not None and settled.entry_id == mine.entry_id

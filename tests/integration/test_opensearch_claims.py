@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.processor import Limits
+from mahavishnu.engine.limits import Limits
 from mahavishnu.model.errors import LostLease
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.opensearch import OpenSearchStore

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.adapters.base import Attempt
-from mahavishnu.classify.assess import Assessor
+from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import category as named_category
 from mahavishnu.core.queue.processing import Running
-from mahavishnu.engine.attempt import Outcome, settled
+from mahavishnu.engine.attempt import apply_outcome
 from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.moves import move
@@ -164,11 +164,11 @@ class Claiming(Running):
         mark = f"{outcome} {token}"
         if letter.settled == mark:
             return letter
-        ended = Outcome()
+        assessment: Assessment | None = None
         if outcome == "failed":
             assert error is not None
             now, assessor = self.context.clock.now(), Assessor(self.context.chain)
-            ended = Outcome(None, await assessor.assess_reported(error, now, letter, error_type, category, wait))
+            assessment = await assessor.assess_reported(error, now, letter, error_type, category, wait)
 
         def change(current: DeadLetter) -> DeadLetter:
             if current.settled == mark:
@@ -178,7 +178,7 @@ class Claiming(Running):
                 due = now + wait if wait is not None else None
                 moved = lifecycle.release(current, token=token, now=now, due_at=due)
             else:
-                moved = settled(current, token, ended, now, self.context.backoffs)
+                moved = apply_outcome(current, token, now, assessment, backoffs=self.context.backoffs)
             return evolve(moved, settled=mark)
 
         try:
@@ -190,7 +190,7 @@ class Claiming(Running):
             raise
         if after is None:
             raise NoSuchLetter(key)
-        self._noted(after, outcome, ended)
+        self._announce(after, outcome, assessment)
         return after
 
     def _turn(self) -> asyncio.Lock:
@@ -259,16 +259,16 @@ class Claiming(Running):
     def _position(self, letter: DeadLetter) -> CircuitState:
         return self.context.breakers.state(letter.adapter, self.context.clock.monotonic())
 
-    def _noted(self, letter: DeadLetter, outcome: str, ended: Outcome) -> None:
-        """Tell everybody, the breaker first."""
+    def _announce(self, letter: DeadLetter, outcome: str, assessment: Assessment | None) -> None:
+        """Tell the breaker and the listeners how the run went."""
         adapter = letter.adapter
         if outcome == "released":
             self.context.announce(EventName.RELEASED, letter)
-        elif ended.failure is None:
+        elif assessment is None:
             self.context.breakers.record_success(adapter)
             self.context.announce(EventName.RETRY_SUCCEEDED, letter)
         else:
-            self.context.breakers.record_failure(adapter, ended.failure.category, self.context.clock.monotonic())
+            self.context.breakers.record_failure(adapter, assessment.category, self.context.clock.monotonic())
             self.context.announce(EventName.RETRY_FAILED, letter)
             if letter.status is DeadLetterStatus.EXHAUSTED:
                 self.context.announce(EventName.EXHAUSTED, letter)

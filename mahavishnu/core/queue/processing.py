@@ -11,14 +11,14 @@ from datetime import timedelta
 from typing import Any
 
 from mahavishnu.adapters.base import Workflow
-from mahavishnu.classify.assess import Assessor
 from mahavishnu.core.queue.replies import Replies
 from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
+from mahavishnu.engine.limits import Limits
 from mahavishnu.engine.moves import move
-from mahavishnu.engine.processor import Limits, Processor
+from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput
 from mahavishnu.model.events import Event, EventName
@@ -204,15 +204,16 @@ class Running(ABC):
                 self.context.breakers.release(adapter, token)
         if claimed is None:
             return _refused(task_id, "there is no letter for this task", record)
-        settled, outcome = await (self._processor or self._new_processor()).run_claimed(claimed, token)
+        attempt = await (self._processor or self._new_processor()).run_claimed(claimed, token)
+        settled = attempt.settled
         if settled is None:
             why = "the run's lease was lost, or its outcome could not be recorded"
             record.add(outcome=why)
             return _refused(task_id, why)
         record.add_change(letter, settled)
-        if outcome.failure is not None:
-            return {**_refused(task_id, outcome.failure.message), "status": str(settled.status)}
-        return {"success": True, "task_id": task_id, "status": str(settled.status), "result": outcome.result}
+        if attempt.assessment is not None:
+            return {**_refused(task_id, attempt.assessment.failure.message), "status": str(settled.status)}
+        return {"success": True, "task_id": task_id, "status": str(settled.status), "result": attempt.result}
 
     def configure(
         self, *, limits: Limits | None = None, breakers: Breakers | None = None, keep_interval: bool = False
@@ -226,7 +227,6 @@ class Running(ABC):
                 limits = replace(limits, interval_seconds=self._given_interval)
             self.context.limits = limits
             if self._processor is not None:
-                self._processor.limits = limits
                 self._processor.wake()
         if breakers is not None:
             self.context.breakers.threshold, self.context.breakers.cooloff_seconds = (
@@ -258,18 +258,7 @@ class Running(ABC):
     def _new_processor(self) -> Processor:
         if self.callback is None:
             raise InvalidInput("no callback is registered that could run letters: give a callback(task, repos)")
-        return Processor(
-            self.context.letters,
-            self.callback,
-            Assessor(self.context.chain).assess_attempt,
-            owner=self.context.owner,
-            clock=self.context.clock,
-            limits=self.context.limits,
-            breakers=self.context.breakers,
-            tell=self.context.events.publish,
-            shares=self.roster.partitions,
-            backoffs=lambda: self.context.backoffs,
-        )
+        return Processor(self.context, self.callback, partitions=self.roster.partitions)
 
     async def _warn(self) -> None:
         for warning in await self.health_warnings():

@@ -18,7 +18,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.stores.base import write_one
 from mahavishnu.testing import make_letter, turn
-from tests.unit.engine.test_processor import House
+from tests.unit.engine.test_processor import House, assess
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -139,8 +139,8 @@ async def test_each_is_told_where_it_was_run() -> None:
 
     current: ContextVar[str] = ContextVar("current", default="nobody's")
     house = await house_of(Together(len(NAMES)))
-    processor = Processor(house.letters, Together(len(NAMES)), house.processor._assess, owner="me", clock=house.clock)
-    processor._tell_listener = listen
+    processor = Processor(house.context, Together(len(NAMES)), assess=assess)
+    house.context.events.subscribe(listen)
 
     async def run(letter: DeadLetter) -> None:
         current.set(f"{letter.task_id}'s")
@@ -181,9 +181,8 @@ async def test_whatever_a_backoff_or_a_listener_raises_is_nobody_elses(odd: Base
         raise odd
 
     house = House(Together(len(NAMES)))
-    house.processor._backoffs = lambda: DEFAULT.with_custom("odd", backoff)
-    house.processor._held._backoffs = house.processor._backoffs
-    house.processor._tell_listener = listener
+    house.context.backoffs = DEFAULT.with_custom("odd", backoff)
+    house.context.events.subscribe(listener)
     await house.has(*(make_letter(task_id=n, task={"name": n}, retry_policy="custom:odd") for n in NAMES))
     await house.processor.cycle()
     assert await statuses(house) == ALL

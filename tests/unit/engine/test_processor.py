@@ -13,8 +13,10 @@ from mahavishnu.adapters.base import current_attempt
 from mahavishnu.adapters.runner import failure_in_result
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.verdict import Verdict
+from mahavishnu.engine.context import QueueContext, QueueOptions
 from mahavishnu.engine.dependencies import blocked_by
-from mahavishnu.engine.processor import Limits, Processor
+from mahavishnu.engine.limits import Limits
+from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import partition_of
@@ -41,15 +43,13 @@ class House:
         self.store = FaultyStore(MemoryStore())
         self.events: list[Event] = []
         self.letters: Collection[DeadLetter] = self.store.collection(LETTERS)
-        self.processor = Processor(
-            self.letters,
-            callback,
-            assess,
-            owner="me",
-            clock=self.clock,
-            limits=Limits(**{"interval_seconds": 10, **limits}),
-            tell=self.events.append,
-        )
+        self.context = self.context_of("me", **limits)
+        self.context.events.subscribe(self.events.append)
+        self.processor = Processor(self.context, callback, assess=assess)
+
+    def context_of(self, owner: str, **limits: Any) -> QueueContext:
+        options = QueueOptions(owner=owner, limits=Limits(**{"interval_seconds": 10, **limits}))
+        return QueueContext(self.store, self.clock, options=options)
 
     async def has(self, *letters: DeadLetter) -> None:
         for letter in letters:
@@ -147,7 +147,7 @@ async def test_two_processors_run_each_letter_once() -> None:
         runs.append(task["name"])
 
     house = House(note)
-    other = Processor(house.letters, note, assess, owner="other", clock=house.clock)
+    other = Processor(house.context_of("other"), note, assess=assess)
     await house.has(*(make_letter(task={"name": f"{n}"}) for n in range(300)))
     await asyncio.gather(house.processor.cycle(), other.cycle())
     assert sorted(runs) == sorted(f"{n}" for n in range(300))
@@ -181,10 +181,8 @@ async def test_what_others_have_left_lying_is_taken_share_by_share_and_what_they
         ran.append(task["id"])
 
     house = House(note)
-    helper = Processor(
-        house.letters, note, assess, owner="helper", clock=house.clock,
-        shares=lambda: [range(64, 128), range(128, 256), range(64)],
-    )  # fmt: skip
+    shares = [range(64, 128), range(128, 256), range(64)]
+    helper = Processor(house.context_of("helper"), note, partitions=lambda: shares, assess=assess)
     now = house.clock.now()
     lying = [make_letter(task_id=f"old-{n}", task={"id": f"old-{n}"}, due_at=now) for n in range(500)]
     await house.has(*lying)
@@ -209,7 +207,7 @@ async def test_an_open_circuit_costs_no_budget_and_half_open_probes_once() -> No
 
     house = House(down)
     for _ in range(5):
-        house.processor.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
+        house.context.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
     await house.has(*(make_letter(task_id=f"t{n}") for n in range(100)))
     for _ in range(5):
         await house.processor.cycle()
@@ -226,7 +224,7 @@ async def test_what_is_given_back_is_run_when_it_is_due_and_not_an_interval_late
 
     house = House(well, interval_seconds=3600)
     for _ in range(5):
-        house.processor.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
+        house.context.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
     await house.has(*(make_letter(task_id=f"t{n}") for n in range(3)))
     house.processor.start()
     await until(lambda: house.told().count(EventName.RELEASED) == 3)
@@ -276,12 +274,12 @@ async def test_a_probe_that_stumbles_does_not_keep_its_place() -> None:
 
     house = House(down)
     for _ in range(5):
-        house.processor.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
+        house.context.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
     house.clock.advance(60)
     await house.has(make_letter(task_id="a"))
-    house.processor._assess = stumbles
+    house.processor.attempts.assess = stumbles
     await house.processor.cycle()
-    assert house.processor.breakers.acquire("llamaindex", house.clock.monotonic()) is None
+    assert house.context.breakers.acquire("llamaindex", house.clock.monotonic()) is None
 
 
 async def test_what_is_no_exception_is_a_failure_all_the_same() -> None:
@@ -481,3 +479,36 @@ async def test_leases_are_renewed_while_a_run_lasts() -> None:
     ends.set()
     await house.processor.stop()
     assert (await house.current("a")).status == "completed"
+
+
+@pytest.mark.parametrize("taken", [False, True])
+async def test_a_letter_whose_lease_ended_before_its_run_is_run_unless_another_worker_took_it(taken: bool) -> None:
+    runs: list[str] = []
+    first_two_claimed, go_on = asyncio.Event(), asyncio.Event()
+
+    async def note(task: Any, repos: list[str]) -> None:
+        runs.append(task)
+        if task == "long":  # by then the next letter is leased, and waits for its place
+            first_two_claimed.set()
+            await go_on.wait()
+
+    house = House(note, concurrency=1)
+    order = enumerate(["short", "long", "waits"])
+    await house.has(*(make_letter(task_id=name, task=name, priority=-number) for number, name in order))
+    cycle = asyncio.create_task(house.processor.cycle())
+    await first_two_claimed.wait()
+    await until(lambda: len(house.processor.leases) == 2)
+    house.store.faults.unavailable()  # the leases are not renewed, as in a process that is suspended
+    house.clock.advance(400)
+    await turn()
+    house.store.faults.clear()
+    if taken:
+        now, letter = house.clock.now(), await house.current("waits")
+        claim = lifecycle.claim(letter, owner="other", token="x", until=now + timedelta(minutes=5), now=now)
+        claimed = await write_one(house.letters, claim)
+        assert claimed is not None
+        assert await write_one(house.letters, lifecycle.succeed(claimed, token="x", now=now)) is not None
+    go_on.set()
+    await cycle
+    assert runs == (["short", "long"] if taken else ["short", "long", "waits"])
+    assert (await house.current("waits")).status == "completed"
