@@ -67,7 +67,7 @@ class StripeOdd(ValueError):
     """Somebody's own, of a kind that the built-in rules take for something else."""
 
 
-def test_a_plugin_is_heard_before_the_built_in_rules(classify: Classify) -> None:
+def test_a_plugin_is_asked_before_the_built_in_rules(classify: Classify) -> None:
     def stripe(error: BaseException | str) -> ErrorCategory | None:
         return ErrorCategory.TRANSIENT if isinstance(error, StripeOdd) else None
 
@@ -78,19 +78,19 @@ def test_a_plugin_is_heard_before_the_built_in_rules(classify: Classify) -> None
     assert classify(chain, ConnectionResetError()).author == "built-in"
 
 
-def test_nobody_knows(classify: Classify) -> None:
+def test_an_unknown_error_is_permanent(classify: Classify) -> None:
     for error in (Exception("boom"), "", "boom"):
         verdict = classify(Chain(), error)
         assert (verdict.category, verdict.author) == ("permanent", "nobody")
         assert verdict.reason
 
 
-def test_what_is_neither_text_nor_error_is_taken_as_text() -> None:
+def test_an_object_is_classified_by_its_text() -> None:
     assert Chain().classify(None).author == "nobody"  # type: ignore[arg-type]
     assert Chain().classify({"error": "connection refused"}).category == "network"  # type: ignore[arg-type]
 
 
-def test_advice_is_passed_on_and_the_chain_says_who_spoke(classify: Classify) -> None:
+def test_a_verdict_keeps_its_advice_and_gets_its_author(classify: Classify) -> None:
     def advises(error: object, context: Context) -> Verdict:
         return Verdict(ErrorCategory.RESOURCE, "full", "somebody else", timedelta(1), "custom:slowly", 7, ("disk",))
 
@@ -113,7 +113,7 @@ def test_the_first_opinion_counts_and_the_rest_are_not_asked(classify: Classify)
     assert asked == ["a", "b"]
 
 
-def test_a_verdict_in_spite_of_one_that_raises_and_one_that_hangs(classify: Classify, gate: threading.Event) -> None:
+def test_plugins_that_raise_or_hang_are_passed_over(classify: Classify, gate: threading.Event) -> None:
     """The acceptance test A17."""
     made = plugins(P1=raising, P2=lambda error: gate.wait(10) and None, P3=lambda error: ErrorCategory.TRANSIENT)
     chain = Chain(made)
@@ -174,7 +174,7 @@ def test_nonsense_is_passed_over_and_named(
     assert state_of(made, "fool") == ("ok", 1)
 
 
-def test_a_name_of_a_category_is_as_good_as_the_category(classify: Classify) -> None:
+def test_a_category_may_be_answered_by_name(classify: Classify) -> None:
     assert classify(Chain(plugins(p=lambda error: "resource")), "x").category is ErrorCategory.RESOURCE
 
 
@@ -217,7 +217,7 @@ def test_a_hanging_plugin_costs_its_timeout_and_not_more(classify: Classify, gat
     assert SOON.total_seconds() <= time.perf_counter() - started < 1
 
 
-def test_what_a_hanging_plugin_says_too_late_is_not_heard(gate: threading.Event) -> None:
+def test_the_late_answer_of_a_plugin_is_ignored(gate: threading.Event) -> None:
     left = threading.Event()
 
     def slow(error: object) -> str:
@@ -232,7 +232,7 @@ def test_what_a_hanging_plugin_says_too_late_is_not_heard(gate: threading.Event)
     assert chain.classify(TimeoutError()).category == "resource"
 
 
-async def test_the_event_loop_goes_on_while_a_plugin_hangs(gate: threading.Event) -> None:
+async def test_the_event_loop_runs_while_a_plugin_hangs(gate: threading.Event) -> None:
     chain = Chain(plugins(slow=lambda error: gate.wait(10) and None), timeout=timedelta(seconds=9))
     task = asyncio.create_task(chain.classify_async(TimeoutError()))
     ticks = 0
@@ -244,7 +244,7 @@ async def test_the_event_loop_goes_on_while_a_plugin_hangs(gate: threading.Event
     assert (await task).category == "network"
 
 
-async def test_a_slow_plugin_that_answers_in_time_is_heard_in_the_loop(gate: threading.Event) -> None:
+async def test_the_answer_of_a_slow_plugin_counts_in_the_event_loop(gate: threading.Event) -> None:
     chain = Chain(plugins(slow=lambda error: "resource" if gate.wait(10) else None), timeout=timedelta(seconds=9))
     task = asyncio.create_task(chain.classify_async(TimeoutError()))
     await asyncio.wait([task], timeout=0.01)
@@ -252,7 +252,7 @@ async def test_a_slow_plugin_that_answers_in_time_is_heard_in_the_loop(gate: thr
     assert (await task).author == "slow"
 
 
-async def test_a_cancelled_caller_is_let_go(gate: threading.Event) -> None:
+async def test_a_cancelled_caller_does_not_wait_for_a_plugin(gate: threading.Event) -> None:
     chain = Chain(plugins(slow=lambda error: gate.wait(10) and None), timeout=timedelta(seconds=9))
     task = asyncio.create_task(chain.classify_async("x"))
     await asyncio.wait([task], timeout=0.01)
@@ -288,7 +288,7 @@ def test_plugins_see_the_callers_context_variables(classify: Classify) -> None:
     assert seen == ["me"]
 
 
-def test_the_context_arrives() -> None:
+def test_plugins_get_the_context() -> None:
     seen: list[Context] = []
     chain = Chain(plugins(p=lambda error, context: seen.append(context)))
     chain.classify("x", Context(task_id="wf_1", repos=("api",)))
@@ -309,7 +309,7 @@ class Last:
         return "transient"
 
 
-def test_the_order_is_pluggys() -> None:
+def test_plugins_are_asked_in_pluggys_order() -> None:
     made = Plugins()
     made.register(First(), "first")
     made.register(lambda error: "network", "later")
@@ -318,7 +318,7 @@ def test_the_order_is_pluggys() -> None:
     assert Chain(made).classify("x").author == "later"
 
 
-def test_one_that_wants_to_be_last_speaks_only_where_the_built_in_rules_are_silent() -> None:
+def test_a_trylast_plugin_is_asked_after_the_built_in_rules() -> None:
     made = Plugins()
     made.register(Last(), "last")
     assert Chain(made).classify(TimeoutError()).author == "built-in"
@@ -337,7 +337,7 @@ def test_a_plugin_counts_from_the_moment_it_is_registered() -> None:
     assert chain.classify("x").author == "new"
 
 
-def test_an_explanation_tells_what_everybody_said() -> None:
+def test_an_explanation_has_the_answers_of_all_plugins() -> None:
     made = plugins(
         silent=lambda error: None, fool=raising, speaks=lambda error: "resource", off=lambda error: "network"
     )
@@ -360,7 +360,7 @@ def test_a_fault_names_the_file_and_line() -> None:
     assert f"{__file__}, line {raising.__code__.co_firstlineno + 1}" in explained.trail[0].outcome
 
 
-def test_a_plugin_may_name_the_group() -> None:
+def test_a_plugin_may_name_the_fingerprint() -> None:
     class Groups:
         @hookimpl
         def fingerprint_failure(self, error: BaseException | str, context: Context) -> str | None:
@@ -377,7 +377,7 @@ def test_a_plugin_may_name_the_group() -> None:
 
 
 @pytest.mark.parametrize("answer", [3, "", b"x"])
-def test_a_group_that_is_no_text_is_passed_over(answer: object) -> None:
+def test_a_fingerprint_that_is_no_text_is_passed_over(answer: object) -> None:
     class Groups:
         @hookimpl
         def fingerprint_failure(self, error: object) -> object:
@@ -389,7 +389,7 @@ def test_a_group_that_is_no_text_is_passed_over(answer: object) -> None:
     assert state_of(made, "groups") == ("ok", 1)
 
 
-def test_without_a_thread_the_built_in_rules_have_to_do(
+def test_without_a_thread_only_the_built_in_rules_are_asked(
     classify: Classify, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(thread: threading.Thread) -> None:
@@ -406,7 +406,7 @@ def test_without_a_thread_the_built_in_rules_have_to_do(
     assert classify(chain, TimeoutError()).author == "p"
 
 
-def test_threads_are_kept_for_the_next_time(monkeypatch: pytest.MonkeyPatch, gate: threading.Event) -> None:
+def test_threads_are_reused(monkeypatch: pytest.MonkeyPatch, gate: threading.Event) -> None:
     monkeypatch.setattr("mahavishnu.classify.plugin_guard._idle", deque())
     before = threading.active_count()
     chain = Chain(plugins(a=lambda error: None))
@@ -423,7 +423,7 @@ def test_a_chain_needs_limits(options: dict[str, Any]) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_process_asks_in_threads_of_its_own() -> None:
+def test_a_forked_process_starts_its_own_threads() -> None:
     chain = Chain(plugins(p=lambda error: "network"))
     assert chain.classify("x").author == "p"
     child = os.fork()

@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 from mahavishnu.classify.fingerprint import fingerprint, named_fingerprint, normalize, title
-from tests.unit.classify.exceptions import caused, raised
+from tests.unit.classify.real_exceptions import catch, with_cause
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from tests.unit.classify.exceptions import caused, raised
         ("a\n\tb", "a b"),
     ],
 )
-def test_what_differs_from_run_to_run_does_not_count(one: str, other: str) -> None:
+def test_values_of_a_single_run_do_not_count(one: str, other: str) -> None:
     assert normalize(one) == normalize(other)
     assert fingerprint(one) == fingerprint(other)
 
@@ -56,11 +56,11 @@ def test_what_differs_from_run_to_run_does_not_count(one: str, other: str) -> No
         ("", "x"),
     ],
 )
-def test_what_went_wrong_does_count(one: str, other: str) -> None:
+def test_the_kind_of_failure_counts(one: str, other: str) -> None:
     assert fingerprint(one) != fingerprint(other)
 
 
-def test_it_has_a_version_and_a_bounded_length() -> None:
+def test_a_fingerprint_has_a_version_and_a_bounded_length() -> None:
     assert fingerprint("x" * 10_000_000).startswith("v1:")
     assert len(fingerprint(ValueError("x" * 10_000_000))) == len(named_fingerprint("y" * 1000)) == 23
 
@@ -92,7 +92,7 @@ def run(directory: Path, number: int, padding: str) -> str:
     return done.stdout
 
 
-def test_the_same_failure_in_another_process_place_and_line(tmp_path: Path) -> None:
+def test_another_process_directory_and_line_give_the_same_fingerprint(tmp_path: Path) -> None:
     assert run(tmp_path / "a", 1, "") == run(tmp_path / "b" / "venv" / "17", 2, "pass\n    # a line more")
 
 
@@ -108,13 +108,13 @@ def through(action: Callable[[], object]) -> None:
     action()
 
 
-def test_the_way_through_the_users_code_counts() -> None:
-    assert fingerprint(raised(one)) == fingerprint(raised(one))
-    assert fingerprint(raised(one)) != fingerprint(raised(two))
-    assert fingerprint(raised(one)) != fingerprint(raised(lambda: through(one)))
+def test_frames_of_the_users_code_count() -> None:
+    assert fingerprint(catch(one)) == fingerprint(catch(one))
+    assert fingerprint(catch(one)) != fingerprint(catch(two))
+    assert fingerprint(catch(one)) != fingerprint(catch(lambda: through(one)))
 
 
-def test_the_way_through_libraries_does_not_count() -> None:
+def test_frames_of_libraries_do_not_count() -> None:
     def within_a_library() -> None:
         through(one)
 
@@ -122,8 +122,8 @@ def test_the_way_through_libraries_does_not_count() -> None:
     namespace: dict[str, Callable[[Callable[[], object]], None]] = {}
     exec(code, namespace)
     library = namespace["run"]
-    assert fingerprint(raised(lambda: library(one))) == fingerprint(raised(lambda: one()))
-    assert fingerprint(raised(lambda: within_a_library())) != fingerprint(raised(one))
+    assert fingerprint(catch(lambda: library(one))) == fingerprint(catch(lambda: one()))
+    assert fingerprint(catch(lambda: within_a_library())) != fingerprint(catch(one))
 
 
 def test_the_depth_of_a_recursion_does_not_count() -> None:
@@ -132,21 +132,21 @@ def test_the_depth_of_a_recursion_does_not_count() -> None:
             dive(depth - 1)
         raise ValueError("too deep")
 
-    assert fingerprint(raised(lambda: dive(3))) == fingerprint(raised(lambda: dive(30)))
+    assert fingerprint(catch(lambda: dive(3))) == fingerprint(catch(lambda: dive(30)))
 
 
 def test_the_type_and_the_causes_count() -> None:
     assert fingerprint(ValueError("x")) != fingerprint(TypeError("x"))
-    assert fingerprint(RuntimeError("x")) != fingerprint(caused(RuntimeError("x"), ValueError("y")))
-    assert fingerprint(caused(RuntimeError("x"), ValueError("y 1"))) == fingerprint(
-        caused(RuntimeError("x"), ValueError("y 2"))
+    assert fingerprint(RuntimeError("x")) != fingerprint(with_cause(RuntimeError("x"), ValueError("y")))
+    assert fingerprint(with_cause(RuntimeError("x"), ValueError("y 1"))) == fingerprint(
+        with_cause(RuntimeError("x"), ValueError("y 2"))
     )
-    assert fingerprint(caused(RuntimeError("x"), ValueError("y"))) != fingerprint(
-        caused(RuntimeError("x"), ValueError("z"))
+    assert fingerprint(with_cause(RuntimeError("x"), ValueError("y"))) != fingerprint(
+        with_cause(RuntimeError("x"), ValueError("z"))
     )
 
 
-def test_a_chain_that_bites_its_own_tail_has_one() -> None:
+def test_a_cyclic_chain_of_causes_has_a_fingerprint() -> None:
     first, second = RuntimeError("a"), RuntimeError("b")
     first.__cause__, second.__cause__ = second, first
     assert fingerprint(first).startswith("v1:")
@@ -174,25 +174,23 @@ class Unspeakable(Exception):
         lambda: through(one),
         lambda: dict[str, int]()["missing"],
         lambda: int("x"),
-        lambda: (_ for _ in ()).throw(caused(RuntimeError("outer"), raised(two))),
-        lambda: (_ for _ in ()).throw(caused(RuntimeError("outer"), context=raised(two))),
-        lambda: (_ for _ in ()).throw(
-            BaseExceptionGroup("many", [raised(one), raised(two), ValueError("never raised")])
-        ),
+        lambda: (_ for _ in ()).throw(with_cause(RuntimeError("outer"), catch(two))),
+        lambda: (_ for _ in ()).throw(with_cause(RuntimeError("outer"), context=catch(two))),
+        lambda: (_ for _ in ()).throw(BaseExceptionGroup("many", [catch(one), catch(two), ValueError("never raised")])),
         lambda: (_ for _ in ()).throw(TimeoutError()),
     ],
 )
 def test_a_printed_traceback_has_the_fingerprint_of_its_exception(action: Callable[[], object]) -> None:
-    error = raised(action)
+    error = catch(action)
     printed = "".join(traceback.format_exception(error))
     assert fingerprint(printed) == fingerprint(error)
 
 
-def test_an_error_that_cannot_be_shown_has_one() -> None:
+def test_an_error_whose_str_raises_has_a_fingerprint() -> None:
     assert fingerprint(Unspeakable()) == fingerprint(Unspeakable()) != fingerprint(ValueError())
 
 
-def test_titles() -> None:
+def test_a_title_is_one_short_line() -> None:
     assert title(TimeoutError()) == "TimeoutError"
     assert title(ValueError("row 17 of '/tmp/x'")) == "ValueError: row <n> of <value>"
     assert title("requests.exceptions.ReadTimeout: after 30s") == "requests.exceptions.ReadTimeout: after <n>s"

@@ -56,7 +56,7 @@ def found(tmp_path: Path) -> Plugins:
     return Plugins.discover(directory=tmp_path, entry_points=False)
 
 
-def test_without_anything_there_are_the_built_in_rules() -> None:
+def test_without_plugins_there_are_the_built_in_rules() -> None:
     (info,) = Plugins().report()
     assert (info.name, info.origin, info.hooks, info.state) == ("built-in", "mahavishnu", ("classify_error",), "ok")
 
@@ -80,11 +80,11 @@ def test_a_package_in_the_directory_is_a_plugin_too(tmp_path: Path) -> None:
     assert Chain(plugins).classify("shop").author == "shop"
 
 
-def test_there_need_not_be_a_directory(tmp_path: Path) -> None:
+def test_a_missing_directory_is_ignored(tmp_path: Path) -> None:
     assert len(Plugins.discover(directory=tmp_path / "none", entry_points=False).report()) == 1
 
 
-def test_a_dropped_file_counts_after_a_reload(tmp_path: Path, found: Plugins) -> None:
+def test_a_new_file_is_loaded_by_a_reload(tmp_path: Path, found: Plugins) -> None:
     chain = Chain(found)
     assert chain.classify("odd").author == "nobody"
     good(tmp_path, "late.py")
@@ -211,7 +211,9 @@ def test_dotted_names_are_asked_in_their_order(tmp_path: Path, monkeypatch: pyte
     assert "has no attribute 'nothing'" in told(plugins, "acme_one:nothing").why
 
 
-def test_the_nearer_to_the_operator_the_earlier(tmp_path: Path, installed: list[Point], monkeypatch: Any) -> None:
+def test_plugins_nearer_to_the_operator_are_asked_earlier(
+    tmp_path: Path, installed: list[Point], monkeypatch: Any
+) -> None:
     installed += [point("package", Acme)]
     good(tmp_path / "plugins", "file.py", "acme")
     good(tmp_path, "acme_named.py", "acme")
@@ -226,7 +228,7 @@ def test_the_nearer_to_the_operator_the_earlier(tmp_path: Path, installed: list[
     assert Chain(plugins).classify("acme").author == "yaml-rules"
 
 
-def test_two_plugins_of_one_name_are_not_confused(tmp_path: Path, installed: list[Point]) -> None:
+def test_the_second_plugin_of_a_name_is_reported_as_broken(tmp_path: Path, installed: list[Point]) -> None:
     installed += [point("acme", Acme)]
     path = good(tmp_path, "acme.py", "acme")
     plugins = Plugins.discover(directory=tmp_path)
@@ -248,7 +250,7 @@ def test_even_the_built_in_rules_can_be_disabled() -> None:
     assert Chain(plugins).classify(TimeoutError()).author == "built-in"
 
 
-def test_disabling_asks_for_a_name_that_there_is(found: Plugins) -> None:
+def test_disabling_an_unknown_name_is_refused(found: Plugins) -> None:
     with pytest.raises(InvalidInput, match="did you mean 'built-in'"):
         found.disable("builtin")
     with pytest.raises(InvalidInput, match="there are built-in"):
@@ -273,7 +275,7 @@ def somehow(error: object) -> str:
         SimpleNamespace(classify_error=somehow),
     ],
 )
-def test_many_things_can_be_registered(plugin: Any) -> None:
+def test_every_kind_of_plugin_can_be_registered(plugin: Any) -> None:
     plugins = Plugins()
     name = plugins.register(plugin, "it")
     assert Chain(plugins).classify("acme").author == name == "it"
@@ -295,7 +297,7 @@ def test_registering_nonsense_is_refused_and_changes_nothing() -> None:
     plugins.register(Acme(), "nothing")
 
 
-def test_a_plugin_can_be_taken_out_again() -> None:
+def test_a_plugin_can_be_unregistered() -> None:
     plugins = Plugins()
     plugins.register(Acme(), "acme")
     plugins.unregister("acme")
@@ -303,7 +305,7 @@ def test_a_plugin_can_be_taken_out_again() -> None:
     assert [info.name for info in plugins.report()] == ["built-in"]
 
 
-def test_wrong_rules_stop_a_reload_and_leave_all_as_it_was(tmp_path: Path) -> None:
+def test_a_reload_with_wrong_rules_changes_nothing(tmp_path: Path) -> None:
     path = write(tmp_path, "rules.yaml", "- {text: odd, category: resource}")
     plugins = Plugins.discover(rules=path, entry_points=False)
     chain = Chain(plugins)

@@ -17,7 +17,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory
 from mahavishnu.model.letter_parts import Verdict as Said
-from tests.unit.classify.exceptions import by_httpx, raised
+from tests.unit.classify.real_exceptions import by_httpx, catch
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -69,7 +69,7 @@ def test_a_plugin_that_looks_at_the_type_gets_an_exception_of_it() -> None:
 
     plugins = Plugins()
     plugins.register(look, "cards")
-    declined = raised(lambda: (_ for _ in ()).throw(CardDeclined("x", 3)))
+    declined = catch(lambda: (_ for _ in ()).throw(CardDeclined("x", 3)))
     verdict = Assessor(Chain(plugins)).reconsider(letter(declined))
     assert verdict is not None and verdict.category == "resource"
     assert seen == [(CardDeclined, "card x was declined for 3", True)]
@@ -116,7 +116,7 @@ def test_a_stored_traceback_is_read() -> None:
         except ConnectionResetError as problem:
             raise CardDeclined("x", 3) from problem
 
-    stored = replace(letter(raised(fail)), verdict=Said("", "somebody else"), error_category="permanent")
+    stored = replace(letter(catch(fail)), verdict=Said("", "somebody else"), error_category="permanent")
     verdict = Assessor(Chain()).reconsider(stored)
     assert verdict is not None and verdict.category == "network"
 

@@ -25,7 +25,7 @@ def test_the_documented_tables() -> None:
     assert {ErrorCategory.TRANSIENT, ErrorCategory.NETWORK, ErrorCategory.RESOURCE} == RETRYABLE
 
 
-def test_names_and_numbers_are_taken_for_what_they_mean() -> None:
+def test_names_and_numbers_become_their_values() -> None:
     verdict = Verdict("network", retry_in=90, policy="linear", tags=["a", "b"])  # type: ignore[arg-type]
     assert verdict.category is ErrorCategory.NETWORK
     assert verdict.retry_in == timedelta(seconds=90)

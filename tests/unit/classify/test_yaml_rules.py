@@ -13,7 +13,7 @@ import redis.exceptions
 from mahavishnu.classify.verdict import NO_CONTEXT, Verdict
 from mahavishnu.classify.yaml_rules import YamlRules
 from mahavishnu.model.errors import InvalidInput
-from tests.unit.classify.exceptions import by_httpx, caused
+from tests.unit.classify.real_exceptions import by_httpx, with_cause
 
 
 def verdict(error: BaseException | str, *rules: dict[str, Any]) -> Verdict | None:
@@ -37,7 +37,7 @@ def test_the_first_rule_that_matches_counts() -> None:
     assert verdict("nothing of the kind", *rules) is None
 
 
-def test_advice() -> None:
+def test_a_verdict_has_the_advice_of_its_rule() -> None:
     advice = {"policy": "custom:slowly", "max_retries": 7, "retry_in_seconds": 90}
     found = verdict("odd", {"text": "odd", "category": "network", **advice})
     assert found is not None
@@ -56,7 +56,7 @@ def test_advice() -> None:
         (redis.exceptions.ReadOnlyError("x"), {"exception": "redis.ReadOnlyError"}, True),
         (redis.exceptions.ReadOnlyError("x"), {"exception": "redis.RedisError"}, True),
         (redis.exceptions.ReadOnlyError("x"), {"exception": "no.such.module.Error"}, False),
-        (caused(RuntimeError("x"), TimeoutError()), {"exception": "TimeoutError"}, True),
+        (with_cause(RuntimeError("x"), TimeoutError()), {"exception": "TimeoutError"}, True),
         ("redis.exceptions.ReadOnlyError: x", {"exception": "redis.exceptions.ReadOnlyError"}, True),
         ("TimeoutError: x", {"exception": "TimeoutError"}, True),
         ("a TimeoutError: x", {"exception": "TimeoutError"}, False),
@@ -68,7 +68,7 @@ def test_advice() -> None:
         ("E-1234: broken", {"text": r"^E-\d+"}, True),
         ("e-1234: broken", {"text": r"^E-\d+"}, True),
         ("see E-1234", {"text": r"^E-\d+"}, False),
-        (caused(RuntimeError("x"), ValueError("card declined")), {"text": "card declined"}, True),
+        (with_cause(RuntimeError("x"), ValueError("card declined")), {"text": "card declined"}, True),
         (by_httpx(429), {"status": 429}, True),
         (by_httpx(429), {"status": [500, 429]}, True),
         (by_httpx(429), {"status": "4xx"}, True),
@@ -79,12 +79,12 @@ def test_advice() -> None:
         (by_httpx(429), {"status": 429, "exception": "httpx.HTTPError", "text": "too many requests"}, True),
     ],
 )
-def test_conditions(error: BaseException | str, rule: dict[str, Any], matches: bool) -> None:
+def test_a_condition_matches(error: BaseException | str, rule: dict[str, Any], matches: bool) -> None:
     assert category(error, **rule) == ("resource" if matches else None)
 
 
 def test_all_conditions_hold_of_the_same_error() -> None:
-    error = caused(RuntimeError("card declined"), httpx.ReadTimeout("x"))
+    error = with_cause(RuntimeError("card declined"), httpx.ReadTimeout("x"))
     assert category(error, text="card declined", exception="httpx.ReadTimeout") is None
 
 
@@ -121,7 +121,7 @@ def test_a_wrong_rule_is_named_with_its_number_and_key(rule: Any, complaint: str
     assert str(refused.value).startswith(f"classifier {complaint}")
 
 
-def test_a_file(tmp_path: Path) -> None:
+def test_rules_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "rules.yaml"
     path.write_text("# ours\n- text: odd\n  category: resource\n  max_retries: 1\n")
     rules = YamlRules.of(path)
@@ -146,6 +146,6 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str, complaint: str) -> Non
     assert str(path) in str(refused.value) and complaint in str(refused.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read: No such file"):
         YamlRules.of(tmp_path / "none.yaml")
