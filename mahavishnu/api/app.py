@@ -17,7 +17,7 @@ from mahavishnu.api.middleware import ApiMiddleware
 from mahavishnu.api.responses import json_response
 from mahavishnu.api.routes import audit, claims, events, groups, health, letters, runs
 from mahavishnu.api.routing import API, Router
-from mahavishnu.api.schemas import ServerInfo
+from mahavishnu.api.schemas import ResponseModel
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -29,6 +29,16 @@ _DESCRIPTION = """Failed workflows: find, understand, fix and redrive what is le
 Lists have a `Link` header to their next page. Errors are problem documents (RFC 9457). A change with an
 `Idempotency-Key` header happens once, however often it is sent. Bulk runs are answered with 202 and a `Location`.
 """
+
+
+class ServerInfo(ResponseModel):
+    """What this server is, and the paths to begin with."""
+
+    name: str
+    version: str
+    api: str
+    openapi: str
+    health: str
 
 
 def create_app(

@@ -1,9 +1,15 @@
-"""What is sent and answered, for OpenAPI and for checking requests."""
+"""What is sent and answered: requests are checked with it, and OpenAPI is made of it.
+
+Here is what resources share, and what letters have. Other resources have theirs beside their routes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypeVar
+from enum import Enum
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -16,10 +22,14 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    create_model,
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from mahavishnu.model import letter_parts
 from mahavishnu.model.ids import MAX_TASK_ID_BYTES
+from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
 
 Name = Annotated[StrictStr, Field(min_length=1, max_length=500)]
@@ -27,6 +37,7 @@ TaskId = Annotated[StrictStr, Field(min_length=1, max_length=MAX_TASK_ID_BYTES)]
 Text = Annotated[StrictStr, Field(max_length=10_000)]
 Int32 = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1)]
 T = TypeVar("T")
+Count = Annotated[StrictInt, Field(ge=0, le=1000)]
 Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=30 * 86400)]
 
 
@@ -75,14 +86,41 @@ class PageQuery(RequestModel):
 
 
 class ResponseModel(BaseModel):
-    """An answer: it may grow."""
+    """An answer: it may grow. It is built when OpenAPI is asked for; no answer is checked by it."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
+
+
+def fields_of(record: type, names: str) -> Callable[[type[ResponseModel]], type[Any]]:
+    """Add these fields of a dataclass to a response, with the types that `to_json` makes of theirs."""
+
+    def extend(model: type[ResponseModel]) -> type[Any]:
+        hints = get_type_hints(record)
+        fields: Any = {name: (_json_type(hints[name]), ...) for name in names.split()}
+        return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields)
+
+    return extend
+
+
+def _json_type(hint: Any) -> Any:
+    if get_origin(hint) in (Union, UnionType):
+        return Union[tuple(map(_json_type, get_args(hint)))]  # noqa: UP007 - made from values
+    if get_origin(hint) is tuple:
+        return list[_json_type(get_args(hint)[0])]  # type: ignore[misc]
+    if isinstance(hint, type) and issubclass(hint, (datetime, Enum)):
+        return str
+    return Any if hint is Json else hint
 
 
 # --- letters
 
 
+@fields_of(
+    DeadLetter,
+    "task_id entry_id namespace queue error last_error error_category fingerprint repos depends_on retry_policy "
+    "max_retries total_attempts dlq_retry_count priority occurrences generation revision runs failed_at "
+    "created_at updated_at last_retry_at exhausted_at completed_at archived_at",
+)
 class Letter(ResponseModel):
     """One captured failure. The first eight names are those of an earlier API and say the same as others."""
 
@@ -94,51 +132,18 @@ class Letter(ResponseModel):
     resolution_status: ResolutionStatus
     task_snapshot: Any
     retry_count: int
-    task_id: str
-    entry_id: str
-    namespace: str
-    queue: str
-    status: DeadLetterStatus
-    error: str
-    last_error: str
-    error_category: str | None
-    fingerprint: str | None
     task: Any
-    repos: list[str]
-    depends_on: list[str]
     metadata: dict[str, Any]
-    retry_policy: str
-    max_retries: int
-    total_attempts: int
-    dlq_retry_count: int
-    requeue_outcome: str | None
-    priority: int
-    occurrences: int
-    generation: int
-    revision: int
-    runs: list[str]
-    failed_at: str
-    created_at: str
-    updated_at: str
+    status: DeadLetterStatus
     next_retry_at: str | None
-    last_retry_at: str | None
-    exhausted_at: str | None
-    completed_at: str | None
-    archived_at: str | None
+    requeue_outcome: str | None
     resolved_by: str | None
     resolution_notes: str | None
 
 
+@fields_of(letter_parts.Failure, "at message type category traceback processor duration_seconds")
 class Failure(ResponseModel):
     """One run that failed."""
-
-    at: str
-    message: str
-    type: str | None
-    category: str | None
-    traceback: str | None
-    processor: str | None
-    duration_seconds: float | None
 
 
 class LetterDetail(Letter):
@@ -160,7 +165,7 @@ class NewLetter(RequestModel):
     error: Text
     error_category: ErrorCategory | None = None
     retry_policy: Name | None = None
-    max_retries: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+    max_retries: Count | None = None
     metadata: dict[str, Any] = {}
     priority: Int32 | None = None
     depends_on: list[StrictStr] = []
@@ -185,7 +190,7 @@ class LetterEdit(ActionRequest):
     repos: list[StrictStr] | None = None
     depends_on: list[StrictStr] | None = None
     retry_policy: Name | None = None
-    max_retries: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+    max_retries: Count | None = None
     priority: Int32 | None = None
     next_retry_at: Instant | None = None
     redrive: StrictBool = False
@@ -221,8 +226,8 @@ class Revision(ResponseModel):
 class RequeueRequest(RequestModel):
     """How a letter is sent back."""
 
-    max_retries: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
-    priority_boost: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+    max_retries: Count | None = None
+    priority_boost: Count | None = None
     resolved_by: Name | None = None
 
 
@@ -308,207 +313,3 @@ class Filter(RequestModel):
     created_before: Instant | None = None
     updated_from: Instant | None = None
     updated_before: Instant | None = None
-
-
-# --- bulk runs
-
-Verb = Literal["redrive", "archive", "resolve", "cancel", "fail", "edit", "regroup"]
-
-
-class NewRun(RequestModel):
-    """A bulk run: which letters, and what is to become of them. A preview takes it as it is."""
-
-    verb: Verb
-    filter: Filter = Field(default_factory=Filter)
-    everything: StrictBool = Field(default=False, description="Every letter is meant: needed where there is no filter")
-    patch: dict[str, Any] | None = Field(default=None, description="A merge patch (RFC 7386) on each letter's task")
-    redrive: StrictBool = Field(default=False, description="After an edit, run again")
-    ramp: Annotated[list[Annotated[StrictInt, Field(ge=1, le=1_000_000)]], Field(max_length=20)] | None = Field(
-        default=None,
-        description="Sizes of the first waves, then all the rest; where there is a stop rule 1, 5, 25; []: all at once",
-    )
-    max_per_second: Annotated[StrictFloat | StrictInt, Field(gt=0, le=1_000_000)] | None = None
-    stop_percent: Annotated[StrictFloat | StrictInt, Field(ge=0, le=100)] | None = Field(
-        default=None, description="Halt when more than so many percent fail again; for redrives"
-    )
-    reason: Text | None = None
-    by: Name | None = None
-
-
-class RunAction(RequestModel):
-    """Why a run is paused, resumed or cancelled."""
-
-    reason: Text | None = None
-    by: Name | None = None
-
-
-class ResumeRequest(RunAction):
-    """How a run goes on: with the stop rule that it has, another one, or none (null)."""
-
-    stop_percent: Annotated[StrictFloat | StrictInt, Field(ge=0, le=100)] | None = None
-
-
-class Run(ResponseModel):
-    """A bulk run as it stands."""
-
-    run_id: str
-    verb: str
-    state: str
-    by: str
-    reason: str | None
-    created_at: str
-    updated_at: str
-    finished_at: str | None
-    halted_because: str | None
-    counts: dict[str, int]
-    ramp: list[int]
-    max_per_second: float | None
-    stop_percent: float | None
-
-
-class RunItem(ResponseModel):
-    """One member of a run and what became of it."""
-
-    key: str
-    entry_id: str
-    state: str
-    why: str | None
-    outcome: str | None
-
-
-class RunPreview(ResponseModel):
-    """What a run would do."""
-
-    matched: int
-    eligible: int
-    ineligible: dict[str, int]
-    ramp: list[int]
-
-
-# --- groups
-
-
-class Group(ResponseModel):
-    """Letters with one fingerprint."""
-
-    fingerprint: str
-    state: str
-    regression: bool
-    on_hold: bool
-    owner: str | None
-    count: int
-    total: int
-    first_seen: str | None
-    last_seen: str | None
-    last_hour: int
-    last_day: int
-    day_before: int
-
-
-class GroupEdit(RequestModel):
-    """What is said of a group. Leave out what stays; null takes an owner or a hold away."""
-
-    state: Literal["new", "investigating", "waiting_for_fix", "ready_to_redrive", "resolved", "wont_fix"] | None = None
-    owner: Name | None = None
-    note: Text | None = None
-    link: Annotated[StrictStr, Field(min_length=1, max_length=2000)] | None = None
-    hold_until: Instant | None = None
-    hold_release: Name | None = None
-    by: Name | None = None
-
-
-class ReleaseHold(RequestModel):
-    """The release is out."""
-
-    by: Name | None = None
-
-
-class ReleaseResult(ResponseModel):
-    """The fingerprints of the groups that waited for it."""
-
-    released: list[str]
-
-
-# --- claims
-
-
-class ClaimRequest(RequestModel):
-    """A worker asks for letters."""
-
-    worker: Name
-    limit: Annotated[StrictInt, Field(ge=1, le=500)] = 1
-    lease_seconds: Annotated[StrictFloat | StrictInt, Field(ge=1, le=86400)] | None = None
-    namespace: Name | None = None
-    queue: Name | None = None
-
-
-class Claim(ResponseModel):
-    """The right to run a letter until `lease_until`. Send the token with whatever you say of it."""
-
-    token: str
-    attempt_id: str
-    idempotency_key: str
-    lease_until: str
-    letter: Letter
-
-
-class RenewRequest(RequestModel):
-    """The run goes on."""
-
-    task_id: TaskId
-    token: Name
-    lease_seconds: Annotated[StrictFloat | StrictInt, Field(ge=1, le=86400)] | None = None
-    namespace: Name = "default"
-    queue: Name = "default"
-
-
-class RenewResult(ResponseModel):
-    """When the lease ends now."""
-
-    lease_until: str
-
-
-class SettleRequest(RequestModel):
-    """How the run went."""
-
-    task_id: TaskId
-    token: Name
-    outcome: Literal["succeeded", "failed", "released"]
-    error: Text | None = None
-    error_type: Name | None = None
-    category: ErrorCategory | None = None
-    retry_in: Seconds | None = None
-    namespace: Name = "default"
-    queue: Name = "default"
-
-
-# --- audit, health
-
-
-class AuditLine(ResponseModel):
-    """Who did what, or tried to."""
-
-    entry_id: str
-    at: str
-    actor: str
-    action: str
-    subject: str
-    outcome: str
-
-
-class ServerInfo(ResponseModel):
-    """What this server is, and the paths to begin with."""
-
-    name: str
-    version: str
-    api: str
-    openapi: str
-    health: str
-
-
-class HealthReport(ResponseModel):
-    """How the queue is."""
-
-    status: Literal["ok", "degraded", "down"]
-    detail: str
-    kept_locally: int

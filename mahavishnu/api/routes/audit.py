@@ -11,10 +11,16 @@ from starlette.responses import Response
 from mahavishnu.api.auth import Queue, Viewer
 from mahavishnu.api.responses import json_response, page_headers, to_json
 from mahavishnu.api.routing import Query, Router
-from mahavishnu.api.schemas import AuditLine, Instant, PageQuery
+from mahavishnu.api.schemas import Instant, PageQuery, ResponseModel, fields_of
+from mahavishnu.model.events import AuditEntry
 
 router = Router(tag="audit")
 Word = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+@fields_of(AuditEntry, "entry_id at actor action subject outcome")
+class AuditLine(ResponseModel):
+    """Who did what, or tried to."""
 
 
 class AuditQuery(PageQuery):

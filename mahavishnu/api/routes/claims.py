@@ -2,19 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
+from pydantic import Field, StrictFloat, StrictInt
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, require_role
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import json_response, letter_json
 from mahavishnu.api.routing import Depends, Router
-from mahavishnu.api.schemas import Claim, ClaimRequest, LetterDetail, RenewRequest, RenewResult, SettleRequest
+from mahavishnu.api.schemas import Letter, LetterDetail, Name, RequestModel, ResponseModel, Seconds, TaskId, Text
 from mahavishnu.model.clock import instant_text
+from mahavishnu.model.letter_parts import ErrorCategory
 
 Worker = Annotated[Actor, Depends(require_role(Role.OPERATOR, "working on letters"))]
 router = Router(tag="claims", prefix="/claims")
+
+
+LeaseSeconds = Annotated[StrictFloat | StrictInt, Field(ge=1, le=86400)]
+
+
+class ClaimRequest(RequestModel):
+    """A worker asks for letters."""
+
+    worker: Name
+    limit: Annotated[StrictInt, Field(ge=1, le=500)] = 1
+    lease_seconds: LeaseSeconds | None = None
+    namespace: Name | None = None
+    queue: Name | None = None
+
+
+class Claim(ResponseModel):
+    """The right to run a letter until `lease_until`. Send the token with whatever you say of it."""
+
+    token: str
+    attempt_id: str
+    idempotency_key: str
+    lease_until: str
+    letter: Letter
+
+
+class RenewRequest(RequestModel):
+    """The run goes on."""
+
+    task_id: TaskId
+    token: Name
+    lease_seconds: LeaseSeconds | None = None
+    namespace: Name = "default"
+    queue: Name = "default"
+
+
+class RenewResult(ResponseModel):
+    """When the lease ends now."""
+
+    lease_until: str
+
+
+class SettleRequest(RequestModel):
+    """How the run went."""
+
+    task_id: TaskId
+    token: Name
+    outcome: Literal["succeeded", "failed", "released"]
+    error: Text | None = None
+    error_type: Name | None = None
+    category: ErrorCategory | None = None
+    retry_in: Seconds | None = None
+    namespace: Name = "default"
+    queue: Name = "default"
 
 
 @router.post("", response_model=list[Claim], summary="Take due letters")

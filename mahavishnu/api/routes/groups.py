@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,16 +12,54 @@ from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import decode_id, etag, json_response, page_headers, refuse_if_changed
 from mahavishnu.api.routing import Depends, Header, Query, Router
-from mahavishnu.api.schemas import Group, GroupEdit, PageQuery, ReleaseHold, ReleaseResult
+from mahavishnu.api.schemas import Instant, Name, PageQuery, RequestModel, ResponseModel, Text, fields_of
+from mahavishnu.model.group import GroupView
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]
 router = Router(tag="groups", prefix="/groups")
 
 
+State = Literal["new", "investigating", "waiting_for_fix", "ready_to_redrive", "resolved", "wont_fix"]
+
+
+@fields_of(GroupView, "count total first_seen last_seen last_hour last_day day_before on_hold")
+class Group(ResponseModel):
+    """Letters with one fingerprint."""
+
+    fingerprint: str
+    state: str
+    regression: bool
+    owner: str | None
+
+
+class GroupEdit(RequestModel):
+    """What is said of a group. Leave out what stays; null takes an owner or a hold away."""
+
+    state: State | None = None
+    owner: Name | None = None
+    note: Text | None = None
+    link: Annotated[StrictStr, Field(min_length=1, max_length=2000)] | None = None
+    hold_until: Instant | None = None
+    hold_release: Name | None = None
+    by: Name | None = None
+
+
+class ReleaseHold(RequestModel):
+    """The release is out."""
+
+    by: Name | None = None
+
+
+class ReleaseResult(ResponseModel):
+    """The fingerprints of the groups that waited for it."""
+
+    released: list[str]
+
+
 class GroupQuery(PageQuery):
     """Which groups, and which of them first."""
 
-    state: Literal["new", "investigating", "waiting_for_fix", "ready_to_redrive", "resolved", "wont_fix"] | None = None
+    state: State | None = None
     owner: Annotated[str | None, Field(max_length=500)] = None
     on_hold: bool | None = None
     quiet: Annotated[

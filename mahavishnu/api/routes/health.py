@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from mahavishnu.api.auth import Actor, Queue, Role, require_role
 from mahavishnu.api.responses import json_response
 from mahavishnu.api.routing import Depends, Router
-from mahavishnu.api.schemas import HealthReport
+from mahavishnu.api.schemas import ResponseModel
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.model.errors import StoreError
@@ -43,6 +43,16 @@ _PROCESS_COUNTERS = {
     "rejected_full": "Failures that found no room in this process",
     "capture_failed": "Failures that this process could not keep",
 }
+
+
+class HealthReport(ResponseModel):
+    """How the queue is."""
+
+    status: Literal["ok", "degraded", "down"]
+    detail: str
+    kept_locally: int
+
+
 _DOWN: dict[int | str, dict[str, Any]] = {503: {"model": HealthReport, "description": "Nothing can be kept or read"}}
 
 

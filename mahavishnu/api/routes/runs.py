@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,13 +12,75 @@ from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import as_query, json_response, letter_json, next_link, page_headers, to_json
 from mahavishnu.api.routing import Depends, Query, Router
-from mahavishnu.api.schemas import NewRun, PageQuery, ResumeRequest, Run, RunAction, RunItem, RunPreview
+from mahavishnu.api.schemas import Filter, Name, PageQuery, RequestModel, ResponseModel, Text, fields_of
+from mahavishnu.model import bulk_run
 from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
 _NO_RUN = problem_responses(404)
 router = Router(tag="runs", prefix="/runs")
+
+
+Verb = Literal["redrive", "archive", "resolve", "cancel", "fail", "edit", "regroup"]
+Percent = Annotated[StrictFloat | StrictInt, Field(ge=0, le=100)]
+
+
+class NewRun(RequestModel):
+    """A bulk run: which letters, and what is to become of them. A preview takes it as it is."""
+
+    verb: Verb
+    filter: Filter = Field(default_factory=Filter)
+    everything: StrictBool = Field(default=False, description="Every letter is meant: needed where there is no filter")
+    patch: dict[str, Any] | None = Field(default=None, description="A merge patch (RFC 7386) on each letter's task")
+    redrive: StrictBool = Field(default=False, description="After an edit, run again")
+    ramp: Annotated[list[Annotated[StrictInt, Field(ge=1, le=1_000_000)]], Field(max_length=20)] | None = Field(
+        default=None,
+        description="Sizes of the first waves, then all the rest; where there is a stop rule 1, 5, 25; []: all at once",
+    )
+    max_per_second: Annotated[StrictFloat | StrictInt, Field(gt=0, le=1_000_000)] | None = None
+    stop_percent: Percent | None = Field(
+        default=None, description="Halt when more than so many percent fail again; for redrives"
+    )
+    reason: Text | None = None
+    by: Name | None = None
+
+
+class RunAction(RequestModel):
+    """Why a run is paused, resumed or cancelled."""
+
+    reason: Text | None = None
+    by: Name | None = None
+
+
+class ResumeRequest(RunAction):
+    """How a run goes on: with the stop rule that it has, another one, or none (null)."""
+
+    stop_percent: Percent | None = None
+
+
+@fields_of(
+    BulkRun,
+    "run_id verb state by reason created_at updated_at finished_at halted_because ramp max_per_second stop_percent",
+)
+class Run(ResponseModel):
+    """A bulk run as it stands."""
+
+    counts: dict[str, int]
+
+
+@fields_of(bulk_run.RunItem, "key entry_id state why outcome")
+class RunItem(ResponseModel):
+    """One member of a run and what became of it."""
+
+
+class RunPreview(ResponseModel):
+    """What a run would do."""
+
+    matched: int
+    eligible: int
+    ineligible: dict[str, int]
+    ramp: list[int]
 
 
 class RunQuery(PageQuery):
