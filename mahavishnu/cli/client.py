@@ -337,7 +337,7 @@ def task_path(task_id: str, act: str | None = None) -> str:
 def path_part(name: str) -> str:
     """A name as one part of a path; what means a folder elsewhere is a name here.
 
-    >>> part("a/b"), part("..")
+    >>> path_part("a/b"), path_part("..")
     ('a%2Fb', '%2E%2E')
     """
     return "%2E" * len(name) if name in (".", "..") else quote(name, safe="")

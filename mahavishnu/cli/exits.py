@@ -74,7 +74,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
 def explain_error(error: Exception) -> tuple[tuple[str, ...], ExitCode]:
     """The lines that tell of an error, one for each problem, and the exit code.
 
-    >>> explained(NotFound("there is no plugin 'x'"))
+    >>> explain_error(NotFound("there is no plugin 'x'"))
     (("there is no plugin 'x'",), <ExitCode.NOT_FOUND: 3>)
     """
     for kind, code in _CODES:
