@@ -20,7 +20,6 @@ from mahavishnu.classify.fingerprint import VERSION, fingerprint_of
 from mahavishnu.classify.verdict import BUILT_IN, NO_CONTEXT, NOBODY, Context, Verdict, category
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, Failure, RetryPolicy, fast_constructor
-from mahavishnu.model.letter_parts import Verdict as Explanation
 
 BY_CALLER = "caller"
 _LONGEST_TYPE = 500
@@ -43,11 +42,6 @@ class Assessment:
     @property
     def category(self) -> ErrorCategory:
         return self.verdict.category
-
-    @property
-    def explanation(self) -> Explanation:
-        """Why the failure has this category, and who says so, as a letter keeps it."""
-        return Explanation(self.verdict.reason, self.verdict.author)
 
 
 _new_assessment = fast_constructor(Assessment)

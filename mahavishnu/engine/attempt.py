@@ -24,6 +24,7 @@ from mahavishnu.model.errors import ENDS, StoreError
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
+from mahavishnu.model.letter_parts import Verdict as Explanation
 
 log = logging.getLogger(__name__)
 _PROBE_SECONDS = 1.0  # for which a letter is given back whose target is being probed
@@ -97,23 +98,24 @@ class AttemptRunner:
 
     async def _guard(self, leased: LeasedLetter) -> bool:
         """Whether the letter may run now. If not it is given back, and the attempt is refunded."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
         return (
-            await self._still_leased(leased)
-            and await self._circuit_closed(leased)
+            await self._still_leased(leased, now)
+            and await self._circuit_closed(leased, monotonic)
             and await self._dependencies_done(leased)
         )
 
-    async def _still_leased(self, leased: LeasedLetter) -> bool:
+    async def _still_leased(self, leased: LeasedLetter, now: datetime) -> bool:
         """Whether the lease lasts. One that ended, say in a suspended process, is renewed if nobody took the letter."""
         due_at = leased.letter.due_at
-        if due_at is None or due_at > self._clock.now() or await self._leases.renew(leased):
+        if due_at is None or due_at > now or await self._leases.renew(leased):
             return True
         log.warning("letter %r is not run: its lease had ended before the run could start", leased.key)
         return False
 
-    async def _circuit_closed(self, leased: LeasedLetter) -> bool:
+    async def _circuit_closed(self, leased: LeasedLetter, now: float) -> bool:
         """Whether the target may be called. Of a half-open circuit this letter becomes the probe, if there is none."""
-        wait = self._breakers.acquire(leased.adapter, self._clock.monotonic(), leased.token)
+        wait = self._breakers.acquire(leased.adapter, now, leased.token)
         if wait is None:
             return True
         self._counts["circuit_skipped"] += 1
@@ -182,10 +184,11 @@ class AttemptRunner:
         finally:
             current_attempt.reset(token)
             current.end()
-        return RunningAttempt(leased, letter, result, error, self._clock.monotonic() - started)
+        left = failed_repos(result, letter.repos) if error is not None else None
+        return RunningAttempt(leased, letter, result, error, self._clock.monotonic() - started, failed_repos=left)
 
     async def _assess(self, attempt: RunningAttempt) -> RunningAttempt:
-        """What kind of failure it was, how long the run took, and which repos it leaves to be done."""
+        """What kind of failure it was, who met it, and how long the run took."""
         letter, error = attempt.letter, attempt.error
         assert error is not None
         assessment = await self.assess(error, self._clock.now(), letter)
@@ -194,8 +197,7 @@ class AttemptRunner:
             duration_seconds=round(attempt.seconds, 3),
             processor=letter.lease.owner if letter.lease else None,
         )
-        left = failed_repos(attempt.result, letter.repos) if self._context.limits.only_failed_repos else None
-        return replace(attempt, assessment=replace(assessment, failure=failure), failed_repos=left)
+        return replace(attempt, assessment=replace(assessment, failure=failure))
 
     # --- settle, announce
 
@@ -205,8 +207,8 @@ class AttemptRunner:
         settled = await self._leases.write_outcome(
             attempt.leased, partial(self._with_outcome, attempt), partial(self._announce, attempt)
         )
-        if settled is not None and (retry_at := settled.next_retry_at) is not None:
-            self._wake(retry_at)
+        if settled is not None and settled.status is DeadLetterStatus.PENDING and settled.due_at is not None:
+            self._wake(settled.due_at)
         return replace(attempt, settled=settled)
 
     def _tell_breaker(self, attempt: RunningAttempt) -> None:
@@ -216,7 +218,7 @@ class AttemptRunner:
         if attempt.assessment is None:
             self._breakers.record_success(adapter)
         else:
-            self._breakers.record_failure(adapter, attempt.assessment.category, now, attempt.leased.token)
+            self._breakers.record_failure(adapter, attempt.assessment.verdict.category, now, attempt.leased.token)
 
     def _with_outcome(self, attempt: RunningAttempt, current: DeadLetter) -> DeadLetter:
         return apply_outcome(
@@ -224,7 +226,7 @@ class AttemptRunner:
             attempt.leased.token,
             self._clock.now(),
             attempt.assessment,
-            attempt.failed_repos,
+            attempt.failed_repos if self._context.limits.only_failed_repos else None,
             self._context.backoffs,
         )
 
@@ -254,7 +256,8 @@ def apply_outcome(
     """
     if assessment is None:
         return lifecycle.succeed(letter, token=token, now=now, backoffs=backoffs)
-    failure, why = assessment.failure, assessment.explanation
+    failure, verdict = assessment.failure, assessment.verdict
+    why = Explanation(verdict.reason, verdict.author)
     if assessment.hopeless:
         return lifecycle.exhaust(letter, token=token, failure=failure, now=now, left=failed_repos, verdict=why)
     return lifecycle.fail(

@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.leases import LeasedLetter, LeaseTable
@@ -43,6 +44,14 @@ class ClaimResult:
         return len(self.leased) + len(self.recovered)
 
 
+class _Claim(NamedTuple):
+    """A letter as it is to be written, with the token of its lease."""
+
+    letter: DeadLetter
+    token: str
+    adapter: str
+
+
 class Claimer:
     """Claims due letters for one worker. `partitions` are the shares to look after, the worker's own first."""
 
@@ -68,15 +77,15 @@ class Claimer:
         leased: list[LeasedLetter] = []
         recovered: list[DeadLetter] = []
         lost = 0
-        results = await self._context.letters.write([letter for letter, _ in claims.values()])
-        for (key, (_, token)), result in zip(claims.items(), results, strict=True):
+        results = await self._context.letters.write([claim.letter for claim in claims.values()])
+        for (key, claim), result in zip(claims.items(), results, strict=True):
             if isinstance(result, DeadLetter):
                 started.add(key)
                 if result.lease is None:
                     recovered.append(result)
                     self._announce_recovery(result)
                 else:
-                    leased.append(self._leases.add(result, token))
+                    leased.append(self._leases.add(result, claim.token, key, claim.adapter))
             elif result is None:
                 lost += 1
             else:
@@ -87,27 +96,25 @@ class Claimer:
             self.due.clear()
         return ClaimResult(leased, recovered, lost)
 
-    def _choose(self, most: int, now: datetime, started: set[str]) -> dict[str, tuple[DeadLetter, str]]:
-        """Letters as they are once claimed, each with the token of its lease, by key."""
+    def _choose(self, most: int, now: datetime, started: set[str]) -> dict[str, _Claim]:
+        """Letters as they are once claimed, by key."""
         context, limits = self._context, self._context.limits
-        until = limits.lease_end(context.clock.now())
-        claims: dict[str, tuple[DeadLetter, str]] = {}
+        lease, owner, backoffs = timedelta(seconds=limits.lease_seconds), context.owner, context.backoffs
+        claims: dict[str, _Claim] = {}
         while len(claims) < most and (letter := self.due.pop()) is not None:
-            key = letter.key
+            key, adapter = letter.key, letter.adapter
             if key in self._leases or key in claims or key in started or limits.may_be_leased(letter, now):
                 continue
-            token = new_token()
+            token, until = new_token(), context.clock.now() + lease
             with contextlib.suppress(IllegalMove):
-                claim = lifecycle.claim(
-                    letter, owner=context.owner, token=token, until=until, now=now, backoffs=context.backoffs
-                )
-                if self._is_safe(claim, claims):
-                    claims[key] = claim, token
+                letter = lifecycle.claim(letter, owner=owner, token=token, until=until, now=now, backoffs=backoffs)
+                if self._is_safe(letter, claims):
+                    claims[key] = _Claim(letter, token, adapter)
                 else:
                     self.due.expect_more()  # until there is a place for it
         return claims
 
-    def _is_safe(self, claim: DeadLetter, claims: dict[str, tuple[DeadLetter, str]]) -> bool:
+    def _is_safe(self, claim: DeadLetter, claims: dict[str, _Claim]) -> bool:
         """Whether a letter whose last owner died may be taken now.
 
         It may have killed its owner, or only have been waiting there. So it is not claimed before it can run, and at
@@ -115,7 +122,7 @@ class Claimer:
         """
         if not claim.recoveries or claim.lease is None:
             return True
-        held = [*(letter for letter, _ in claims.values()), *(each.letter for each in self._leases)]
+        held = [each.letter for each in (*claims.values(), *self._leases)]
         if claim.recoveries >= MAX_RECOVERIES - 1 and any(each.recoveries >= MAX_RECOVERIES - 1 for each in held):
             return False
         return len(held) < self._context.limits.concurrency

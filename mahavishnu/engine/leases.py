@@ -69,10 +69,9 @@ class LeaseTable:
     def __iter__(self) -> Iterator[LeasedLetter]:
         return iter(self._leased.values())
 
-    def add(self, letter: DeadLetter, token: str) -> LeasedLetter:
+    def add(self, letter: DeadLetter, token: str, key: str, adapter: str) -> LeasedLetter:
         """Hold the lease on a letter that was just claimed."""
-        key = letter.key
-        leased = self._leased[key] = LeasedLetter(letter, token, key, letter.adapter)
+        leased = self._leased[key] = LeasedLetter(letter, token, key, adapter)
         return leased
 
     def remove(self, leased: LeasedLetter) -> None:

@@ -22,7 +22,7 @@ from mahavishnu.stores.kind import Kind
 log = logging.getLogger(__name__)
 WAITING: Kind[FormerLetter] = replace(HISTORY, name="waiting", index="dlq_waiting", lazy=True)
 MOST_IN_MEMORY = 1000
-_OLDEST_FIRST = (Sort("created_at"),)
+_OLDEST_FIRST = Query(sort=(Sort("created_at"),))
 
 
 class WaitingPlace(StrEnum):
@@ -72,7 +72,7 @@ class WaitingRoom:
         admitted: list[DeadLetter] = []
         after: Cursor | None = None
         while True:
-            page = await self.collection.find(Query(sort=_OLDEST_FIRST), after)
+            page = await self.collection.find(_OLDEST_FIRST, after)
             for waiting in page.items:
                 if len(waiting.payload.text) > most_bytes:
                     continue
