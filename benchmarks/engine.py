@@ -197,10 +197,10 @@ def _one_of_several(url: str, prefix: str, share: tuple[int, int], begin: float)
         store = OpenSearchStore(url, prefix=prefix, timeout=30, kinds=KINDS)
         async with queue(store, f"worker-{share[0]}") as dlq:
             place, workers = share
-            dlq.roster.live = tuple(f"worker-{n}" for n in range(workers))
-            assert len(dlq.roster.partitions()[0]) == PARTITIONS // workers, place
+            dlq.processing.workers.live = tuple(f"worker-{n}" for n in range(workers))
+            assert len(dlq.processing.workers.partitions()[0]) == PARTITIONS // workers, place
             await asyncio.sleep(begin - time.time())
-            processor = dlq._new_processor()
+            processor = dlq.processing._new_processor()
             ran = await processor.cycle()
             return ran, processor.counts["conflicts"], time.time()
 

@@ -163,7 +163,7 @@ class CapturePipeline:
         )
         decision = decide(case.strategy, occurrence)
         if not decision.keep:
-            self.dlq.skipped(wanted.task_id, decision.reason)
+            self.dlq.intake.record_skipped(wanted.task_id, decision.reason)
             self._counts["skipped_by_strategy"] += 1
             resolve(
                 case.future, CaptureOutcome(wanted.task_id, assessment.verdict.category, skip_reason=decision.reason)
@@ -190,7 +190,7 @@ class CapturePipeline:
         """Letters by one call; those that need more than that are seen to one by one."""
         outcomes: Sequence[DeadLetter | Exception | None]
         try:
-            outcomes = await self.dlq.create([fresh for _, fresh in kept])
+            outcomes = await self.dlq.intake.record_many([fresh for _, fresh in kept])
         except Exception as problem:
             outcomes = [problem] * len(kept)
         for (case, fresh), outcome in zip(kept, outcomes, strict=True):
@@ -208,7 +208,7 @@ class CapturePipeline:
             try:
                 if problem is not None:
                     raise problem
-                self._kept(case, (await self.dlq.capture(fresh)).letter)
+                self._kept(case, (await self.dlq.intake.record(fresh)).letter)
             except (QueueFull, StoreError, InvalidPayload) as refused:
                 waits = await self._kept_waiting(fresh, refused)
                 resolve(case.future, CaptureOutcome(fresh.task_id, case.category, problem=waits))
@@ -217,7 +217,7 @@ class CapturePipeline:
 
     def _created(self, case: PendingCapture, letter: DeadLetter) -> None:
         self._kept(case, letter)
-        self.dlq.created(letter)
+        self.dlq.intake.announce_captured(letter)
 
     def _kept(self, case: PendingCapture, letter: DeadLetter) -> None:
         self._counts["manually_enqueued" if case.requested else "auto_enqueued"] += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.bulk.service import Bulk
@@ -17,51 +17,54 @@ from mahavishnu.classify.assess import Assessor, context_for
 from mahavishnu.classify.chain import Chain
 from mahavishnu.core.queue import deletion, reads
 from mahavishnu.core.queue import statistics as numbers
-from mahavishnu.core.queue.claims import Claiming
-from mahavishnu.core.queue.editing import Editing
-from mahavishnu.core.queue.groups import Grouping
-from mahavishnu.core.queue.operations import ByHand, told
+from mahavishnu.core.queue.claims import Claims
+from mahavishnu.core.queue.groups import Groups
+from mahavishnu.core.queue.intake import LetterIntake
+from mahavishnu.core.queue.operations import Act, LetterOperations
+from mahavishnu.core.queue.processing import Processing
 from mahavishnu.core.queue.reads import LetterList
 from mahavishnu.core.queue.replies import REPLIES, Replies
-from mahavishnu.core.queue.requeue import Requeueing
+from mahavishnu.core.queue.requeue import Requeues
 from mahavishnu.core.queue.transfer import Transfer
+from mahavishnu.engine.background import PeriodicTask
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext, QueueOptions
-from mahavishnu.engine.dependencies import blocked_by, refuse_circle
 from mahavishnu.engine.event_bus import reporting_to
 from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.engine.limits import Limits
-from mahavishnu.engine.moves import BulkResult, move_many
-from mahavishnu.engine.recorder import CaptureKind, CaptureResult
+from mahavishnu.engine.moves import BulkResult
 from mahavishnu.engine.store_session import store_for
 from mahavishnu.engine.waiting_room import WAITING
-from mahavishnu.model import backoff, lifecycle
+from mahavishnu.model import backoff
 from mahavishnu.model.backoff import Backoff, BackoffRegistry
 from mahavishnu.model.clock import Clock, SystemClock
-from mahavishnu.model.errors import InvalidInput, NoSuchLetter, QueueFull, StoreError
+from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter, QueueFull, StoreError
 from mahavishnu.model.events import Event, EventName, Listener
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import DeadLetter, FailedTask
-from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source, Verdict
-from mahavishnu.model.query import Query, query_to_json, require_query
-from mahavishnu.model.requeue_rules import RequeueRules
-from mahavishnu.stores.base import Cursor, Health, Page, Result, Store, get_one
+from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source
+from mahavishnu.model.query import Query
+from mahavishnu.model.requeue_rules import BY_RULE, RequeueRules
+from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.kinds import KINDS as STORED
 
 __all__ = ["KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "RetryPolicy"]
 log = logging.getLogger(__name__)
 KINDS = (*STORED, WAITING)
 DLQFullError = QueueFull
-_CAPTURED = {
-    CaptureKind.CREATED: EventName.CAPTURED,
-    CaptureKind.MERGED: EventName.MERGED,
-    CaptureKind.REOPENED: EventName.REOPENED,
-}
+HEALTH_SECONDS = 300.0
+REPLIES_SECONDS = 3600.0
+GROUPS_SECONDS = 60.0
+REQUEUE_SECONDS = 60.0
 
 
-class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Transfer):
+class DeadLetterQueue(Bulk):
     """Letters in a store, and everything that can be done with them.
+
+    The methods are what most programs need. The rest is in services: `letters` (find, edit, redrive, resolve …),
+    `groups`, `claims` for remote workers, `requeues`, `transfer` (export and import), `audit`, and, for those who
+    extend the queue, `intake`, `processing` and the `context` that all of them are built from.
 
     Without a `store` and without an `opensearch_client` letters live in this process's memory. The store is opened at
     first use, or with `async with`; `shutdown` closes it.
@@ -99,9 +102,23 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         store = store or store_for(opensearch_client, KINDS)
         self.context = QueueContext(store, clock or SystemClock(), max_size, options)
         self.audit = self.context.audit
-        self.replies = Replies(self.store.collection(REPLIES), self.clock)
-        self._prepare_processing()
+        self.intake = LetterIntake(self.context)
+        self.letters = LetterOperations(self.context)
+        self.groups = Groups(self.context)
+        self.requeues = Requeues(self.context)
+        self.transfer = Transfer(self.context)
+        self.replies = Replies(store.collection(REPLIES), self.clock)
         self._prepare_runs(self.context.history)
+        self.processing = Processing(
+            self.context,
+            self.intake.admit_waiting,
+            self._carrying,
+            PeriodicTask("a look at the queue's health", self._log_warnings, lambda: HEALTH_SECONDS),
+            PeriodicTask("a look at the groups", self.groups.refresh, lambda: GROUPS_SECONDS),
+            PeriodicTask("automatic requeues", self.requeues.requeue_exhausted, lambda: REQUEUE_SECONDS),
+            PeriodicTask("removal of old replies", self.replies.clean, lambda: REPLIES_SECONDS),
+        )
+        self.claims = Claims(self.context, self.processing.wake)
         if observability_manager is not None:
             self.context.events.subscribe(reporting_to(observability_manager))
 
@@ -201,63 +218,7 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         context = context_for(now, task_id, task, repos=texts(repos, f"repos of task {task_id!r:.80}"))
         assessment = await Assessor(self.context.chain).assess(error, now, context, error_category)
         fresh = self.context.letter_factory.make(wanted, assessment, now, backoffs=self.context.backoffs)
-        return (await self.capture(fresh)).letter
-
-    async def capture(self, fresh: DeadLetter) -> CaptureResult:
-        """Store a letter that `intake` made, and say how. Raises DLQFullError, InvalidInput, StoreError."""
-        await self.context.open()  # first: also what is too large has to wait somewhere
-        self.context.letter_factory.check_size(fresh)
-        if fresh.depends_on:
-            await refuse_circle(self.context.letters, fresh)
-        if warning := self.context.backoffs.problem_with(fresh.retry_policy):
-            log.warning("letter %r: %s", fresh.key, warning)
-        try:
-            captured = await self.context.recorder.record(fresh, fresh.failures[-1])
-        except QueueFull:
-            self.context.counts["rejected_full"] += 1
-            raise
-        self.context.announce(_CAPTURED[captured.kind], captured.letter)
-        return captured
-
-    async def create(self, fresh: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
-        """Store letters that `intake` made by one call, as far as that is enough; None for each that needs `capture`.
-
-        Those that are stored are told by `created`. Raises StoreError if the store could take none.
-        """
-        await self.context.open()
-        plain = [each for each in fresh if self._is_plain(each)]
-        stored = await self.context.recorder.record_new(plain) if plain else []
-        if len(plain) == len(fresh):
-            return stored
-        results = {id(each): result for each, result in zip(plain, stored, strict=True)}
-        return [results.get(id(each)) for each in fresh]
-
-    def created(self, letter: DeadLetter) -> None:
-        """Tell of a letter that `create` stored."""
-        self.context.announce(EventName.CAPTURED, letter)
-
-    def _is_plain(self, fresh: DeadLetter) -> bool:
-        """Whether nothing has to be looked at but the place where it goes."""
-        known = self.context.backoffs.problem_with(fresh.retry_policy) is None
-        return known and not fresh.depends_on and self.context.letter_factory.fits(fresh)
-
-    def skipped(self, task_id: str, reason: str) -> None:
-        """A failure was not kept, because the strategy said so: it is counted, logged and told."""
-        self.context.counts["skipped_by_strategy"] += 1
-        log.info("the failure of task %r is not kept: %s", task_id, reason)
-        self.context.events.publish(
-            Event(EventName.SKIPPED, self.clock.now(), None, {"task_id": task_id, "reason": reason})
-        )
-
-    async def admit(self) -> int:
-        """Let in what waits for room, as far as there is some. Returns how many."""
-        await self.context.open()
-        if not self.context.admits_waiting:
-            return 0
-        admitted = await self.context.waiting.admit(self.context.letter_factory.max_task_bytes)
-        for letter in admitted:
-            self.context.announce(EventName.CAPTURED, letter, waited=True)
-        return len(admitted)
+        return (await self.intake.record(fresh)).letter
 
     # --- letters are looked at
 
@@ -290,42 +251,20 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         for a status or filter that there is not.
         """
         await self.context.open()
-        return await reads.listed(self.context.letters, reads.listing(status, query, filters), limit)
-
-    async def find(
-        self, query: Query, after: Cursor | None = None, *, offset: int = 0, most_bytes: int | None = None
-    ) -> Page[DeadLetter]:
-        """One page of letters, and where the next one begins; an `offset` steps over the first ones. A page ends early,
-        but not before its first letter, when its letters have more than about `most_bytes`.
-
-        Raises InvalidInput for an offset below 0, InvalidQuery for what letters cannot be searched by.
-        """
-        await self.context.open()
-        return await reads.page(self.context.letters, require_query(query), after, offset, most_bytes)
-
-    async def blocked_by(
-        self, task_id: str, *, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE
-    ) -> list[str]:
-        """The tasks that the letter of this task waits for. Raises NoSuchLetter."""
-        await self.context.open()
-        key = document_key(task_id, namespace, queue)
-        letter = await get_one(self.context.letters, key)
-        if letter is None:
-            raise NoSuchLetter(key)
-        return await blocked_by(self.context.letters, letter)
+        return await reads.collect(self.context.letters, reads.list_query(status, query, filters), limit)
 
     async def get_statistics(self) -> dict[str, Any]:
         """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
         await self.context.open()
         tally = await self.context.letters.tally(Query(), numbers.GROUPS, sums=numbers.SUMS)
         deleted = await deletion.left_behind(self.context.letters, self.context.ledger)
-        health = await self.store.health()
+        health, processor = await self.store.health(), self.processing.processor
         return {
             **numbers.statistics(tally, self.max_size, deleted, self.context.counts),
-            "is_processor_running": self._processor is not None and self._processor.is_running,
+            "is_processor_running": processor is not None and processor.is_running,
             "retry_interval_seconds": self.context.limits.interval_seconds,
             "circuit_breakers": dict(self.context.breakers.report(self.clock.monotonic())),
-            "processor": dict(self._processor.counts) if self._processor else {},
+            "processor": dict(processor.counts) if processor else {},
             "waiting": await self.context.waiting.count(),
             "storage_mode": health.status,
             "storage": {"detail": health.detail, "kept_locally": health.waiting, "oldest": health.oldest},
@@ -340,12 +279,6 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         )
         return numbers.by_reason(tally)
 
-    async def requeue_outcomes(self) -> dict[str, int]:
-        """What came of requeues: how many letters are in flight, succeeded, failed again, or were closed before."""
-        await self.context.open()
-        tally = await self.context.letters.tally(Query(), ["requeue_outcome"])
-        return {str(outcome): cell.count for outcome, cell in tally.by(0).items() if outcome is not None}
-
     async def health(self) -> Health:
         """How the store is. Never raises."""
         try:
@@ -359,9 +292,88 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         the numbers say. Empty if all is well. `stats`: of now, if they are known already.
         """
         stats = stats or await self.get_statistics()
-        return await self._group_warnings() + numbers.warnings(stats)
+        return [*await self.groups.warnings(), *numbers.warnings(stats)]
 
-    # --- all of them
+    async def _log_warnings(self) -> None:
+        for warning in await self.health_warnings():
+            log.warning("%s", warning)
+
+    # --- letters are run
+
+    async def start_retry_processor(
+        self, callback: Workflow | None = None, check_interval_seconds: float | None = None
+    ) -> None:
+        """Retry due letters with `callback(task, repos)` from now on. Starting twice keeps one processor.
+
+        The callback fails by raising, or by a result that says so. Raises InvalidInput if no callback was ever given.
+        """
+        await self.processing.start(callback, check_interval_seconds)
+
+    async def stop_retry_processor(self) -> None:
+        """Take no more letters; what runs may end for a while, what does not is given back unused."""
+        await self.processing.stop()
+
+    async def run_due(self) -> int:
+        """Run everything that is due now and wait for it: one cycle. Returns how many ran.
+
+        Raises InvalidInput if no callback was ever given.
+        """
+        return await self.processing.run_due()
+
+    async def retry_task(self, task_id: str, *, force: bool = False, **act: Unpack[Act]) -> dict[str, Any]:
+        """Run a pending or exhausted letter now, without using up its automatic retries.
+
+        Answers `{"success": True, "result": …}` or `{"success": False, "error": why}`, and raises only StoreError and
+        InvalidInput. An open circuit refuses unless `force`.
+        """
+        return await self.processing.retry(task_id, force=force, **act)
+
+    def configure(
+        self, *, limits: Limits | None = None, breakers: Breakers | None = None, keep_interval: bool = False
+    ) -> None:
+        """Go on with other limits; they count from the next look at the queue.
+
+        With `keep_interval` an interval that `start_retry_processor` was given stays.
+        """
+        self.processing.configure(limits=limits, breakers=breakers, keep_interval=keep_interval)
+
+    # --- people decide
+
+    async def archive_task(self, task_id: str, **act: Unpack[Act]) -> bool:
+        """Put a letter away. False if there is none, or it is archived already. Raises IllegalMove while it is run."""
+        try:
+            await self.letters.archive(task_id, **act)
+        except NoSuchLetter:
+            return False
+        except IllegalMove as problem:
+            if problem.state != DeadLetterStatus.ARCHIVED:
+                raise
+            return False
+        return True
+
+    async def resurrect(self, task_id: str, **act: Unpack[Act]) -> DeadLetter:
+        """Give an exhausted letter fresh attempts, the first one due now; take an archived one out for them."""
+        return await self.letters.resurrect(task_id, **act)
+
+    async def archive_exhausted(self, older_than_days: float = 7, **options: Any) -> BulkResult:
+        """Put away what has been exhausted for so long."""
+        return await self.letters.archive_exhausted(older_than_days, **options)
+
+    async def requeue_from_dlq(
+        self,
+        task_id: str,
+        max_dlq_retries: int | None = None,
+        priority_boost: int | None = None,
+        resolved_by: str = BY_RULE,
+        *,
+        notes: str | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
+    ) -> dict[str, Any]:
+        """Send a task back: pending, due now, with fresh attempts and a higher priority; see `Requeues.requeue`."""
+        return await self.requeues.requeue(
+            task_id, max_dlq_retries, priority_boost, resolved_by, notes=notes, namespace=namespace, queue=queue
+        )
 
     async def clear_all(self, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> int:
         """Delete every open letter with its revisions, and what waits to become one. Returns how many.
@@ -371,64 +383,10 @@ class DeadLetterQueue(ByHand, Editing, Grouping, Bulk, Requeueing, Claiming, Tra
         Raises StoreError if not all of them can be reached: nothing is said to be cleared that is still there.
         """
         async with self.context.audit.record("clear", "queue", by=by, reason=notes) as record:
-            shelves = deletion.Shelves(
+            shelves = deletion.DeletionCollections(
                 self.context.letters, self.context.ledger, self.context.history, self.context.revisions
             )
-            cleared = await reads.cleared(shelves, self.context.waiting, self.clock.now(), by)
+            cleared = await reads.clear_all(shelves, self.context.waiting, self.clock.now(), by)
             self.context.events.publish(Event(EventName.CLEARED, self.clock.now(), None, {"by": by, "count": cleared}))
             record.add(cleared=cleared)
         return cleared
-
-    async def reclassify(
-        self,
-        query: Query | None = None,
-        *,
-        dry_run: bool = True,
-        by: str = "reclassify",
-        notes: str | None = None,
-        **filters: Any,
-    ) -> BulkResult:
-        """Ask the classifier again about open letters, after plugins or rules have changed. Dry by default.
-
-        `done` are those whose category, policy or budget changes; the others are not listed.
-        """
-        await self.context.open()
-        query = reads.listing(None, query, filters)
-        as_they_are: set[str] = set()
-
-        def change(letter: DeadLetter) -> DeadLetter:
-            verdict = Assessor(self.context.chain).reconsider(letter)
-            if verdict is None:
-                as_they_are.add(letter.key)
-                raise InvalidInput(f"the classifier says of letter {letter.key!r} what it said before")
-            as_they_are.discard(letter.key)
-            return lifecycle.reclassify(
-                letter,
-                now=self.clock.now(),
-                category=verdict.category,
-                verdict=Verdict(verdict.reason, verdict.author),
-                retry_policy=verdict.policy,
-                max_retries=verdict.max_retries,
-                backoffs=self.context.backoffs,
-            )
-
-        async def reconsidered() -> BulkResult:
-            result = await move_many(
-                self.context.letters,
-                query,
-                change,
-                everything=True,
-                dry_run=dry_run,
-                moved=lambda letter: self.context.announce(EventName.EDITED, letter, by=by),
-            )
-            for key in as_they_are:
-                result.refused.pop(key, None)
-            return result
-
-        if dry_run:
-            return await reconsidered()
-        async with self.context.audit.record("reclassify", "queue", by=by, reason=notes) as record:
-            record.add(query=query_to_json(query)["where"])
-            result = await reconsidered()
-            record.add(**told(result))
-        return result

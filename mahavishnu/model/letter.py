@@ -51,7 +51,7 @@ class DeadLetter(_Remembering):
     `runs` are the bulk runs that have moved it: the last ones, and all that are not over; `run_outcomes` are what
     became of it after those that redrove it, as `<outcome> <run id>`, `open` where that is not known yet.
     `revision` counts the edits, and what it was before each is kept. `settled` is the last outcome that a claim of
-    `claim_letters` was settled with, as `<outcome> <token>`.
+    `claims.claim` was settled with, as `<outcome> <token>`.
     `more_repos` are those that the task failed for while it was being run for others.
     """
 

@@ -75,22 +75,24 @@ class Actor:
         await self.dlq.archive_task(task_id)
 
     async def _resurrect(self, task_id: str) -> None:
-        await self.dlq.resurrect(task_id)
+        await self.dlq.letters.resurrect(task_id)
 
     async def _retry(self, task_id: str) -> None:
         await self.dlq.retry_task(task_id)
 
     async def _resolve(self, task_id: str) -> None:
-        await self.dlq.resolve(task_id, notes="by hand")
+        await self.dlq.letters.resolve(task_id, notes="by hand")
 
     async def _cancel(self, task_id: str) -> None:
-        await self.dlq.cancel(task_id)
+        await self.dlq.letters.cancel(task_id)
 
     async def _fail(self, task_id: str) -> None:
-        await self.dlq.fail(task_id)
+        await self.dlq.letters.fail(task_id)
 
     async def _edit(self, task_id: str) -> None:
-        await self.dlq.edit(task_id, priority=self.chance.randrange(10), max_retries=self.chance.randrange(3, 6))
+        await self.dlq.letters.edit(
+            task_id, priority=self.chance.randrange(10), max_retries=self.chance.randrange(3, 6)
+        )
 
     async def _strategy(self, task_id: str) -> None:
         self.integration.set_strategy(self.chance.choice(list(DLQIntegrationStrategy)))

@@ -69,7 +69,7 @@ async def main(options: dict[str, Any]) -> None:
         await dlq.start_retry_processor(check_interval_seconds=limits.interval_seconds)
         say("ready")
         await stop.wait()
-        processor = dlq._processor
+        processor = dlq.processing.processor
         await dlq.stop_retry_processor()  # first: what is being run or written down counts, too
         assert processor is not None
         say(json.dumps(processor.counts))

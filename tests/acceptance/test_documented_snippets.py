@@ -295,11 +295,11 @@ async def test_the_statistics_of_the_documentation(place: str) -> None:
     assert (await app.dlq.retry_task("by-hand-0"))["success"]
     assert not (await app.dlq.retry_task("failing-0"))["success"]
     for number in range(2):
-        await app.dlq.resolve(f"given-up-{number}")
+        await app.dlq.letters.resolve(f"given-up-{number}")
     for number in range(3):
         await app.dlq.cancel(f"unwanted-{number}")
     for number in range(2):
-        await app.dlq.edit(f"held-{number}", next_retry_at=clock.now())
+        await app.dlq.letters.edit(f"held-{number}", next_retry_at=clock.now())
     cycle = asyncio.create_task(app.dlq.run_due())
     async with asyncio.timeout(30):
         await holding.wait()
@@ -522,7 +522,7 @@ async def used(app: Any) -> str:
     stats = await app.dlq.get_statistics()
     assert (stats["is_processor_running"], stats["retry_interval_seconds"]) == (True, 60)
     now = CLOCK.now()
-    await happens(app.dlq, EventName.RETRY_SUCCEEDED, lambda: app.dlq.edit(task_id, next_retry_at=now))
+    await happens(app.dlq, EventName.RETRY_SUCCEEDED, lambda: app.dlq.letters.edit(task_id, next_retry_at=now))
     await app.stop_dlq_processor()
     assert not (await app.dlq.get_statistics())["is_processor_running"]
     assert runs == {"api": 2, "web": 2}
@@ -595,7 +595,7 @@ async def test_the_documented_observability_manager_hears_of_everything() -> Non
     """It is the third documented argument."""
     manager = Manager()
     dlq = DeadLetterQueue(max_size=100, observability_manager=manager)
-    dlq.callback = down
+    dlq.processing.callback = down
     await dlq.enqueue("wf_1", TASK, REPOS, "boom", retry_policy="immediate", max_retries=1)
     await dlq.run_due()
     await dlq.shutdown()
@@ -716,7 +716,7 @@ async def test_the_documented_queries_over_plain_http(index: Index) -> None:
     metadata = {"business_unit": "payments", "slos": {"max_delay_minutes": 15}}
     await app.dlq.enqueue("wf_soon", TASK, REPOS, "rate limit exceeded", metadata=metadata)
     await app.dlq.enqueue("wf_late", TASK, REPOS, "timeout", retry_policy="linear", metadata={"slos": "none"})
-    await app.dlq.edit("wf_late", next_retry_at=CLOCK.now() + timedelta(hours=2))
+    await app.dlq.letters.edit("wf_late", next_retry_at=CLOCK.now() + timedelta(hours=2))
     await app.dlq.enqueue("wf_never", TASK, REPOS, "no idea", retry_policy="never")
     await app.shutdown()
 

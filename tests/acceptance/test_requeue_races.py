@@ -65,7 +65,7 @@ class Here:
 
     async def archive(self, task_id: str) -> dict[str, Any] | None:
         try:
-            letter = await self.dlq.archive(task_id, by="here")
+            letter = await self.dlq.letters.archive(task_id, by="here")
         except IllegalMove as refused:
             assert refused.state == "archived", refused
             return None
@@ -73,7 +73,7 @@ class Here:
         return letter.to_dict()
 
     async def edit(self, task_id: str, **metadata: Any) -> None:
-        await self.dlq.edit(task_id, by="here", metadata=metadata)
+        await self.dlq.letters.edit(task_id, by="here", metadata=metadata)
 
 
 @dataclass(frozen=True)

@@ -277,10 +277,10 @@ class TestSameAnswers:
         deep = len(hall.letters) * 95 // 100
         right = sorted(hall.letters, key=SORTS["oldest"][1])[deep : deep + 20]
         async with hall.queue() as dlq:
-            page = await dlq.find(queries.letters(sort=_OLDEST, limit=20), offset=deep)
+            page = await dlq.letters.find(queries.letters(sort=_OLDEST, limit=20), offset=deep)
             assert [each.key for each in page.items] == [each.key for each in right]
             assert page.next is not None
-            following = await dlq.find(queries.letters(sort=_OLDEST, limit=20), Cursor.parse(str(page.next)))
+            following = await dlq.letters.find(queries.letters(sort=_OLDEST, limit=20), Cursor.parse(str(page.next)))
         async with httpx.AsyncClient(base_url=hall.server.api, timeout=60) as api:
             answer = await api.get("/dlq", params={"sort": "oldest", "limit": 20, "offset": deep})
             assert [each["entry_id"] for each in answer.json()] == [each.entry_id for each in right]
@@ -331,8 +331,8 @@ class TestSameAnswers:
     async def test_groups(self, hall: Hall) -> None:
         http = await hall.all("/groups", {"quiet": "true", "limit": 150})
         async with hall.queue() as dlq:
-            python = await dlq.groups(quiet=True, limit=1000)
-            latest = await dlq.groups(quiet=True, limit=10, sort="last_seen")
+            python = await dlq.groups.list(quiet=True, limit=1000)
+            latest = await dlq.groups.list(quiet=True, limit=10, sort="last_seen")
         assert [view.to_dict() for view in python.items] == http
         assert await asyncio.to_thread(hall.say, "group", "list", "--quiet", "--all") == http
         by_date = await asyncio.to_thread(
@@ -390,7 +390,7 @@ class TestSameAnswers:
                 seen: list[str] = []
                 after: Cursor | None = None
                 while True:
-                    page = await dlq.find(queries.letters(status="exhausted", limit=1000), after)
+                    page = await dlq.letters.find(queries.letters(status="exhausted", limit=1000), after)
                     seen += [each.entry_id for each in page.items]
                     if page.next is None:
                         break

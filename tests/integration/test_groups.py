@@ -49,7 +49,7 @@ async def test_from_alert_to_cause(queues: list[DeadLetterQueue]) -> None:
         await here.enqueue(f"net-{number}", {}, ["api"], f"connection refused: attempt {number}", queue="mail")
     await here.enqueue("bad", {}, ["api"], ValueError("no address"), max_retries=0)
 
-    page = await here.groups(sort="growth")
+    page = await here.groups.list(sort="growth")
     network, bad = page.items
     assert (network.count, network.title, network.queues) == (12, "connection refused: attempt <n>", {"mail": 12})
     assert (bad.count, bad.statuses, page.total, page.ungrouped) == (1, {"exhausted": 1}, 2, 0)
@@ -57,28 +57,28 @@ async def test_from_alert_to_cause(queues: list[DeadLetterQueue]) -> None:
     assert warning.startswith(
         f"WARNING: Group {network.fingerprint} grows: 12 letters in the last hour! connection ref"
     )
-    assert (await here.group(network.fingerprint)).hours == (*(0,) * 23, 12)
-    first = await here.groups(limit=1)
-    assert [view.fingerprint for view in (await here.groups(limit=1, after=first.next)).items] == [bad.fingerprint]
+    assert (await here.groups.get(network.fingerprint)).hours == (*(0,) * 23, 12)
+    first = await here.groups.list(limit=1)
+    assert [view.fingerprint for view in (await here.groups.list(limit=1, after=first.next)).items] == [bad.fingerprint]
     with pytest.raises(NoSuchGroup):
-        await here.group("v1:nothing")
+        await here.groups.get("v1:nothing")
 
-    seen = await there.group(network.fingerprint)
-    await here.update_group(network.fingerprint, by="ann", state="investigating", owner="ann", note="DNS?")
+    seen = await there.groups.get(network.fingerprint)
+    await here.groups.update(network.fingerprint, by="ann", state="investigating", owner="ann", note="DNS?")
     with pytest.raises(ChangedMeanwhile):
-        await there.update_group(network.fingerprint, by="bob", owner="bob", base=seen)
-    view = await there.update_group(network.fingerprint, by="bob", hold_release="2.4", link="https://x/1")
+        await there.groups.update(network.fingerprint, by="bob", owner="bob", base=seen)
+    view = await there.groups.update(network.fingerprint, by="bob", hold_release="2.4", link="https://x/1")
     assert (view.owner, view.on_hold, len(view.group.notes)) == ("ann", True, 1)
     assert await here.health_warnings() == []
-    assert await here.release_hold("2.4", by="ci") == [network.fingerprint]
+    assert await here.groups.release_hold("2.4", by="ci") == [network.fingerprint]
 
-    await asyncio.gather(*(here.resolve(f"net-{number}", queue="mail") for number in range(12)))
-    assert (await here.group(network.fingerprint)).state == "resolved"
+    await asyncio.gather(*(here.letters.resolve(f"net-{number}", queue="mail") for number in range(12)))
+    assert (await here.groups.get(network.fingerprint)).state == "resolved"
     clock.advance(60)
     await here.enqueue("net-x", {}, ["api"], "connection refused: attempt 99")
-    await here.groups()  # what this process has written is seen by searches from here on
-    assert [await there.look_at_groups() for _ in "ab"] in ([1, 0], [0, 0])
-    view = await there.group(network.fingerprint)
+    await here.groups.list()  # what this process has written is seen by searches from here on
+    assert [await there.groups.refresh() for _ in "ab"] in ([1, 0], [0, 0])
+    view = await there.groups.get(network.fingerprint)
     assert (view.state, view.regression, view.group.regressions, view.total) == ("new", True, 1, 13)
 
 
@@ -90,14 +90,14 @@ async def test_looks_from_two_processes_mark_a_regression_once(queues: list[Dead
     assert isinstance(clock, ManualClock)
     letters = [await here.enqueue(f"{number}", {}, [], f"cause {chr(97 + number)}") for number in range(5)]
     for letter in letters:
-        await here.update_group(str(letter.fingerprint), by="ann", state="resolved")
+        await here.groups.update(str(letter.fingerprint), by="ann", state="resolved")
     clock.advance(60)
     await asyncio.gather(*(there.enqueue(f"n{number}", {}, [], f"cause {chr(97 + number)}") for number in range(5)))
-    await asyncio.gather(here.groups(), there.groups())
+    await asyncio.gather(here.groups.list(), there.groups.list())
 
-    await asyncio.gather(*(queue.look_at_groups() for queue in queues * 3))
+    await asyncio.gather(*(queue.groups.refresh() for queue in queues * 3))
 
-    views = [await here.group(str(letter.fingerprint)) for letter in letters]
+    views = [await here.groups.get(str(letter.fingerprint)) for letter in letters]
     assert [view.group.regressions for view in views] == [1] * 5
     done = await here.audit.list(actor="rule", outcome="done")
     assert len(done.items) == 5
@@ -133,18 +133,18 @@ async def test_letters_of_an_older_version_come_back_like_new_ones(store_of: Cal
     async with DeadLetterQueue(store=store_of(LETTERS), clock=clock) as queue:
         clock.advance(3600)
         for name in "ab":
-            view = await queue.update_group(f"v1:{name}", by="ann", state="resolved")
+            view = await queue.groups.update(f"v1:{name}", by="ann", state="resolved")
             assert (view.state, view.count) == ("resolved", 1)
-        assert await queue.look_at_groups() == 0
+        assert await queue.groups.refresh() == 0
         clock.advance(3600)
         await queue.enqueue("a", {}, [], "again")
 
-        assert await queue.look_at_groups() == 1
-        views = [await queue.group(f"v1:{name}") for name in "ab"]
+        assert await queue.groups.refresh() == 1
+        views = [await queue.groups.get(f"v1:{name}") for name in "ab"]
         assert [(view.state, view.regression) for view in views] == [("new", True), ("resolved", False)]
         assert [view.sample and view.sample.task_id for view in views] == ["a", "b"]
-        await queue.update_group("v1:a", by="ann", state="resolved")
-        assert await queue.look_at_groups() == 0
+        await queue.groups.update("v1:a", by="ann", state="resolved")
+        assert await queue.groups.refresh() == 0
 
 
 @pytest.mark.opensearch
@@ -156,12 +156,12 @@ async def test_a_task_that_fails_again_elsewhere_brings_its_group_back(queues: l
     letters = [await here.enqueue(name, {}, [], f"cause {name}", retry_policy="never") for name in ("red", "blue")]
     red, blue = (letter.fingerprint or "" for letter in letters)
     for fingerprint in (red, blue):
-        await here.update_group(fingerprint, by="ann", state="resolved")
+        await here.groups.update(fingerprint, by="ann", state="resolved")
     clock.advance(60)
     await there.enqueue("red", {}, [], "cause red")
-    await there.groups()
+    await there.groups.list()
 
-    view, other = await here.group(red), await here.group(blue)
+    view, other = await here.groups.get(red), await here.groups.get(blue)
     assert (view.state, view.regression, view.count, view.occurrences) == ("new", True, 1, 2)
     assert (other.state, other.regression) == ("resolved", False)
 
@@ -173,22 +173,22 @@ async def test_what_was_said_in_an_outage_is_not_lost() -> None:
     store = FallbackStore(primary, MemoryStore(), kinds=KINDS, clock=clock)
     async with DeadLetterQueue(store=store, clock=clock) as queue:
         known = (await queue.enqueue("wf_1", {}, [], "cause a")).fingerprint or ""
-        await queue.update_group(known, by="ann", state="waiting_for_fix", owner="ann", note="before")
+        await queue.groups.update(known, by="ann", state="waiting_for_fix", owner="ann", note="before")
         faults.unavailable()
         fresh = (await queue.enqueue("wf_2", {}, [], "cause b")).fingerprint or ""
-        page = await queue.groups()
+        page = await queue.groups.list()
         assert page.degraded
-        assert await queue.look_at_groups() == 0
+        assert await queue.groups.refresh() == 0
         await queue.enqueue("wf_3", {}, [], "cause a")
-        view = await queue.update_group(fresh, by="bob", note="meanwhile")
+        view = await queue.groups.update(fresh, by="bob", note="meanwhile")
         assert view.degraded and view.version is not None
-        blind = await queue.update_group(known, by="bob", note="here too")
+        blind = await queue.groups.update(known, by="bob", note="here too")
         assert blind.degraded
         faults.clear()
         await store.drain()
         assert (await store.health()).waiting == 0
 
-        view = await queue.group(known)
+        view = await queue.groups.get(known)
         assert [note.text for note in view.group.notes] == ["before", "here too"]
         assert (view.state, view.owner, view.count) == ("waiting_for_fix", "ann", 2)
 
@@ -202,7 +202,7 @@ async def main():
     async with DeadLetterQueue(store=SQLiteStore(sys.argv[1], kinds=KINDS)) as queue:
         print("ready", flush=True)
         sys.stdin.readline()
-        print(await queue.look_at_groups())
+        print(await queue.groups.refresh())
 
 asyncio.run(main())
 """
@@ -214,7 +214,7 @@ async def test_several_processes_look_at_once(tmp_path: Path) -> None:
     async with DeadLetterQueue(store=SQLiteStore(path, kinds=KINDS)) as queue:
         names = [(await queue.enqueue(f"{n}", {}, [], f"cause {chr(97 + n)}")).fingerprint or "" for n in range(20)]
         for name in names:
-            await queue.update_group(name, by="ann", state="resolved")
+            await queue.groups.update(name, by="ann", state="resolved")
         await asyncio.gather(*(queue.enqueue(f"n{n}", {}, [], f"cause {chr(97 + n)}") for n in range(20)))
         looking = [
             await asyncio.create_subprocess_exec(
@@ -226,7 +226,7 @@ async def test_several_processes_look_at_once(tmp_path: Path) -> None:
             assert process.stdout is not None and await process.stdout.readline() == b"ready\n"
         said = await asyncio.gather(*(process.communicate(b"\n") for process in looking))
 
-        views = [await queue.group(name) for name in names]
+        views = [await queue.groups.get(name) for name in names]
         done = await queue.audit.list(actor="rule", outcome="done")
 
     assert [process.returncode for process in looking] == [0, 0, 0]

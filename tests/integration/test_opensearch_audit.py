@@ -35,10 +35,10 @@ async def test_the_audit_is_listed_newest_first_and_filtered(queue: DeadLetterQu
     start = clock.now()
     for number in range(6):
         await queue.enqueue(f"wf_{number}", {"n": number}, [], "connection refused")
-        await queue.resolve(f"wf_{number}", by="ann" if number % 2 else "bob", notes="by phone")
+        await queue.letters.resolve(f"wf_{number}", by="ann" if number % 2 else "bob", notes="by phone")
         clock.advance(number % 3)  # some share an instant
     with pytest.raises(AlreadyResolved):
-        await queue.cancel("wf_0", by="bob")
+        await queue.letters.cancel("wf_0", by="bob")
     await queue.audit.record_denial("eve", "viewer", "redrive", "letter:wf_1", "a viewer may not")
 
     seen: list[str] = []
@@ -66,10 +66,10 @@ async def test_the_audit_is_listed_newest_first_and_filtered(queue: DeadLetterQu
 async def test_revisions_hold_any_payload(queue: DeadLetterQueue) -> None:
     await queue.enqueue("wf_1", TASKS[0], ["api"], "connection refused", metadata={"a=b": "c", "n": {"x.y": 1}})
     for number, task in enumerate(TASKS[1:]):
-        preview = await queue.preview_edit("wf_1", task=task, metadata={"n": number})
-        await queue.edit("wf_1", task=task, metadata={"n": number}, by="ann")
+        preview = await queue.letters.preview_edit("wf_1", task=task, metadata={"n": number})
+        await queue.letters.edit("wf_1", task=task, metadata={"n": number}, by="ann")
         assert preview.diff
-    kept = await queue.revisions("wf_1")
+    kept = await queue.letters.revisions("wf_1")
     assert [each.task.value for each in kept] == TASKS[:2]
     assert [each.metadata.value for each in kept] == [{"a=b": "c", "n": {"x.y": 1}}, {"n": 0}]
     latest, first = (await queue.audit.list(action="edit")).items

@@ -50,10 +50,10 @@ async def test_twenty_workers_run_a_thousand_letters_once_each(queues: Open) -> 
     ran: Counter[str] = Counter()
 
     async def work(desk: DeadLetterQueue, owner: str) -> None:
-        while claims := await desk.claim_letters(owner, limit=25):
+        while claims := await desk.claims.claim(owner, limit=25):
             ran.update(claim.letter.task_id for claim in claims)
             await asyncio.gather(
-                *(desk.settle_claim(claim.letter.task_id, claim.token, "succeeded") for claim in claims)
+                *(desk.claims.settle(claim.letter.task_id, claim.token, "succeeded") for claim in claims)
             )
 
     while sum(ran.values()) < 1000:  # who lost every race of one look goes home; the next shift finds the rest
@@ -65,13 +65,13 @@ async def test_twenty_workers_run_a_thousand_letters_once_each(queues: Open) -> 
 async def test_a_lease_that_ran_out_is_refused(queues: Open, clock: ManualClock) -> None:
     slow, quick = queues(), queues()
     await slow.enqueue("wf_1", {}, [], "connection refused", "immediate")
-    (late,) = await slow.claim_letters("slow", lease_seconds=10)
+    (late,) = await slow.claims.claim("slow", lease_seconds=10)
     clock.advance(11)
-    (taken,) = await quick.claim_letters("quick")
+    (taken,) = await quick.claims.claim("quick")
     with pytest.raises(LostLease, match="quick holds it now"):
-        await slow.settle_claim("wf_1", late.token, "succeeded")
-    first = await quick.settle_claim("wf_1", taken.token, "failed", error="boom")
-    assert await slow.settle_claim("wf_1", taken.token, "failed", error="boom") == first
+        await slow.claims.settle("wf_1", late.token, "succeeded")
+    first = await quick.claims.settle("wf_1", taken.token, "failed", error="boom")
+    assert await slow.claims.settle("wf_1", taken.token, "failed", error="boom") == first
 
 
 async def test_a_letter_is_sent_back_once_by_hand_and_once_by_the_rule(queues: Open, clock: ManualClock) -> None:
@@ -79,16 +79,16 @@ async def test_a_letter_is_sent_back_once_by_hand_and_once_by_the_rule(queues: O
     await desks[0].enqueue("wf_1", {}, [], "connection refused", "immediate", max_retries=0, priority=5)
     answers = await asyncio.gather(*(desks[number % 4].requeue_from_dlq("wf_1") for number in range(20)))
     assert sum(answer["success"] for answer in answers) == 1
-    (claim,) = await desks[1].claim_letters("w")
+    (claim,) = await desks[1].claims.claim("w")
     assert claim.letter.priority == 15
-    exhausted = await desks[1].settle_claim("wf_1", claim.token, "failed", error="connection reset")
+    exhausted = await desks[1].claims.settle("wf_1", claim.token, "failed", error="connection reset")
     assert exhausted.status == "exhausted"
     clock.advance(3600)
-    assert sum(await asyncio.gather(*(desk.requeue_exhausted() for desk in desks))) == 1
+    assert sum(await asyncio.gather(*(desk.requeues.requeue_exhausted() for desk in desks))) == 1
     letter = await desks[0].get_task("wf_1")
     assert letter is not None
     assert (letter.priority, letter.dlq_retry_count) == (25, 2)
-    assert await desks[0].requeue_outcomes() == {"in_flight": 1}
+    assert await desks[0].requeues.outcomes() == {"in_flight": 1}
 
 
 async def test_the_rule_sends_back_what_was_never_sent_back_before(queues: Open, clock: ManualClock) -> None:
@@ -96,5 +96,5 @@ async def test_the_rule_sends_back_what_was_never_sent_back_before(queues: Open,
     exhausted = await desk.enqueue("wf_1", {}, [], "connection refused", "immediate", max_retries=0)
     assert (exhausted.status, exhausted.dlq_retry_count) == ("exhausted", 0)
     clock.advance(3600)
-    assert await desk.requeue_exhausted() == 1, "a count of 0 is not in the document"
-    assert await desk.requeue_exhausted() == 0
+    assert await desk.requeues.requeue_exhausted() == 1, "a count of 0 is not in the document"
+    assert await desk.requeues.requeue_exhausted() == 0

@@ -40,7 +40,7 @@ async def test_a_run_with_a_stop_rule(
     store = OpenSearchStore([opensearch_url], prefix=opensearch_prefix, timeout=30.0, kinds=KINDS)
     async with DeadLetterQueue(store=store, clock=clock, callback=callback) as queue:
         await fill(queue, 40, max_retries=0)
-        await queue.resolve("wf_00039")
+        await queue.letters.resolve("wf_00039")
         monkeypatch.setattr(run_preview, "READ", 1)
         preview = await queue.preview_run("redrive", everything=True, stop_percent=50)
         assert (preview.matched, preview.eligible, preview.ramp) == (40, 39, (1, 5, 25))

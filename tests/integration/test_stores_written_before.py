@@ -214,7 +214,7 @@ async def answers(dlq: DeadLetterQueue) -> dict[str, Any]:
     """What the queue says when it is asked."""
     statistics = await dlq.get_statistics()
     del statistics["storage"]["detail"]  # where the file is, and how many nodes there are
-    page = await dlq.groups(quiet=True, limit=100)
+    page = await dlq.groups.list(quiet=True, limit=100)
     runs = [await dlq.get_run(run.run_id) for run in (await dlq.list_runs()).items]
     chosen: dict[str, Any] = {"queue": ["odd", "nightly"], "namespace": ["default", "tenant-ü"]}
     letter = await dlq.get_task("edited_twice")
@@ -222,19 +222,21 @@ async def answers(dlq: DeadLetterQueue) -> dict[str, Any]:
     return {
         "statistics": plain(statistics),
         "statistics_by_reason": plain(await dlq.get_statistics_by_reason()),
-        "requeue_outcomes": plain(await dlq.requeue_outcomes()),
+        "requeue_outcomes": plain(await dlq.requeues.outcomes()),
         "warnings": await dlq.health_warnings(),
         "searches": {name: [each.key for each in await dlq.list_tasks(**where)] for name, where in SEARCHES.items()},
         "letter": letter.to_dict(),
-        "export": [json.loads(line) async for line in dlq.export(**chosen)],
+        "export": [json.loads(line) async for line in dlq.transfer.export(**chosen)],
         "groups": page.to_dict(),
-        "group": (await dlq.group(page.items[0].fingerprint)).to_dict(),
+        "group": (await dlq.groups.get(page.items[0].fingerprint)).to_dict(),
         "runs": [plain(run) for run in runs],
         "run_items": {run.run_id: plain((await dlq.run_items(run.run_id, limit=1000)).items) for run in runs},
         "audit": plain((await dlq.audit.list(limit=1000)).items),
         "audit_of_letter": plain((await dlq.audit.list(subject="letter:urgent")).items),
-        "revisions": [[each.content() for each in await dlq.revisions(name, **where)] for name, where in EDITED],
-        "workers": await dlq.roster.others(),
+        "revisions": [
+            [each.content() for each in await dlq.letters.revisions(name, **where)] for name, where in EDITED
+        ],
+        "workers": await dlq.processing.workers.others(),
         "reply": plain(await dlq.replies.begin("key-1", "digest-1")),
     }
 
@@ -255,14 +257,14 @@ async def test_work_goes_on_where_it_stopped(old: Old) -> None:
     async with old.queue() as dlq:
         # Leases that the version before has given out are settled and answered again by their tokens.
         held = letters["default/leased/leased_3"]["lease"]["token"]
-        settled = await dlq.settle_claim("leased_3", held, "succeeded", **where)
+        settled = await dlq.claims.settle("leased_3", held, "succeeded", **where)
         assert (settled.status, settled.resolution.status) == ("completed", "requeued")
         outcome, token = letters["default/leased/leased_1"]["settled"].split()
-        again = await dlq.settle_claim("leased_1", token, outcome, error="disk is full", **where)
+        again = await dlq.claims.settle("leased_1", token, outcome, error="disk is full", **where)
         assert exact(plain(again)) == exact(letters["default/leased/leased_1"])
 
         # What is due is handed out, the most urgent first, and what waits for others is not.
-        claims = await dlq.claim_letters("new-worker", limit=500)
+        claims = await dlq.claims.claim("new-worker", limit=500)
         names = [claim.letter.task_id for claim in claims]
         assert (names[0], names[-1]) == ("sent", "not_urgent")
         due = {
@@ -272,9 +274,9 @@ async def test_work_goes_on_where_it_stopped(old: Old) -> None:
         }
         assert set(names) == due - DEPENDENT | {"leased_4", "leased_5"}, "and the leases of dead workers have run out"
         tokens = {claim.letter.task_id: claim.token for claim in claims}
-        done = await dlq.settle_claim("urgent", tokens["urgent"], "succeeded")
-        failed = await dlq.settle_claim("not_urgent", tokens["not_urgent"], "failed", error="no route to host")
-        back = await dlq.settle_claim("sent", tokens["sent"], "released")
+        done = await dlq.claims.settle("urgent", tokens["urgent"], "succeeded")
+        failed = await dlq.claims.settle("not_urgent", tokens["not_urgent"], "failed", error="no route to host")
+        back = await dlq.claims.settle("sent", tokens["sent"], "released")
         assert (done.status, failed.status, back.status) == ("completed", "pending", "pending")
         assert failed.retry_count == letters["not_urgent"]["retry_count"] + 1
         assert plain(back.due_at) == letters["sent"]["due_at"], "as if nobody had taken it"
@@ -285,13 +287,13 @@ async def test_work_goes_on_where_it_stopped(old: Old) -> None:
         assert (run.state, run.counts.members, run.counts.moved) == ("running", 3, 3)
 
         # A task that fails again starts its next generation, and what was learned of the former ones stays.
-        await dlq.resolve("third_time", by="ann")
+        await dlq.letters.resolve("third_time", by="ann")
         error, task = "KeyError: 'id'", {"does": "breaks", "n": 3}
         fourth = await dlq.enqueue("third_time", task, ["web"], error, "never")
         assert (fourth.generation, fourth.previous_entry_id) == (4, letters["third_time"]["entry_id"])
 
         # What waited for room comes in; and all that is open can be deleted without losing count of anything.
-        assert await dlq.admit() == 2
+        assert await dlq.intake.admit_waiting() == 2
         before = (await dlq.get_statistics())["lifetime_stats"]
         opened = (await dlq.get_statistics())["queue_size"]
         assert await dlq.clear_all(by="ann") == opened

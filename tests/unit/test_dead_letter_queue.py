@@ -56,7 +56,7 @@ class TestFailedTask:
     async def test_a_closed_letter_is_closed_when_it_comes_back(self, house: House) -> None:
         queue = house.queue()
         await queue.enqueue("wf_1", {}, [], "boom")
-        document = (await queue.resolve("wf_1", by="ann", notes="by hand")).to_dict()
+        document = (await queue.letters.resolve("wf_1", by="ann", notes="by hand")).to_dict()
         again = FailedTask.from_dict(document)
         assert (again.is_open, again.to_dict()) == (False, document)
 

@@ -75,7 +75,7 @@ class SettleRequest(RequestModel):
 @router.post("", response_model=list[Claim], summary="Take due letters")
 async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
     """Nobody else gets them until `lease_until`. An empty list: nothing is due."""
-    claims = await dlq.claim_letters(
+    claims = await dlq.claims.claim(
         body.worker,
         limit=body.limit,
         lease_seconds=body.lease_seconds,
@@ -99,7 +99,7 @@ async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
 @router.post("/renew", response_model=RenewResult, responses=problem_responses(404, 409), summary="The run goes on")
 async def renew(dlq: Queue, actor: Worker, body: RenewRequest) -> Response:
     """A lease that ran out, and was taken by somebody else, is refused with 409: stop the run."""
-    until = await dlq.renew_claim(
+    until = await dlq.claims.renew(
         body.task_id,
         body.token,
         lease_seconds=body.lease_seconds,
@@ -114,7 +114,7 @@ async def renew(dlq: Queue, actor: Worker, body: RenewRequest) -> Response:
 )
 async def settle(dlq: Queue, actor: Worker, body: SettleRequest) -> Response:
     """`released` gives the letter back unrun. A lease that is lost is refused with 409, and nothing is changed."""
-    settled = await dlq.settle_claim(
+    settled = await dlq.claims.settle(
         body.task_id,
         body.token,
         body.outcome,

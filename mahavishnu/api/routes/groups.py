@@ -71,7 +71,7 @@ class GroupQuery(PageQuery):
 @router.get("", response_model=list[Group], summary="Groups of letters with the same cause", name="list")
 async def list_groups(request: Request, dlq: Queue, actor: Viewer, params: Annotated[GroupQuery, Query()]) -> Response:
     """The largest first, or those that grow, or the latest."""
-    page = await dlq.groups(
+    page = await dlq.groups.list(
         state=params.state,
         owner=params.owner,
         on_hold=params.on_hold,
@@ -87,7 +87,7 @@ async def list_groups(request: Request, dlq: Queue, actor: Viewer, params: Annot
 @router.get("/{fingerprint}", response_model=Group, responses=problem_responses(404), summary="One group")
 async def one(dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
     """With its numbers by hour, a sample, and what people have said."""
-    view = await dlq.group(decode_id(fingerprint))
+    view = await dlq.groups.get(decode_id(fingerprint))
     return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
 
 
@@ -106,10 +106,10 @@ async def update(
     changes.pop("by", None)
     base = None
     if if_match is not None:
-        base = await dlq.group(decode_id(fingerprint))
+        base = await dlq.groups.get(decode_id(fingerprint))
         if refusal := refuse_if_changed(if_match, base.version, "the group"):
             return refusal
-    view = await dlq.update_group(decode_id(fingerprint), by=acting_name(actor, body.by), base=base, **changes)
+    view = await dlq.groups.update(decode_id(fingerprint), by=acting_name(actor, body.by), base=base, **changes)
     return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
 
 
@@ -117,5 +117,9 @@ async def update(
 async def release_hold(dlq: Queue, actor: Operator, release: str, body: ReleaseHold | None = None) -> Response:
     """Groups that were on hold for it are not any more."""
     return json_response(
-        {"released": await dlq.release_hold(decode_id(release), by=acting_name(actor, body.by if body else None))}
+        {
+            "released": await dlq.groups.release_hold(
+                decode_id(release), by=acting_name(actor, body.by if body else None)
+            )
+        }
     )

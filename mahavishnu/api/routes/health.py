@@ -92,7 +92,7 @@ async def metrics(
 
 async def _scrape(dlq: DeadLetterQueue) -> bytes:
     try:
-        stored = _StoreNumbers(await dlq.get_statistics(), await dlq.requeue_outcomes())
+        stored = _StoreNumbers(await dlq.get_statistics(), await dlq.requeues.outcomes())
     except StoreError as problem:  # a scrape that fails would tell less than one without the store's numbers
         log.error("the metrics are without those of the store: %s", problem)
         return generate_latest(_Scrape(dlq, None, (await dlq.health()).status))

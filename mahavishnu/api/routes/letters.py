@@ -86,7 +86,7 @@ async def list_letters(
     """A page of letters; the Link header leads to the next one, X-Degraded says why some may be missing."""
     query = as_query(params, limit=params.limit, sort=SORTS[params.sort])
     after = None if params.cursor is None else Cursor.parse(params.cursor)
-    page = await dlq.find(query, after, offset=params.offset, most_bytes=PAGE_BYTES)
+    page = await dlq.letters.find(query, after, offset=params.offset, most_bytes=PAGE_BYTES)
     headers = page_headers(request, page)
     if page.corrupt:
         headers["X-Corrupt"] = str(len(page.corrupt))
@@ -126,7 +126,7 @@ async def clear(dlq: Queue, actor: Admin, body: ClearRequest) -> Response:
 @router.post("/dlq/import", response_model=ImportSummary, summary="Take in letters that were exported", name="import")
 async def import_letters(dlq: Queue, actor: Operator, letters: list[dict[str, Any]]) -> Response:
     """Letters as `export` gives them, one JSON document each. One that is here already stays as it is."""
-    result = await dlq.take_in_many(letters, by=actor.name)
+    result = await dlq.transfer.import_letters(letters, by=actor.name)
     return json_response(
         {"taken": result.taken, "refused": {name: _import_problem(why) for name, why in result.refused.items()}}
     )
@@ -147,7 +147,7 @@ def _import_problem(problem: MahavishnuError) -> str:
 )
 async def export(dlq: Queue, actor: Viewer, params: Annotated[Filter, Query()]) -> Response:
     """Whole, as they are stored. An answer that ends early, without the end that HTTP gives it, is not complete."""
-    lines = dlq.export(as_query(params))
+    lines = dlq.transfer.export(as_query(params))
     first = await anext(lines, None)  # a store that is away is told by the status
 
     return StreamingResponse(_joined_lines(first, lines), media_type=NDJSON)
@@ -203,7 +203,7 @@ async def edit(
         base = await _get_letter(dlq, task_id, where)
         if refusal := refuse_if_changed(if_match, base.version, f"letter {base.key!r}"):
             return refusal
-    edited = await dlq.edit(
+    edited = await dlq.letters.edit(
         decode_id(task_id),
         by=acting_name(actor, body.by),
         notes=body.notes,
@@ -221,7 +221,7 @@ async def edit(
 async def preview(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, body: LetterEdit) -> Response:
     """Nothing is changed."""
     wanted: dict[str, Any] = {**_changes(body), **where.arguments}
-    return json_response(to_json(await dlq.preview_edit(decode_id(task_id), redrive=body.redrive, **wanted)))
+    return json_response(to_json(await dlq.letters.preview_edit(decode_id(task_id), redrive=body.redrive, **wanted)))
 
 
 @router.get(
@@ -229,7 +229,7 @@ async def preview(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, bo
 )
 async def revisions(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str) -> Response:
     """Oldest first."""
-    return json_response(to_json(await dlq.revisions(decode_id(task_id), **where.arguments)))
+    return json_response(to_json(await dlq.letters.revisions(decode_id(task_id), **where.arguments)))
 
 
 @router.post(
@@ -290,7 +290,7 @@ def _add_action(name: str, summary: str) -> None:
         dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: ActionRequest | None = None
     ) -> Response:
         who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
-        verb = getattr(dlq, name)
+        verb = getattr(dlq.letters, name)
         return json_response(
             letter_json(await verb(decode_id(task_id), by=who, notes=notes, **where.arguments), whole=True)
         )

@@ -179,7 +179,7 @@ def regroup(
     assess_again(
         context,
         "regroup",
-        lambda dlq, by: dlq.regroup(dry_run=not apply, by=by, fingerprint=fingerprints or None),
+        lambda dlq, by: dlq.groups.regroup(dry_run=not apply, by=by, fingerprint=fingerprints or None),
         done="grouped otherwise",
         json=json,
     )

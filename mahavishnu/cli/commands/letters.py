@@ -169,7 +169,7 @@ def reclassify(
     assess_again(
         context,
         "reclassify",
-        lambda dlq, by: dlq.reclassify(dry_run=not apply, by=by, category=category),
+        lambda dlq, by: dlq.letters.reclassify(dry_run=not apply, by=by, category=category),
         done="classified otherwise",
         json=json,
     )

@@ -168,7 +168,7 @@ async def _until_told(dlq: DeadLetterQueue, listening: socket.socket, settings: 
 
 async def _alone(dlq: DeadLetterQueue, listening: socket.socket, settings: MahavishnuSettings) -> None:
     try:
-        await dlq.start_chores()
+        await dlq.processing.start_periodic_tasks()
         await _until_told(dlq, listening, settings)
     finally:
         await dlq.shutdown()

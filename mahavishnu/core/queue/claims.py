@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 from mahavishnu.adapters.base import Attempt
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import category as named_category
-from mahavishnu.core.queue.processing import Running
 from mahavishnu.engine.attempt import apply_outcome
 from mahavishnu.engine.breaker import CircuitState
+from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.moves import move
 from mahavishnu.model import lifecycle
@@ -50,15 +50,19 @@ class Claim:
     lease_until: datetime
 
 
-class Claiming(Running):
-    """The part of `DeadLetterQueue` for workers that run letters elsewhere and settle them by token.
+class Claims:
+    """Letters for workers that run them elsewhere and settle them by token.
 
     What they do goes through the same moves, guards and classifier as what this process's own processor does.
     """
 
-    _turns: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+    def __init__(self, context: QueueContext, wake: Callable[[datetime], object]) -> None:
+        """`wake` is called with the date of a retry that somebody else may run."""
+        self._context, self._letters, self._clock = context, context.letters, context.clock
+        self._wake = wake
+        self._claiming: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
-    async def claim_letters(
+    async def claim(
         self,
         owner: str,
         *,
@@ -77,38 +81,38 @@ class Claiming(Running):
         if type(limit) is not int or not 1 <= limit <= MOST_CLAIMS:
             raise InvalidInput(f"limit must be a whole number from 1 to {MOST_CLAIMS}, not {limit!r:.80}")
         lease = self._lease(lease_seconds)
-        await self.context.open()
+        await self._context.open()
         found = letters(
-            due=self.context.clock.now(),
+            due=self._clock.now(),
             queue=queue,
             namespace=namespace,
             sort=SOONEST_FIRST,
             limit=max(limit, _FEWEST_FOUND),
         )
         query = Query((*found.where, *self._not_broken()), found.sort, found.limit)
-        async with self._turn():
+        async with self._one_at_a_time():
             return await self._taken(query, owner, limit, lease)
 
     async def _taken(self, query: Query, owner: str, limit: int, lease: timedelta) -> list[Claim]:
         claims: list[Claim] = []
-        rush = _Rush()
+        batch = _ClaimBatch()
         after: Cursor | None = None
         while True:
-            page = await self.context.letters.find(query, after)
+            page = await self._letters.find(query, after)
             for problem in page.corrupt:
                 log.error("a due letter cannot be read and is left alone: %s", problem)
             waiting = list(page.items)
             while waiting and len(claims) < limit:
                 some, waiting = waiting[: limit - len(claims)], waiting[limit - len(claims) :]
-                claims += await self._claimed(some, owner, lease, rush)
-                if claims and rush.lost:  # others are after the same ones; the leases of these run already
+                claims += await self._claimed(some, owner, lease, batch)
+                if claims and batch.lost:  # others are after the same ones; the leases of these run already
                     return claims
-                rush.spread(waiting)
+                batch.spread(waiting)
             if page.next is None or len(claims) == limit:
                 return claims
             after = page.next
 
-    async def renew_claim(
+    async def renew(
         self,
         task_id: str,
         token: str,
@@ -123,19 +127,19 @@ class Claiming(Running):
         StoreError.
         """
         lease, key = self._lease(lease_seconds), document_key(task_id, namespace, queue)
-        await self.context.open()
+        await self._context.open()
 
         def change(current: DeadLetter) -> DeadLetter:
-            now = self.context.clock.now()
+            now = self._clock.now()
             return lifecycle.renew(current, token=token, until=now + lease, now=now)
 
-        renewed = await move(self.context.letters, key, change)
+        renewed = await move(self._letters, key, change)
         if renewed is None:
             raise NoSuchLetter(key)
         assert renewed.due_at is not None  # a lease ends
         return renewed.due_at
 
-    async def settle_claim(
+    async def settle(
         self,
         task_id: str,
         token: str,
@@ -157,8 +161,8 @@ class Claiming(Running):
         """
         wait = _checked(outcome, error, error_type, category, retry_in)
         key = document_key(task_id, namespace, queue)
-        await self.context.open()
-        letter = await get_one(self.context.letters, key)
+        await self._context.open()
+        letter = await get_one(self._letters, key)
         if letter is None:
             raise NoSuchLetter(key)
         mark = f"{outcome} {token}"
@@ -167,121 +171,123 @@ class Claiming(Running):
         assessment: Assessment | None = None
         if outcome == "failed":
             assert error is not None
-            now, assessor = self.context.clock.now(), Assessor(self.context.chain)
+            now, assessor = self._clock.now(), Assessor(self._context.chain)
             assessment = await assessor.assess_reported(error, now, letter, error_type, category, wait)
 
         def change(current: DeadLetter) -> DeadLetter:
             if current.settled == mark:
-                raise _SaidBefore(current)
-            now = self.context.clock.now()
+                raise _AlreadySettled(current)
+            now = self._clock.now()
             if outcome == "released":
                 due = now + wait if wait is not None else None
                 moved = lifecycle.release(current, token=token, now=now, due_at=due)
             else:
-                moved = apply_outcome(current, token, now, assessment, backoffs=self.context.backoffs)
+                moved = apply_outcome(current, token, now, assessment, backoffs=self._context.backoffs)
             return evolve(moved, settled=mark)
 
         try:
-            after = await move(self.context.letters, key, change)
-        except _SaidBefore as before:  # by a call at the same time
+            after = await move(self._letters, key, change)
+        except _AlreadySettled as before:  # by a call at the same time
             return before.letter
         except LostLease:
-            self.context.announce(EventName.STALE_CLAIM, letter)
+            self._context.announce(EventName.STALE_CLAIM, letter)
             raise
         if after is None:
             raise NoSuchLetter(key)
         self._announce(after, outcome, assessment)
         return after
 
-    def _turn(self) -> asyncio.Lock:
-        """Those who claim here take turns: at the same time they would see, and fight for, the same letters."""
+    def _one_at_a_time(self) -> asyncio.Lock:
+        """A lock for those who claim in this process: at the same time they would want the same letters."""
         loop = asyncio.get_running_loop()
-        if self._turns is None or self._turns[0] is not loop:
-            self._turns = loop, asyncio.Lock()
-        return self._turns[1]
+        if self._claiming is None or self._claiming[0] is not loop:
+            self._claiming = loop, asyncio.Lock()
+        return self._claiming[1]
 
     def _lease(self, seconds: float | None) -> timedelta:
-        given = self.context.limits.lease_seconds if seconds is None else seconds
+        given = self._context.limits.lease_seconds if seconds is None else seconds
         if not _is_number(given) or not 1 <= given <= LONGEST_LEASE:
             raise InvalidInput(f"lease_seconds must be a number from 1 to {LONGEST_LEASE:g}, not {seconds!r:.80}")
         return timedelta(seconds=given)
 
     def _not_broken(self) -> Sequence[AnyOf]:
         """Letters of adapters whose circuit is open are not even looked up; there may be many."""
-        now = self.context.clock.monotonic()
+        now = self._clock.monotonic()
         broken = tuple(
             name
-            for name in self.context.breakers.report(now)
-            if self.context.breakers.state(name, now) is CircuitState.OPEN
+            for name in self._context.breakers.report(now)
+            if self._context.breakers.state(name, now) is CircuitState.OPEN
         )
         if not broken:
             return ()
         return (AnyOf((Not(Is("source_queue", broken)), Not(Is("source_kind", (SourceKind.WORKFLOW,))))),)
 
-    async def _claimed(self, wanted: Sequence[DeadLetter], owner: str, lease: timedelta, rush: _Rush) -> list[Claim]:
+    async def _claimed(
+        self, wanted: Sequence[DeadLetter], owner: str, lease: timedelta, batch: _ClaimBatch
+    ) -> list[Claim]:
         """Take those of the letters that can be taken, in one write."""
         chosen: list[tuple[DeadLetter, str]] = []
         for letter in wanted:
-            now, token = self.context.clock.now(), new_token()
-            if self.context.limits.may_be_leased(letter, now) or not rush.may_go(
+            now, token = self._clock.now(), new_token()
+            if self._context.limits.may_be_leased(letter, now) or not batch.may_go(
                 letter.adapter, self._position(letter)
             ):
                 continue
-            if await blocked_by(self.context.letters, letter):
+            if await blocked_by(self._letters, letter):
                 continue
             try:
                 claim = lifecycle.claim(
-                    letter, owner=owner, token=token, until=now + lease, now=now, backoffs=self.context.backoffs
+                    letter, owner=owner, token=token, until=now + lease, now=now, backoffs=self._context.backoffs
                 )
             except IllegalMove:
                 continue
-            if claim.lease is None or rush.is_safe(claim):
+            if claim.lease is None or batch.is_safe(claim):
                 chosen.append((claim, token))
         won: list[Claim] = []
-        results = await self.context.letters.write([claim for claim, _ in chosen]) if chosen else ()
+        results = await self._letters.write([claim for claim, _ in chosen]) if chosen else ()
         for (_, token), written in zip(chosen, results, strict=True):
             if written is None:
-                rush.lost = True
+                batch.lost = True
                 continue
             if not isinstance(written, DeadLetter):
                 log.warning("a due letter could not be claimed: %s", written)
                 continue
             if written.lease is None:  # its lease had run out too often: it was not taken, but settled as failed
-                self.context.announce(EventName.RECOVERED, written)
+                self._context.announce(EventName.RECOVERED, written)
                 if written.status is DeadLetterStatus.EXHAUSTED:
-                    self.context.announce(EventName.EXHAUSTED, written)
+                    self._context.announce(EventName.EXHAUSTED, written)
                 continue
-            self.context.announce(EventName.RETRY_STARTED, written, owner=owner)
+            self._context.announce(EventName.RETRY_STARTED, written, owner=owner)
             assert written.due_at is not None
             won.append(Claim(written, token, token, Attempt(written, token).idempotency_key, written.due_at))
         return won
 
     def _position(self, letter: DeadLetter) -> CircuitState:
-        return self.context.breakers.state(letter.adapter, self.context.clock.monotonic())
+        return self._context.breakers.state(letter.adapter, self._clock.monotonic())
 
     def _announce(self, letter: DeadLetter, outcome: str, assessment: Assessment | None) -> None:
         """Tell the breaker and the listeners how the run went."""
         adapter = letter.adapter
         if outcome == "released":
-            self.context.announce(EventName.RELEASED, letter)
+            self._context.announce(EventName.RELEASED, letter)
         elif assessment is None:
-            self.context.breakers.record_success(adapter)
-            self.context.announce(EventName.RETRY_SUCCEEDED, letter)
+            self._context.breakers.record_success(adapter)
+            self._context.announce(EventName.RETRY_SUCCEEDED, letter)
         else:
-            self.context.breakers.record_failure(adapter, assessment.category, self.context.clock.monotonic())
-            self.context.announce(EventName.RETRY_FAILED, letter)
+            self._context.breakers.record_failure(adapter, assessment.category, self._clock.monotonic())
+            self._context.announce(EventName.RETRY_FAILED, letter)
             if letter.status is DeadLetterStatus.EXHAUSTED:
-                self.context.announce(EventName.EXHAUSTED, letter)
-        if self._processor is not None and letter.next_retry_at is not None:
-            self._processor.wake(letter.next_retry_at)
+                self._context.announce(EventName.EXHAUSTED, letter)
+        if letter.next_retry_at is not None:
+            self._wake(letter.next_retry_at)
 
 
-class _SaidBefore(Exception):
+class _AlreadySettled(Exception):
     def __init__(self, letter: DeadLetter) -> None:
         self.letter = letter
 
 
-class _Rush:
+class _ClaimBatch:
     """What one call that claims letters has to remember between its writes."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ _TRIES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Shelves:
+class DeletionCollections:
     """Where letters are, and everything that is kept of them."""
 
     letters: Collection[DeadLetter]
@@ -40,7 +40,7 @@ class Shelves:
 
 
 async def delete(
-    shelves: Shelves,
+    shelves: DeletionCollections,
     chosen: Sequence[DeadLetter],
     still: Callable[[DeadLetter], bool],
     now: datetime,
@@ -86,7 +86,7 @@ async def delete(
     return removed
 
 
-async def finish(shelves: Shelves) -> None:
+async def finish(shelves: DeletionCollections) -> None:
     """Do the rest for letters that somebody had removed who then died, or could not go on. Raises StoreError."""
     async for entry in scan(shelves.ledger, Query((Is("gone", (0,)),))):
         letter = await get_one(shelves.letters, entry.letter_key)

@@ -24,7 +24,7 @@ _AT_ONCE = 1000  # samples that one search may bring
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class GroupCount:
     """The letters of one group: open ones, all that ever were, and those that came lately."""
 
     open: int = 0
@@ -40,23 +40,23 @@ class Count:
     day_before: int = 0
 
 
-NO_LETTERS = Count()
+NO_LETTERS = GroupCount()
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class GroupCounts:
     """The groups that there are letters of, and how many open letters belong to none."""
 
-    groups: Mapping[str, Count]
+    groups: Mapping[str, GroupCount]
     ungrouped: int = 0
     degraded: str | None = None
 
-    def of(self, fingerprint: str) -> Count:
+    def of(self, fingerprint: str) -> GroupCount:
         return self.groups.get(fingerprint, NO_LETTERS)
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class GroupSamples:
     """What the open letters of some groups are, each by its fingerprint: counts by status and so on, and a sample."""
 
     parts: Mapping[str, tuple[Mapping[str, int], ...]] = field(default_factory=dict)
@@ -71,7 +71,7 @@ async def counted(
     only: str | None = None,
     *,
     recent: bool = True,
-) -> Counts:
+) -> GroupCounts:
     """The counts of all groups, or of one."""
     here: tuple[Condition, ...] = () if only is None else (Is("fingerprint", (only,)),)
     spans = {
@@ -94,7 +94,7 @@ async def counted(
     }
     every = _joined(live, former)
     groups = {
-        fingerprint: Count(
+        fingerprint: GroupCount(
             open=(here_now := open_ones.get(fingerprint, Cell())).count,
             occurrences=here_now.sums.get("occurrences", 0),
             newest_open=here_now.latest.get("created_at"),
@@ -109,7 +109,7 @@ async def counted(
         if fingerprint is not None
     }
     nobody = open_ones.get(None, Cell()).count
-    return Counts(groups, nobody, _degraded(tallies))
+    return GroupCounts(groups, nobody, _degraded(tallies))
 
 
 async def hourly(
@@ -135,10 +135,10 @@ async def closed_at(
     return {name: cell.latest["updated_at"] for name, cell in cells.items() if cell.latest}
 
 
-async def looked_at(letters: Collection[DeadLetter], counts: Mapping[str, Count]) -> Looks:
+async def looked_at(letters: Collection[DeadLetter], counts: Mapping[str, GroupCount]) -> GroupSamples:
     """What the open letters of these groups are like; the sample of one that has none is the newest of the others."""
     if not counts:
-        return Looks()
+        return GroupSamples()
     where = (Is("fingerprint", tuple(counts)), _OPEN)
     tally, (samples, degraded) = await asyncio.gather(
         letters.tally(Query(where), (*BY, *_BREAKDOWN)), _samples(letters, counts)
@@ -149,11 +149,11 @@ async def looked_at(letters: Collection[DeadLetter], counts: Mapping[str, Count]
             if value is not None:
                 part[str(value)] += cell.count
     ordered = {name: tuple(dict(part.most_common()) for part in each) for name, each in parts.items()}
-    return Looks(ordered, samples, tally.degraded or degraded)
+    return GroupSamples(ordered, samples, tally.degraded or degraded)
 
 
 async def _samples(
-    letters: Collection[DeadLetter], counts: Mapping[str, Count]
+    letters: Collection[DeadLetter], counts: Mapping[str, GroupCount]
 ) -> tuple[dict[str, DeadLetter], str | None]:
     """The newest letter of each: all of them with one search, because it is known when they were created."""
     newest = {name: moment for name, count in counts.items() if (moment := count.newest_open or count.newest_live)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
@@ -13,7 +13,15 @@ from typing import Any, Literal
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.fingerprint import title
 from mahavishnu.core.queue import reads
-from mahavishnu.core.queue.group_counts import Count, Counts, Looks, closed_at, counted, hourly, looked_at
+from mahavishnu.core.queue.group_counts import (
+    GroupCount,
+    GroupCounts,
+    GroupSamples,
+    closed_at,
+    counted,
+    hourly,
+    looked_at,
+)
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.model import lifecycle
@@ -46,11 +54,10 @@ from mahavishnu.model.group import (
     update_group,
     with_derived_state,
 )
-from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 from mahavishnu.model.query import Is, Query
-from mahavishnu.stores.base import Collection, Cursor, get_one, write_one
-from mahavishnu.stores.codec import HISTORY
+from mahavishnu.stores.base import Cursor, get_one, write_one
 from mahavishnu.stores.groups import GROUPS
 
 log = logging.getLogger(__name__)
@@ -65,15 +72,17 @@ _ALL = Query(limit=_PAGE)
 _LINKED = 20  # groups that letters of one group have gone to, and that are told of it
 
 
-class Grouping:
-    """The part of `DeadLetterQueue` that looks at letters with the same fingerprint as one thing.
+class Groups:
+    """Lists, shows and updates groups: letters with the same fingerprint, seen as one thing.
 
-    What people say is kept; what the letters are is counted when somebody asks. Every method raises StoreError.
+    What people record about a group is stored; its letters are counted when asked for. All methods raise StoreError.
     """
 
-    context: QueueContext
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._letters, self._clock = context, context.letters, context.clock
+        self._history, self._records = context.history, context.store.collection(GROUPS)
 
-    async def groups(
+    async def list(
         self,
         *,
         state: GroupState | str | Iterable[GroupState | str] | None = None,
@@ -89,7 +98,7 @@ class Grouping:
         `state`, `owner` and `on_hold` narrow that down, `sort` puts first what has most open letters, the newest
         letter, or grows most. Raises InvalidInput for what cannot be asked.
 
-        >>> page = await dlq.groups(state="new", sort="growth")  # doctest: +SKIP
+        >>> page = await dlq.groups.list(state="new", sort="growth")  # doctest: +SKIP
         """
         states = _states(state)
         place = _place(after)
@@ -97,10 +106,10 @@ class Grouping:
             raise InvalidInput(f"groups cannot be sorted by {sort!r}; by {', '.join(_SORTS)} they can")
         if type(limit) is not int or not 1 <= limit <= _MOST:
             raise InvalidInput(f"limit must be a whole number from 1 to {_MOST}, not {limit!r:.80}")
-        await self.context.open()
-        now = self.context.clock.now()
+        await self._context.open()
+        now = self._clock.now()
         counts, (records, missing) = await asyncio.gather(
-            counted(self.context.letters, self._former_letters, now), self._said_of_groups()
+            counted(self._letters, self._history, now), self._said_of_groups()
         )
         counts = replace(counts, degraded=counts.degraded or missing)
         shown = await self._brought_up_to_date(records, counts, now)
@@ -119,7 +128,7 @@ class Grouping:
         rest = [row for row in rows if place is None or row > place]
         page, more = rest[:limit], len(rest) > limit
         looks, quieted = await asyncio.gather(
-            looked_at(self.context.letters, {name: counts.of(name) for _, name in page}),
+            looked_at(self._letters, {name: counts.of(name) for _, name in page}),
             self._quieted([shown[name] for _, name in page], counts),
         )
         shown |= quieted
@@ -132,21 +141,21 @@ class Grouping:
             degraded=degraded,
         )
 
-    async def group(self, fingerprint: str) -> GroupView:
+    async def get(self, fingerprint: str) -> GroupView:
         """One group, with the letters that came in each of the last 24 `hours`.
 
         Raises NoSuchGroup where there is no letter and nobody has said anything.
         """
-        await self.context.open()
-        now = self.context.clock.now()
+        await self._context.open()
+        now = self._clock.now()
         (group, counts), hours = await asyncio.gather(
-            self._current(fingerprint, now), hourly(self.context.letters, self._former_letters, now, fingerprint)
+            self._current(fingerprint, now), hourly(self._letters, self._history, now, fingerprint)
         )
-        looks = await looked_at(self.context.letters, {fingerprint: counts.of(fingerprint)})
+        looks = await looked_at(self._letters, {fingerprint: counts.of(fingerprint)})
         view = _view(group, counts.of(fingerprint), looks, now, counts.degraded or looks.degraded)
         return replace(view, hours=hours)
 
-    async def update_group(
+    async def update(
         self,
         fingerprint: str,
         *,
@@ -164,12 +173,12 @@ class Grouping:
         With `base`, the group as it was read, something that was said since raises ChangedMeanwhile. Raises
         NoSuchGroup, and InvalidInput for what cannot be said.
         """
-        await self.context.open()
+        await self._context.open()
 
         def change(group: Group, newest: datetime | None = None) -> Group:
             return update_group(
                 group,
-                self.context.clock.now(),
+                self._clock.now(),
                 by,
                 state=state,
                 owner=owner,
@@ -181,45 +190,45 @@ class Grouping:
             )
 
         change(Group(fingerprint))  # refused before anything is looked at
-        async with self.context.audit.record("group.update", f"group:{fingerprint}", by=by, reason=note) as record:
+        async with self._context.audit.record("group.update", f"group:{fingerprint}", by=by, reason=note) as record:
             for _ in range(_TRIES):
-                group, counts = await self._current(fingerprint, self.context.clock.now(), recent=False)
+                group, counts = await self._current(fingerprint, self._clock.now(), recent=False)
                 if base is not None and base.version != group.version:
                     when = group.updated_at.isoformat() if group.updated_at else "no time"
                     why = f"changed by {group.updated_by} at {when}"
                     raise ChangedMeanwhile(fingerprint, "update", str(group.state), why, what="group")
                 after = change(group, counts.of(fingerprint).captured)
-                if (written := await write_one(self._group_records, after)) is not None:
+                if (written := await write_one(self._records, after)) is not None:
                     record.add_change(group_as_dict(group), group_as_dict(written))
                     self._tell_of_group(group, written, by)
                     break
             else:
                 raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
-        return await self.group(fingerprint)
+        return await self.get(fingerprint)
 
-    async def release_hold(self, release: str, *, by: str) -> list[str]:
+    async def release_hold(self, release: str, *, by: str) -> Sequence[str]:
         """A release is out: the groups that were on hold for it are not any more. Returns their fingerprints."""
         if not isinstance(release, str) or not release.strip():
             raise InvalidInput(f"a release is a text that says something, not {release!r:.80}")
         release = release.strip()
-        await self.context.open()
+        await self._context.open()
         records, missing = await self._said_of_groups(Query((Is("hold_release", (release,)),), limit=_PAGE))
         done = [fingerprint for fingerprint in records if await self._let_go(fingerprint, release, by)]
         if missing:
             raise StoreUnavailable(f"{len(done)} groups were released, but not all can be seen now: {missing}")
         return done
 
-    async def look_at_groups(self) -> int:
+    async def refresh(self) -> int:
         """Write down what follows from the letters: regressions, and groups that are resolved by themselves.
 
         A running processor does so every minute. Returns how many groups changed.
         """
-        await self.context.open()
+        await self._context.open()
         records, missing = await self._said_of_groups()
         if not records or missing:
             return 0
-        now = self.context.clock.now()
-        counts = await counted(self.context.letters, self._former_letters, now, recent=False)
+        now = self._clock.now()
+        counts = await counted(self._letters, self._history, now, recent=False)
         before = dict(records)
         after = await self._brought_up_to_date(records, counts, now)
         return sum(after[name].version != before[name].version for name in before)
@@ -233,38 +242,38 @@ class Grouping:
         with its letters, if all of them go to one group of which nothing has been said; else notes tell of one another.
         For many letters, start a bulk run: it moves nothing but letters.
         """
-        await self.context.open()
-        query = reads.listing(None, query, filters)
+        await self._context.open()
+        query = reads.list_query(None, query, filters)
         as_they_are: set[str] = set()
         ways: dict[str, tuple[str | None, str | None]] = {}
 
         def change(letter: DeadLetter) -> DeadLetter:
-            fingerprint = Assessor(self.context.chain).fingerprint_again(letter)
+            fingerprint = Assessor(self._context.chain).fingerprint_again(letter)
             if fingerprint == letter.fingerprint:
                 as_they_are.add(letter.key)
                 raise InvalidInput(f"letter {letter.key!r} belongs to the group that it is in")
             as_they_are.discard(letter.key)
             ways[letter.key] = letter.fingerprint, fingerprint
-            return lifecycle.regroup(letter, now=self.context.clock.now(), fingerprint=fingerprint)
+            return lifecycle.regroup(letter, now=self._clock.now(), fingerprint=fingerprint)
 
         async def moved() -> BulkResult:
             return await move_many(
-                self.context.letters,
+                self._letters,
                 query,
                 change,
                 everything=True,
                 dry_run=dry_run,
-                moved=lambda letter: self.context.announce(EventName.EDITED, letter, by=by),
+                moved=lambda letter: self._context.announce(EventName.EDITED, letter, by=by),
             )
 
         if dry_run:
             result = await moved()
         else:
             update_group(
-                Group(""), self.context.clock.now(), by, note="-"
+                Group(""), self._clock.now(), by, note="-"
             )  # a name that cannot be is refused before anything is moved
             said, _ = await self._said_of_groups()
-            async with self.context.audit.record("regroup", "queue", by=by) as record:
+            async with self._context.audit.record("regroup", "queue", by=by) as record:
                 result = await moved()
                 record.add(done=len(result.done))
             await self._words_follow(said, Counter(ways[key] for key in result.done), by)
@@ -272,11 +281,11 @@ class Grouping:
             result.refused.pop(key, None)
         return result
 
-    async def _group_warnings(self) -> list[str]:
+    async def warnings(self) -> Sequence[str]:
         """What a person should look at; of groups on hold nothing is said."""
-        now = self.context.clock.now()
+        now = self._clock.now()
         counts, (records, missing) = await asyncio.gather(
-            counted(self.context.letters, self._former_letters, now), self._said_of_groups()
+            counted(self._letters, self._history, now), self._said_of_groups()
         )
         counts = replace(counts, degraded=counts.degraded or missing)
         groups = [_as_it_is(records.get(name) or Group(name), counts, now) for name in {*counts.groups, *records}]
@@ -288,9 +297,7 @@ class Grouping:
         returned.sort(key=lambda group: (-(group.regressed_at or now).timestamp(), group.fingerprint))
         back = [group.fingerprint for group in returned]
         named = {name: counts.of(name) for name in (*growing[:_NAMED], *back[:_NAMED_BACK])}
-        titles = {
-            name: _title(letter) for name, letter in (await looked_at(self.context.letters, named)).samples.items()
-        }
+        titles = {name: _title(letter) for name, letter in (await looked_at(self._letters, named)).samples.items()}
         found = [growth_warning(name, named[name].last_hour, titles.get(name, "")) for name in growing[:_NAMED]]
         if growing[_NAMED:]:
             found.append(f"WARNING: {len(growing) - _NAMED} more groups grow!")
@@ -300,20 +307,12 @@ class Grouping:
             found.append(f"WARNING: {what} (mahavishnu group list --state new)")
         return found
 
-    @property
-    def _group_records(self) -> Collection[Group]:
-        return self.context.store.collection(GROUPS)
-
-    @property
-    def _former_letters(self) -> Collection[FormerLetter]:
-        return self.context.store.collection(HISTORY)
-
     async def _said_of_groups(self, query: Query = _ALL) -> tuple[dict[str, Group], str | None]:
         """What people and rules have said, and why that may not be all."""
         found: dict[str, Group] = {}
         degraded, after = None, None
         while True:
-            page = await self._group_records.find(query, after)
+            page = await self._records.find(query, after)
             found |= {group.fingerprint: group for group in page.items}
             degraded = degraded or page.degraded
             for problem in page.corrupt:
@@ -322,10 +321,10 @@ class Grouping:
                 return found, degraded
             after = page.next
 
-    async def _current(self, fingerprint: str, now: datetime, *, recent: bool = True) -> tuple[Group, Counts]:
+    async def _current(self, fingerprint: str, now: datetime, *, recent: bool = True) -> tuple[Group, GroupCounts]:
         """One group as it is now, brought up to date, and its counts."""
         counts, (record, missing) = await asyncio.gather(
-            counted(self.context.letters, self._former_letters, now, fingerprint, recent=recent),
+            counted(self._letters, self._history, now, fingerprint, recent=recent),
             self._said_of(fingerprint),
         )
         counts = replace(counts, degraded=counts.degraded or missing)
@@ -338,23 +337,23 @@ class Grouping:
         group = _as_it_is(Group(fingerprint), counts, now)
         return (await self._quieted([group], counts)).get(fingerprint, group), counts
 
-    async def _quieted(self, groups: Iterable[Group], counts: Counts) -> dict[str, Group]:
+    async def _quieted(self, groups: Iterable[Group], counts: GroupCounts) -> dict[str, Group]:
         """Those of which nobody has said anything and no letter is open: resolved when the last one was closed."""
         names = [group.fingerprint for group in groups if group.version is None and group.is_closed]
         if not names:
             return {}
-        moments = await closed_at(self.context.letters, self._former_letters, names)
+        moments = await closed_at(self._letters, self._history, names)
         return {name: _as_it_is(Group(name), counts, moment) for name, moment in moments.items()}
 
     async def _said_of(self, fingerprint: str) -> tuple[Group | None, str | None]:
         try:
-            return await get_one(self._group_records, fingerprint), None
+            return await get_one(self._records, fingerprint), None
         except StoreUnavailable:  # a list may know what is kept here
             records, missing = await self._said_of_groups(Query((Is("fingerprint", (fingerprint,)),)))
             return records.get(fingerprint), missing
 
     async def _brought_up_to_date(
-        self, records: Mapping[str, Group], counts: Counts, now: datetime
+        self, records: Mapping[str, Group], counts: GroupCounts, now: datetime
     ) -> dict[str, Group]:
         """The groups as they are now; what follows from the letters is written down, if all of them can be seen."""
         shown = {name: _as_it_is(record, counts, now) for name, record in records.items()}
@@ -363,16 +362,16 @@ class Grouping:
             return shown
         for name in due:
             try:
-                shown[name] = await self._written_by_rule(records[name], shown[name]) or _as_it_is(
-                    await get_one(self._group_records, name) or records[name], counts, now
+                shown[name] = await self._write_by_rule(records[name], shown[name]) or _as_it_is(
+                    await get_one(self._records, name) or records[name], counts, now
                 )
             except StoreError as problem:  # it is shown as it is all the same, and written down at the next look
                 log.debug("what became of group %s is not written down yet: %s", name, problem)
         return shown
 
-    async def _written_by_rule(self, before: Group, after: Group) -> Group | None:
+    async def _write_by_rule(self, before: Group, after: Group) -> Group | None:
         """The group as it was written; None if somebody else was quicker."""
-        current = await get_one(self._group_records, before.fingerprint)
+        current = await get_one(self._records, before.fingerprint)
         if current is None or current.version != before.version:  # most often seen here: nobody need hear of it
             return None
         return await self._put_group(before, after, RULE, _why(before, after), via=RULE)
@@ -390,13 +389,13 @@ class Grouping:
                 log.error("what was said of group %s stays there, its letters have another one now: %s", name, problem)
 
     async def _follow(self, group: Group, targets: Mapping[str | None, int], by: str) -> None:
-        now, name = self.context.clock.now(), group.fingerprint
-        current = await get_one(self._group_records, name)
+        now, name = self._clock.now(), group.fingerprint
+        current = await get_one(self._records, name)
         if current is None:
             return
         # That no letter is open any more, a rule may have noticed meanwhile; what people said counts.
         group = replace(group if current.updated_by == RULE else current, version=current.version)
-        counts = await counted(self.context.letters, self._former_letters, now, name, recent=False)
+        counts = await counted(self._letters, self._history, now, name, recent=False)
         to = next(iter(targets))
         if len(targets) == 1 and to is not None and not counts.of(name).open and not counts.degraded:
             new, rest = split_for_regroup(group, to, now, by)
@@ -414,8 +413,8 @@ class Grouping:
 
     async def _note(self, fingerprint: str, by: str, note: str) -> None:
         for _ in range(_TRIES):
-            group = await get_one(self._group_records, fingerprint) or Group(fingerprint)
-            if await self._put_group(group, update_group(group, self.context.clock.now(), by, note=note), by, note):
+            group = await get_one(self._records, fingerprint) or Group(fingerprint)
+            if await self._put_group(group, update_group(group, self._clock.now(), by, note=note), by, note):
                 return
         raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
 
@@ -423,10 +422,10 @@ class Grouping:
         self, before: Group, after: Group, by: str, reason: str, via: str | None = None
     ) -> Group | None:
         """The group as it was written; None if somebody else was quicker."""
-        async with self.context.audit.record(
+        async with self._context.audit.record(
             "group.update", f"group:{after.fingerprint}", by=by, reason=reason, via=via
         ) as record:
-            written = await write_one(self._group_records, after)
+            written = await write_one(self._records, after)
             if written is None:
                 record.refuse("somebody else was quicker")
                 return None
@@ -435,15 +434,15 @@ class Grouping:
         return written
 
     async def _let_go(self, fingerprint: str, release: str, by: str) -> bool:
-        async with self.context.audit.record(
+        async with self._context.audit.record(
             "group.update", f"group:{fingerprint}", by=by, reason=f"release {release} is out"
         ) as record:
             for _ in range(_TRIES):
-                group = await get_one(self._group_records, fingerprint)
-                if group is None or (after := release_hold(group, release, self.context.clock.now(), by)) is group:
+                group = await get_one(self._records, fingerprint)
+                if group is None or (after := release_hold(group, release, self._clock.now(), by)) is group:
                     record.refuse("it is not on hold for it any more")
                     return False
-                if (written := await write_one(self._group_records, after)) is not None:
+                if (written := await write_one(self._records, after)) is not None:
                     record.add_change(group_as_dict(group), group_as_dict(written))
                     self._tell_of_group(group, written, by)
                     return True
@@ -457,14 +456,14 @@ class Grouping:
             "regression": is_regression(after) and not is_regression(before),
             "by": by,
         }
-        self.context.events.publish(Event(EventName.GROUP_CHANGED, self.context.clock.now(), None, detail))
+        self._context.events.publish(Event(EventName.GROUP_CHANGED, self._clock.now(), None, detail))
 
 
 def _letters(count: int) -> str:
     return "1 letter was" if count == 1 else f"{count} letters were"
 
 
-def _as_it_is(group: Group, counts: Counts, now: datetime) -> Group:
+def _as_it_is(group: Group, counts: GroupCounts, now: datetime) -> Group:
     count = counts.of(group.fingerprint)
     return with_derived_state(group, now, count=count.open, newest=count.captured, whole=counts.degraded is None)
 
@@ -475,7 +474,7 @@ def _why(before: Group, after: Group) -> str:
     return "a failure came after it was resolved" if is_regression(after) else "a letter was opened again"
 
 
-def _view(group: Group, count: Count, looks: Looks, now: datetime, degraded: str | None) -> GroupView:
+def _view(group: Group, count: GroupCount, looks: GroupSamples, now: datetime, degraded: str | None) -> GroupView:
     statuses, categories, queues, adapters = looks.parts.get(group.fingerprint, ({}, {}, {}, {}))
     letter = looks.samples.get(group.fingerprint)
     return GroupView(
@@ -510,11 +509,11 @@ def _title(letter: DeadLetter) -> str:
     return title(f"{type_}: {letter.error}" if type_ and letter.error != type_.rpartition(".")[2] else letter.error)
 
 
-def _grows(count: Count) -> bool:
+def _grows(count: GroupCount) -> bool:
     return is_growing(count.last_hour, count.last_day, count=count.open)
 
 
-def _rank(count: Count, sort: str) -> float:
+def _rank(count: GroupCount, sort: str) -> float:
     if sort == "last_seen":
         return count.last.timestamp() if count.last else float("-inf")
     if sort == "growth":

@@ -1,211 +1,392 @@
-"""What people do with letters: one at a time by task id, or all that a query means."""
+"""What people do with letters: one by its task id, or all that a query means; and looking at them before."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from mahavishnu.classify.assess import Assessor
+from mahavishnu.core.queue import reads
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
+from mahavishnu.engine.dependencies import blocked_by, refuse_circle
+from mahavishnu.engine.edits import Edit, edited
 from mahavishnu.engine.moves import BulkResult, move, move_many
 from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, REDRIVE_THIS, RESOLVE, RESURRECT, Verb
-from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchLetter
+from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
+from mahavishnu.model.json_value import Difference, difference
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus
-from mahavishnu.model.query import Between, Is, Query, filter_query, query_to_json, require_query
+from mahavishnu.model.letter_parts import DeadLetterStatus, Verdict
+from mahavishnu.model.query import Between, Is, Query, Sort, filter_query, query_to_json, require_query
+from mahavishnu.stores.base import Cursor, Page, get_one, scan
+from mahavishnu.stores.revisions import Revision, forget_revisions, keep_revisions
 
-_TOLD = 50  # keys of moved letters that the audit names
+_NAMED_LETTERS = 50  # keys of moved letters that an audit entry names
 
 
-class ByHand:
-    """The part of `DeadLetterQueue` that moves letters on somebody's behalf.
+class Act(TypedDict, total=False):
+    """Who acts (`by`, kept on the letter) and why (`notes`), and in which namespace and queue the task is."""
 
-    Every method raises NoSuchLetter for a task without a letter, IllegalMove for what its state does not allow (naming
-    both), and StoreError. `by` is who wants it; it is kept on the letter with the `notes`.
+    by: str
+    notes: str | None
+    namespace: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditPreview:
+    """What an edit would do: the fields that people may change as they are and as they would be, and where they differ.
+
+    `refused` says why it could not be done now; `after` is None then.
     """
 
-    context: QueueContext
+    before: dict[str, Any]
+    after: dict[str, Any] | None
+    diff: list[Difference]
+    refused: str | None = None
 
-    async def archive_task(
-        self,
-        task_id: str,
-        *,
-        by: str = DEFAULT_ACTOR,
-        notes: str | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
-        queue: str = DEFAULT_QUEUE,
-    ) -> bool:
-        """Put a letter away. False if there is none, or it is archived already. Raises IllegalMove while it is run."""
-        try:
-            await self.archive(task_id, by=by, notes=notes, namespace=namespace, queue=queue)
-        except NoSuchLetter:
-            return False
-        except IllegalMove as problem:
-            if problem.state != DeadLetterStatus.ARCHIVED:
-                raise
-            return False
-        return True
 
-    async def archive(
-        self,
-        task_id: str,
-        *,
-        by: str = DEFAULT_ACTOR,
-        notes: str | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
-        queue: str = DEFAULT_QUEUE,
-    ) -> DeadLetter:
-        """Put a letter away, as `archive_task`, and get it as it is then."""
-        return await self._moved(ARCHIVE, task_id, namespace, queue, by, notes)
+class LetterOperations:
+    """Finds, moves and edits letters on somebody's behalf.
 
-    async def redrive(
-        self,
-        task_id: str,
-        *,
-        by: str = DEFAULT_ACTOR,
-        notes: str | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
-        queue: str = DEFAULT_QUEUE,
-    ) -> DeadLetter:
+    Methods that take a task id raise NoSuchLetter for a task without a letter, IllegalMove for what its state does not
+    allow (naming both), and StoreError. Methods for many letters take a `query`, or filters as
+    `mahavishnu.model.query.letters` has them; without either, `everything=True` has to say that this is meant. There
+    `dry_run=True` changes nothing, and `cap` ends it early.
+    """
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._letters, self._clock = context, context.letters, context.clock
+
+    # --- looking at letters
+
+    async def find(
+        self, query: Query, after: Cursor | None = None, *, offset: int = 0, most_bytes: int | None = None
+    ) -> Page[DeadLetter]:
+        """One page of letters, and where the next one begins; an `offset` steps over the first ones.
+
+        A page ends early, but not before its first letter, when its letters have more than about `most_bytes`. Raises
+        InvalidInput for an offset below 0, InvalidQuery for what letters cannot be searched by.
+        """
+        await self._context.open()
+        return await reads.page(self._letters, require_query(query), after, offset, most_bytes)
+
+    async def blocked_by(
+        self, task_id: str, *, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE
+    ) -> list[str]:
+        """The tasks that the letter of this task waits for. Raises NoSuchLetter."""
+        await self._context.open()
+        return await blocked_by(self._letters, await self._get(document_key(task_id, namespace, queue)))
+
+    # --- one letter
+
+    async def archive(self, task_id: str, **act: Unpack[Act]) -> DeadLetter:
+        """Put a letter away."""
+        return await self._move(ARCHIVE, task_id, **act)
+
+    async def redrive(self, task_id: str, **act: Unpack[Act]) -> DeadLetter:
         """Fresh attempts, the first one due now, whether it waits, is exhausted, was given up or put away."""
-        return await self._moved(REDRIVE_THIS, task_id, namespace, queue, by, notes)
+        return await self._move(REDRIVE_THIS, task_id, **act)
 
-    async def resurrect(
-        self,
-        task_id: str,
-        *,
-        by: str = DEFAULT_ACTOR,
-        notes: str | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
-        queue: str = DEFAULT_QUEUE,
-    ) -> DeadLetter:
+    async def resurrect(self, task_id: str, **act: Unpack[Act]) -> DeadLetter:
         """Give an exhausted letter fresh attempts, the first one due now; take an archived one out for them."""
-        return await self._moved(RESURRECT, task_id, namespace, queue, by, notes)
+        return await self._move(RESURRECT, task_id, **act)
 
-    async def resolve(
-        self,
-        task_id: str,
-        *,
-        by: str = DEFAULT_ACTOR,
-        notes: str | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
-        queue: str = DEFAULT_QUEUE,
-    ) -> DeadLetter:
+    async def resolve(self, task_id: str, **act: Unpack[Act]) -> DeadLetter:
         """Close the case: a person settled it otherwise."""
-        return await self._moved(RESOLVE, task_id, namespace, queue, by, notes)
+        return await self._move(RESOLVE, task_id, **act)
 
-    async def fail(
-        self,
-        task_id: str,
-        *,
-        by: str = DEFAULT_ACTOR,
-        notes: str | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
-        queue: str = DEFAULT_QUEUE,
-    ) -> DeadLetter:
+    async def fail(self, task_id: str, **act: Unpack[Act]) -> DeadLetter:
         """Close the case: it will never work, and is kept for analysis."""
-        return await self._moved(FAIL, task_id, namespace, queue, by, notes)
+        return await self._move(FAIL, task_id, **act)
 
-    async def cancel(
+    async def cancel(self, task_id: str, **act: Unpack[Act]) -> DeadLetter:
+        """Close the case: nobody wants the work any more."""
+        return await self._move(CANCEL, task_id, **act)
+
+    async def edit(
         self,
         task_id: str,
         *,
         by: str = DEFAULT_ACTOR,
         notes: str | None = None,
+        base: DeadLetter | None = None,
+        patch: Any = None,
+        redrive: bool = False,
         namespace: str = DEFAULT_NAMESPACE,
         queue: str = DEFAULT_QUEUE,
+        **changes: Any,
     ) -> DeadLetter:
-        """Close the case: nobody wants the work any more."""
-        return await self._moved(CANCEL, task_id, namespace, queue, by, notes)
+        """Change `task`, `metadata`, `repos`, `depends_on`, `retry_policy`, `max_retries`, `priority`, `next_retry_at`.
+
+        A `patch` (a JSON merge patch, RFC 7386) changes names of the task and leaves the others alone. `redrive` gives
+        fresh attempts in the same write, the first one due now. What the letter was stays in its `revisions`.
+
+        With `base`, the letter as it was read, a change made by others since raises ChangedMeanwhile. Raises
+        InvalidInput for other fields, for values that cannot be and for a task that a plugin objects to, NoSuchLetter,
+        IllegalMove (while it is run, or when its case is closed) and StoreError.
+
+            await dlq.letters.edit("wf_1", patch={"url": "https://new.example"}, redrive=True, by="ann")
+        """
+        if base is not None and not isinstance(base, DeadLetter):
+            raise InvalidInput(f"base is the letter as it was read, not {base!r:.80}")
+        edit = Edit.of(changes, patch, redrive=redrive)
+        key = document_key(task_id, namespace, queue)
+        before: DeadLetter | None = None
+
+        def change(current: DeadLetter) -> DeadLetter:
+            nonlocal before
+            before = current
+            if base is not None and base.version != current.version:
+                raise ChangedMeanwhile(key, "edit", f"{current.status} and changed at {current.updated_at.isoformat()}")
+            return self._edited(current, edit)
+
+        async def first(current: DeadLetter, after: DeadLetter) -> None:
+            await self._refuse(after, edit)
+            for problem in await keep_revisions(self._context.revisions, [current]):
+                if problem is not None:
+                    raise problem
+
+        async with self._context.audit.record("edit", f"letter:{key}", by=by, reason=notes) as record:
+            after = await move(self._letters, key, change, first=first)
+            if after is None or before is None:
+                if before is not None:  # it was deleted meanwhile, and what it was has been kept just now
+                    await forget_revisions(self._context.revisions, [before.entry_id])
+                raise NoSuchLetter(key)
+            changed = sorted({*changes, *(["task"] if edit.task else [])})
+            self._context.announce(EventName.EDITED, after, by=by, notes=notes, changed=changed)
+            if redrive:
+                self._context.announce(EventName.REDRIVEN, after, by=by, notes=notes, was_open=True)
+            record.add_change(before, after)
+        return after
+
+    async def preview_edit(
+        self,
+        task_id: str,
+        *,
+        patch: Any = None,
+        redrive: bool = False,
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
+        **changes: Any,
+    ) -> EditPreview:
+        """What `edit` would do. Raises NoSuchLetter and StoreError; what else `edit` would raise is told in `refused`.
+
+        Its `diff` has the path (a JSON pointer such as `/task/url`), what was there before and what would be after.
+        """
+        await self._context.open()
+        key = document_key(task_id, namespace, queue)
+        letter = await get_one(self._letters, key)
+        if letter is None:
+            raise NoSuchLetter(key)
+        before = Revision.of(letter).content()
+        try:
+            edit = Edit.of(changes, patch, redrive=redrive)
+            edited_letter = self._edited(letter, edit)
+            await self._refuse(edited_letter, edit)
+        except (InvalidInput, IllegalMove) as problem:
+            return EditPreview(before, None, [], str(problem))
+        after = Revision.of(edited_letter).content()
+        return EditPreview(before, after, difference(before, after))
+
+    async def revisions(
+        self,
+        task_id: str,
+        *,
+        entry_id: str | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
+    ) -> list[Revision]:
+        """What the letter was before each of its edits, oldest first; those of a former generation by its `entry_id`.
+
+        The audit says who made the edits, and why. Raises NoSuchLetter, and StoreError rather than omit some.
+        """
+        await self._context.open()
+        key = document_key(task_id, namespace, queue)
+        letter: DeadLetter | None = await get_one(self._letters, key)
+        if entry_id is None and letter is None:
+            raise NoSuchLetter(key)
+        if entry_id is not None and (letter is None or letter.entry_id != entry_id):
+            letter = await get_one(self._context.history, entry_id)
+        named = entry_id or (letter.entry_id if letter else "")
+        query = Query((Is("entry_id", (named,)), Is("letter_key", (key,))), (Sort("number"),))
+        kept = [revision async for revision in scan(self._context.revisions, query)]
+        # An edit that was prepared and then not done has kept what the letter still is.
+        return [revision for revision in kept if letter is None or revision.number < letter.revision]
+
+    # --- many letters
 
     async def retry_many(
         self, query: Query | None = None, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
     ) -> BulkResult:
         """Give every open letter that the query means fresh attempts, due now."""
-        return await self._many(REDRIVE, query, options, by, notes)
+        return await self._move_many(REDRIVE, query, options, by, notes)
 
     async def archive_many(
         self, query: Query | None = None, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
     ) -> BulkResult:
-        """Put every letter that the query means away.
-
-        The bulk verbs take a `query`, or filters as `mahavishnu.model.query.letters` has them; without either,
-        `everything=True` has to say that this is meant. `dry_run=True` changes nothing, `cap` ends it early.
-        """
-        return await self._many(ARCHIVE, query, options, by, notes)
+        """Put every letter that the query means away."""
+        return await self._move_many(ARCHIVE, query, options, by, notes)
 
     async def resolve_many(
         self, query: Query | None = None, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
     ) -> BulkResult:
         """Close every case that the query means as settled otherwise."""
-        return await self._many(RESOLVE, query, options, by, notes)
+        return await self._move_many(RESOLVE, query, options, by, notes)
 
     async def cancel_many(
         self, query: Query | None = None, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
     ) -> BulkResult:
         """Close every case that the query means as no longer wanted."""
-        return await self._many(CANCEL, query, options, by, notes)
+        return await self._move_many(CANCEL, query, options, by, notes)
 
     async def archive_exhausted(
         self, older_than_days: float = 7, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
     ) -> BulkResult:
         """Put away what has been exhausted for so long."""
         try:
-            before = self.context.clock.now() - timedelta(days=older_than_days)
+            before = self._clock.now() - timedelta(days=older_than_days)
         except (TypeError, ValueError, OverflowError) as problem:
             raise InvalidInput(f"{older_than_days!r:.80} is no number of days: {problem}") from None
         query = Query((Is("status", (DeadLetterStatus.EXHAUSTED,)), Between("exhausted_at", below=before)))
-        return await self._many(ARCHIVE, query, options, by, notes)
+        return await self._move_many(ARCHIVE, query, options, by, notes)
 
-    async def _moved(
-        self, verb: Verb, task_id: str, namespace: str, queue: str, by: str, notes: str | None
+    async def reclassify(
+        self,
+        query: Query | None = None,
+        *,
+        dry_run: bool = True,
+        by: str = "reclassify",
+        notes: str | None = None,
+        **filters: Any,
+    ) -> BulkResult:
+        """Ask the classifier again about open letters, after plugins or rules have changed. Dry by default.
+
+        `done` are those whose category, policy or budget changes; the others are not listed.
+        """
+        await self._context.open()
+        query = reads.list_query(None, query, filters)
+        as_they_are: set[str] = set()
+
+        def change(letter: DeadLetter) -> DeadLetter:
+            verdict = Assessor(self._context.chain).reconsider(letter)
+            if verdict is None:
+                as_they_are.add(letter.key)
+                raise InvalidInput(f"the classifier says of letter {letter.key!r} what it said before")
+            as_they_are.discard(letter.key)
+            return lifecycle.reclassify(
+                letter,
+                now=self._clock.now(),
+                category=verdict.category,
+                verdict=Verdict(verdict.reason, verdict.author),
+                retry_policy=verdict.policy,
+                max_retries=verdict.max_retries,
+                backoffs=self._context.backoffs,
+            )
+
+        async def reconsidered() -> BulkResult:
+            result = await move_many(
+                self._letters,
+                query,
+                change,
+                everything=True,
+                dry_run=dry_run,
+                moved=lambda letter: self._context.announce(EventName.EDITED, letter, by=by),
+            )
+            for key in as_they_are:
+                result.refused.pop(key, None)
+            return result
+
+        if dry_run:
+            return await reconsidered()
+        async with self._context.audit.record("reclassify", "queue", by=by, reason=notes) as record:
+            record.add(query=query_to_json(query)["where"])
+            result = await reconsidered()
+            record.add(**bulk_summary(result))
+        return result
+
+    # --- inside
+
+    async def _get(self, key: str) -> DeadLetter:
+        letter = await get_one(self._letters, key)
+        if letter is None:
+            raise NoSuchLetter(key)
+        return letter
+
+    async def _move(
+        self,
+        verb: Verb,
+        task_id: str,
+        by: str = DEFAULT_ACTOR,
+        notes: str | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
     ) -> DeadLetter:
         key = document_key(task_id, namespace, queue)
-        async with self.context.audit.record(verb.name, f"letter:{key}", by=by, reason=notes) as record:
+        async with self._context.audit.record(verb.name, f"letter:{key}", by=by, reason=notes) as record:
             before: DeadLetter | None = None
 
             def change(current: DeadLetter) -> DeadLetter:
                 nonlocal before
                 before = current
-                return verb.change(current, self.context.clock.now(), by, notes)
+                return verb.change(current, self._clock.now(), by, notes)
 
-            after = await move(self.context.letters, key, change)
+            after = await move(self._letters, key, change)
             if after is None or before is None:
                 raise NoSuchLetter(key)
-            self.context.announce(verb.event, after, by=by, notes=notes, was_open=before.is_open)
+            self._context.announce(verb.event, after, by=by, notes=notes, was_open=before.is_open)
             record.add_change(before, after)
         return after
 
-    async def _many(
+    async def _move_many(
         self, verb: Verb, query: Query | None, options: Mapping[str, Any], by: str, notes: str | None
     ) -> BulkResult:
-        await self.context.open()
+        await self._context.open()
         how = {name: options[name] for name in ("everything", "dry_run", "cap") if name in options}
         filters = {name: value for name, value in options.items() if name not in how}
         if query is not None and filters:
             raise InvalidInput(f"give a query or filters, not both: {', '.join(filters)}")
         query = require_query(query) if query is not None else filter_query(filters)
 
-        async def moved() -> BulkResult:
+        async def move_letters() -> BulkResult:
             return await move_many(
-                self.context.letters,
+                self._letters,
                 query,
-                lambda letter: verb.change(letter, self.context.clock.now(), by, notes),
-                moved=lambda letter: self.context.announce(verb.event, letter, by=by, notes=notes),
+                lambda letter: verb.change(letter, self._clock.now(), by, notes),
+                moved=lambda letter: self._context.announce(verb.event, letter, by=by, notes=notes),
                 **how,
             )
 
         if how.get("dry_run"):
-            return await moved()
-        async with self.context.audit.record(verb.name, "queue", by=by, reason=notes) as record:
+            return await move_letters()
+        async with self._context.audit.record(verb.name, "queue", by=by, reason=notes) as record:
             record.add(query=query_to_json(query)["where"], **{name: how[name] for name in ("cap",) if name in how})
-            result = await moved()
-            record.add(**told(result))
+            result = await move_letters()
+            record.add(**bulk_summary(result))
         return result
 
+    def _edited(self, letter: DeadLetter, edit: Edit) -> DeadLetter:
+        return edited(
+            letter,
+            edit,
+            self._clock.now(),
+            backoffs=self._context.backoffs,
+            check=self._context.letter_factory.check_size,
+        )
 
-def told(result: BulkResult) -> dict[str, Any]:
+    async def _refuse(self, after: DeadLetter, edit: Edit) -> None:
+        """Raise InvalidInput for what only others can know: waiting in a circle, and what plugins object to."""
+        if edit.fields.get("depends_on"):
+            await refuse_circle(self._letters, after)
+        if edit.task and (why := await Assessor(self._context.chain).objection(after, self._clock.now())):
+            raise InvalidInput(f"the task of letter {after.key!r} cannot be that: {why}")
+
+
+def bulk_summary(result: BulkResult) -> dict[str, Any]:
     """What the audit keeps of a bulk verb: how many, and which ones as far as that is not too long."""
-    counts = {"moved": len(result.done), "refused": len(result.refused), "letters": result.done[:_TOLD]}
+    counts = {"moved": len(result.done), "refused": len(result.refused), "letters": result.done[:_NAMED_LETTERS]}
     return {**counts, "left": result.left, **({"degraded": result.degraded} if result.degraded else {})}

@@ -30,7 +30,7 @@ class LetterList(list[DeadLetter]):
     degraded: str | None = None
 
 
-def listing(status: DeadLetterStatus | str | None, query: Query | None, filters: Mapping[str, Any]) -> Query:
+def list_query(status: DeadLetterStatus | str | None, query: Query | None, filters: Mapping[str, Any]) -> Query:
     """Which letters a list is about: open ones unless something else is said. Raises InvalidInput."""
     if query is not None:
         if status is not None or filters:
@@ -44,7 +44,7 @@ def listing(status: DeadLetterStatus | str | None, query: Query | None, filters:
     return filter_query(chosen)
 
 
-async def listed(collection: Collection[DeadLetter], query: Query, limit: int | None) -> LetterList:
+async def collect(collection: Collection[DeadLetter], query: Query, limit: int | None) -> LetterList:
     """What the query means, at most `limit`; what cannot be read is named in the log and left out."""
     if limit is not None and (type(limit) is not int or limit < 0):
         raise InvalidInput(f"limit must be a whole number from 0, not {limit!r:.80}")
@@ -118,7 +118,7 @@ def _weight(letter: DeadLetter) -> int:
     return 2 * len(letter.payload.text) + len(letter.labels.text) + len(letter.error) + told
 
 
-async def cleared(shelves: deletion.Shelves, waiting: WaitingRoom, now: datetime, by: str) -> int:
+async def clear_all(shelves: deletion.DeletionCollections, waiting: WaitingRoom, now: datetime, by: str) -> int:
     """Delete every open letter with its revisions, and empty the waiting room. Returns how many letters are gone."""
     count = 0
     await deletion.finish(shelves)

@@ -23,12 +23,13 @@ BEING_RUN = "Task is being retried right now"
 _TOLD = 50  # letters that one audit entry of the rule names
 
 
-class Requeueing:
-    """The part of `DeadLetterQueue` that sends work back. `requeues` are the limits, and the rule."""
+class Requeues:
+    """Sends work back, under the limits and by the rule of `context.requeues`."""
 
-    context: QueueContext
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._letters, self._clock = context, context.letters, context.clock
 
-    async def requeue_from_dlq(
+    async def requeue(
         self,
         task_id: str,
         max_dlq_retries: int | None = None,
@@ -49,19 +50,19 @@ class Requeueing:
         >>> await dlq.requeue_from_dlq("wf_1", resolved_by="ann")  # doctest: +SKIP
         {'success': True, 'message': 'Task requeued successfully', 'new_task_state': 'pending', 'dlq_retry_count': 1}
         """
-        limit = _count("max_dlq_retries", max_dlq_retries, self.context.requeues.max_dlq_retries)
-        boost = _count("priority_boost", priority_boost, self.context.requeues.priority_boost)
+        limit = _count("max_dlq_retries", max_dlq_retries, self._context.requeues.max_dlq_retries)
+        boost = _count("priority_boost", priority_boost, self._context.requeues.priority_boost)
         key = document_key(task_id, namespace, queue)
         before: DeadLetter | None = None
 
         def change(current: DeadLetter) -> DeadLetter:
             nonlocal before
-            before, now = current, self.context.clock.now()
+            before, now = current, self._clock.now()
             return lifecycle.requeue(current, now=now, by=resolved_by, boost=boost, limit=limit, notes=notes)
 
-        async with self.context.audit.record("requeue", f"letter:{key}", by=resolved_by, reason=notes) as record:
+        async with self._context.audit.record("requeue", f"letter:{key}", by=resolved_by, reason=notes) as record:
             try:
-                after = await move(self.context.letters, key, change)
+                after = await move(self._letters, key, change)
             except AlreadyResolved:
                 after = None
             except IllegalMove as problem:
@@ -80,26 +81,32 @@ class Requeueing:
 
     async def requeue_exhausted(self) -> int:
         """Send back what the rule of `auto_requeue` means now, as the processor does by itself. Returns how many."""
-        await self.context.open()
-        rules, sent = self.context.requeues, 0
-        for query in rules.queries(self.context.clock.now()):
+        await self._context.open()
+        rules, sent = self._context.requeues, 0
+        for query in rules.queries(self._clock.now()):
             if await self._any_due(query):  # what is only left alone is no act
-                async with self.context.audit.record("requeue", "queue", by=BY_RULE, via="rule") as record:
-                    done = (await move_many(self.context.letters, query, self._by_rule, moved=self._sent_back)).done
+                async with self._context.audit.record("requeue", "queue", by=BY_RULE, via="rule") as record:
+                    done = (await move_many(self._letters, query, self._by_rule, moved=self._sent_back)).done
                     record.add(requeued=len(done), letters=done[:_TOLD])
                     sent += len(done)
         return sent
 
+    async def outcomes(self) -> dict[str, int]:
+        """What came of requeues: how many letters are in flight, succeeded, failed again, or were closed before."""
+        await self._context.open()
+        tally = await self._letters.tally(Query(), ["requeue_outcome"])
+        return {str(outcome): cell.count for outcome, cell in tally.by(0).items() if outcome is not None}
+
     async def _any_due(self, query: Query) -> bool:
-        async for letter in scan(self.context.letters, query):
+        async for letter in scan(self._letters, query):
             if self._objection(letter) is None:
                 return True
         return False
 
     def _objection(self, letter: DeadLetter) -> str | None:
-        why = self.context.requeues.objection(letter, self.context.clock.now())
+        why = self._context.requeues.objection(letter, self._clock.now())
         adapter = letter.adapter
-        if why is None and self.context.breakers.state(adapter, self.context.clock.monotonic()) is CircuitState.OPEN:
+        if why is None and self._context.breakers.state(adapter, self._clock.monotonic()) is CircuitState.OPEN:
             why = f"the circuit of adapter {adapter!r} is open"
         return why
 
@@ -107,16 +114,16 @@ class Requeueing:
         """Decided on the letter as it is when it is written: whoever else sweeps, it is sent back once."""
         if why := self._objection(current):
             raise IllegalMove(current.key, "requeue", current.status, why)
-        rules, now = self.context.requeues, self.context.clock.now()
+        rules, now = self._context.requeues, self._clock.now()
         boost, limit = rules.priority_boost, rules.max_dlq_retries
         return lifecycle.requeue(current, now=now, by=BY_RULE, boost=boost, limit=limit, automatic=True)
 
     def _sent_back(self, letter: DeadLetter) -> None:
         if not letter.is_open:
-            self.context.announce(EventName.RESOLVED, letter, by=letter.resolution.by, notes=letter.resolution.notes)
+            self._context.announce(EventName.RESOLVED, letter, by=letter.resolution.by, notes=letter.resolution.notes)
             return
         assert letter.requeue is not None
-        self.context.announce(
+        self._context.announce(
             EventName.REQUEUED,
             letter,
             reason="dlq_requeue",

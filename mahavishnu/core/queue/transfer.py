@@ -34,7 +34,7 @@ _ENTRY_ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
 
 
 @dataclass(slots=True)
-class TakenIn:
+class ImportResult:
     """What became of each letter, by its entry id: how it was taken in, or why it was refused."""
 
     taken: dict[str, str] = field(default_factory=dict)
@@ -42,12 +42,13 @@ class TakenIn:
 
 
 class Transfer:
-    """The part of `DeadLetterQueue` that hands letters out and takes them in."""
+    """Exports letters, and imports what was exported."""
 
-    context: QueueContext
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._letters, self._clock = context, context.letters, context.clock
 
     async def export(self, query: Query | None = None, **filters: Any) -> AsyncIterator[str]:
-        """Every letter that is meant as a line of JSON, open ones unless said otherwise; `take_in` reads it back.
+        """Every letter that is meant as a line of JSON, open ones unless said otherwise; `import_letter` reads it back.
 
         Raises InvalidInput, and StoreError rather than leave some out.
 
@@ -56,40 +57,41 @@ class Transfer:
         >>> async def main():
         ...     async with DeadLetterQueue() as here, DeadLetterQueue() as there:
         ...         await here.enqueue("wf_1", {}, [], "connection reset")
-        ...         return [await there.take_in(json.loads(line)) async for line in here.export()]
+        ...         lines = [line async for line in here.transfer.export()]
+        ...         return [await there.transfer.import_letter(json.loads(line)) for line in lines]
         >>> asyncio.run(main())
         ['new']
         """
-        await self.context.open()
-        async for letter in scan(self.context.letters, reads.listing(None, query, filters)):
+        await self._context.open()
+        async for letter in scan(self._letters, reads.list_query(None, query, filters)):
             yield exported(letter)
 
-    async def take_in(self, document: Mapping[str, Any], *, by: str = DEFAULT_ACTOR) -> str:
+    async def import_letter(self, document: Mapping[str, Any], *, by: str = DEFAULT_ACTOR) -> str:
         """Take in what `export` gave: `new`, `joined` with the open letter of that task, `succeeded` a closed one,
         or `same` if it is here already.
 
         A letter that was being run comes back as it was before. Raises InvalidInput for what is no sound letter,
         IllegalMove while the letter that it would change is being run, DLQFullError if there is no room, StoreError.
         """
-        taken = await self.take_in_many([document], by=by)
+        taken = await self.import_letters([document], by=by)
         for problem in taken.refused.values():
             raise problem
         return next(iter(taken.taken.values()))
 
-    async def take_in_many(
+    async def import_letters(
         self, documents: Sequence[Mapping[str, Any]], *, by: str = DEFAULT_ACTOR, notes: str | None = None
-    ) -> TakenIn:
-        """Take in many at once, as `take_in` does each: what is refused is told, and stops none of the others.
+    ) -> ImportResult:
+        """Take in many at once, as `import_letter` does each: what is refused is told, and stops none of the others.
 
         Raises StoreError where the store cannot answer; those before it are taken in, and again is harmless.
         """
-        result = TakenIn()
-        async with self.context.audit.record("import", "queue", by=by, reason=notes) as record:
+        result = ImportResult()
+        async with self._context.audit.record("import", "queue", by=by, reason=notes) as record:
             try:
                 for place, document in enumerate(documents):
                     name = _name(document, place)
                     try:
-                        became = await self._take_in(document, by)
+                        became = await self._import(document, by)
                         result.taken.setdefault(name, became)  # one that is sent twice was new the first time
                     except (StoreUnavailable, StoreMisconfigured):
                         raise
@@ -99,20 +101,20 @@ class Transfer:
                 record.add(taken=len(result.taken), refused=len(result.refused), letters=list(result.taken)[:_TOLD])
         return result
 
-    async def _take_in(self, document: Mapping[str, Any], by: str) -> str:
+    async def _import(self, document: Mapping[str, Any], by: str) -> str:
         ours = imported(document)
-        self.context.letter_factory.check_size(ours)
+        self._context.letter_factory.check_size(ours)
         ours = _sound(_unclaimed(ours))
         stored: str | None = None
         if ours.is_open:
-            await self.context.capacity.reserve(ours.task_id)
+            await self._context.capacity.reserve(ours.task_id)
         try:
-            stored = await _taken_in(self.context.letters, self.context.history, ours, self.context.clock)
+            stored = await _taken_in(self._letters, self._context.history, ours, self._clock)
         finally:
             if ours.is_open:
-                (self.context.capacity.commit if stored == "new" else self.context.capacity.cancel)()
+                (self._context.capacity.commit if stored == "new" else self._context.capacity.cancel)()
         if stored != "same":
-            self.context.announce(EventName.CAPTURED, ours, by=by, imported=True)
+            self._context.announce(EventName.CAPTURED, ours, by=by, imported=True)
         return stored
 
 

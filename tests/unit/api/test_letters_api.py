@@ -244,7 +244,7 @@ async def test_a_retry_runs_the_letter_here(desk: Desk) -> None:
     await desk.keep("wf")
     without = await desk.post("/dlq/wf/retry")
     assert (without.status_code, "callback" in without.json()["detail"]) == (409, True)
-    desk.dlq.callback = lambda task, repos: "fine"
+    desk.dlq.processing.callback = lambda task, repos: "fine"
     assert (await desk.post("/dlq/wf/retry")).json()["status"] == "completed"
     assert (await desk.post("/dlq/nobody/retry")).status_code == 404
 

@@ -111,7 +111,7 @@ async def test_what_others_write_is_told_too_and_each_change_once(room: Room) ->
     for ear in ears:
         assert sorted(ear.letters) == [("here", "pending"), ("there", "pending")]
     room.clock.advance(1)
-    await room.elsewhere.resolve("here")
+    await room.elsewhere.letters.resolve("here")
     await room.look()
     await room.look()
     for ear in ears:
@@ -122,7 +122,7 @@ async def test_two_changes_in_the_same_instant_are_two(room: Room) -> None:
     ear = await room.ear()
     await room.elsewhere.enqueue("wf", {}, [], "connection reset")
     await room.look()
-    await room.elsewhere.resolve("wf")
+    await room.elsewhere.letters.resolve("wf")
     await room.look()
     assert ear.letters == [("wf", "pending"), ("wf", "completed")]
 
@@ -130,7 +130,7 @@ async def test_two_changes_in_the_same_instant_are_two(room: Room) -> None:
 async def test_runs_and_groups_are_told(room: Room) -> None:
     ear = await room.ear()
     letter = await room.here.enqueue("wf", {}, [], ConnectionError("reset"))
-    await room.elsewhere.update_group(str(letter.fingerprint), by="ann", state="investigating")
+    await room.elsewhere.groups.update(str(letter.fingerprint), by="ann", state="investigating")
     run = await room.elsewhere.start_run("archive", queue="default", by="ann")
     await room.look()
     assert {told[1]: told[2] for told in ear.heard if told and told[1] == "group"}["group"]["state"] == "investigating"
@@ -284,7 +284,7 @@ async def test_nobody_listens_nobody_looks(room: Room) -> None:
     assert calls
     await ear.leave()
     calls.clear()
-    await room.here.resolve("wf")
+    await room.here.letters.resolve("wf")
     room.pace.advance(100)
     for _ in range(10):
         await turn()

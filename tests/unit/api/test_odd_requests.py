@@ -150,7 +150,7 @@ async def test_lists_that_no_store_can_look_for_are_refused(desk: Desk) -> None:
 async def test_what_can_be_claimed_can_be_settled_however_long_its_name(desk: Desk) -> None:
     name = "t" * 3000
     await desk.dlq.enqueue(name, {}, [], "connection reset")
-    await desk.dlq.redrive(name)
+    await desk.dlq.letters.redrive(name)
     (claim,) = (await desk.post("/claims", {"worker": "w"})).json()
     assert (await desk.post("/claims/renew", {"task_id": name, "token": claim["token"]})).status_code == 200
     settled = await desk.post("/claims/settle", {"task_id": name, "token": claim["token"], "outcome": "succeeded"})

@@ -37,7 +37,7 @@ async def test_a_run_moves_all_that_a_query_means_and_tells_of_each(any_house: H
     queue = any_house.queue()
     names = await fill(queue, 450)
     await queue.enqueue("other", {}, [], PermissionError("denied"))
-    await queue.resolve(names[7])
+    await queue.letters.resolve(names[7])
     events = heard(queue)
     preview = await queue.preview_run("resolve", category="network")
     assert (preview.matched, preview.eligible) == (450, 449)
@@ -156,7 +156,7 @@ async def test_tasks_are_patched_and_redriven_in_one_write(any_house: House, ver
     letter = await letter_of(queue, "wf_00001")
     assert (letter.task, letter.revision) == ({"url": "https://new"}, 1)
     assert letter.status is (DeadLetterStatus.PENDING if goes else DeadLetterStatus.EXHAUSTED)
-    assert [revision.task.value for revision in await queue.revisions("wf_00001")] == [{"name": "wf_00001"}]
+    assert [revision.task.value for revision in await queue.letters.revisions("wf_00001")] == [{"name": "wf_00001"}]
     refused = (await items_of(queue, run, state="refused"))["text"]
     assert refused.why is not None
     assert "a patch changes names of an object; the task of it is none" in refused.why
@@ -202,8 +202,8 @@ async def test_the_stop_rule_halts_when_more_have_failed_and_nothing_is_touched_
     run = await worked(queue, run)
     assert (run.state, run.counts.failed_again, run.counts.moved) == (RunState.RUNNING, 1, 8), "a quarter is allowed"
     assert sorted(await items_of(queue, run, outcome="failed_again")) == ["wf_00000"]
-    await queue.edit("wf_00004", task={"fails": True})
-    gate = queue.callback
+    await queue.letters.edit("wf_00004", task={"fails": True})
+    gate = queue.processing.callback
     assert isinstance(gate, Runs)
     gate.answers[:] = [NETWORK, NETWORK, None]
     await queue.run_due()
@@ -416,11 +416,11 @@ async def test_what_became_of_a_letter_stays_known_whatever_people_do_then(any_h
     queue = any_house.queue(Runs(NETWORK))
     names = await fill(queue, 5, max_retries=0)
     run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=()))
-    await queue.cancel(names[4])
+    await queue.letters.cancel(names[4])
     await queue.run_due()
     await queue.archive_task(names[0])  # (a) closed after it had failed
-    await queue.resolve(names[1])
-    await queue.redrive(names[2])  # (b) sent back after it had failed
+    await queue.letters.resolve(names[1])
+    await queue.letters.redrive(names[2])  # (b) sent back after it had failed
     second = await worked(queue, await queue.start_run("redrive", task_id=names[3], by="bob"))
     run = await queue.get_run(run.run_id)
     assert (run.counts.failed_again, run.counts.closed, run.counts.succeeded) == (4, 1, 0)
@@ -490,8 +490,8 @@ async def test_a_case_that_somebody_closes_does_not_hold_up_the_run(any_house: H
     queue = any_house.queue(Runs())
     await fill(queue, 4, max_retries=0)
     run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann"))
-    await queue.cancel("wf_00000")
-    await queue.resolve("wf_00001")
+    await queue.letters.cancel("wf_00000")
+    await queue.letters.resolve("wf_00001")
     await queue.archive_task("wf_00002")
     await queue.run_due()
     any_house.clock.advance(1)
@@ -555,7 +555,7 @@ async def test_the_members_are_those_that_were_there_at_the_start(any_house: Hou
     left = [name for name in names if name != done]
     archived, again, cleared, running, plain = left
     await queue.archive_task(archived)
-    await queue.cancel(again)
+    await queue.letters.cancel(again)
     await queue.enqueue(again, {}, [], NETWORK, "never")  # the next generation
     letter = await letter_of(queue, cleared)
     await queue.context.letters.remove([letter])

@@ -77,7 +77,7 @@ async def test_a_runner_may_die_at_any_of_its_writes(tmp_path: Path, when: str) 
         house = House("memory", tmp_path)
         first, second = house.queue(), house.queue()
         names = await fill(first, COUNT)
-        await first.resolve(names[3])
+        await first.letters.resolve(names[3])
         run = await first.start_run("resolve", everything=True, by="ann", ramp=(1, 20))
         writes = dies_at(house, first, number, when, (RUNS, RUN_PAGES, LETTERS, AUDIT))
         try:
@@ -134,7 +134,7 @@ async def test_a_runner_may_die_while_members_are_being_run(tmp_path: Path, when
 async def test_every_runner_dies_after_a_few_writes_until_nothing_is_left(any_house: House) -> None:
     survivor = any_house.queue()
     names = await fill(survivor, COUNT)
-    await survivor.resolve(names[3])
+    await survivor.letters.resolve(names[3])
     run = await survivor.start_run("resolve", everything=True, by="ann", max_per_second=50)
     for number in range(40):
         runner = any_house.queue()
@@ -200,7 +200,7 @@ async def test_two_runners_at_once_move_nothing_twice(any_house: House) -> None:
     """The first one hangs so long that its lease is over, and then goes on as if nothing had been."""
     slow, quick = any_house.queue(), any_house.queue()
     names = await fill(slow, COUNT)
-    await slow.resolve(names[3])
+    await slow.letters.resolve(names[3])
     run = await slow.start_run("resolve", everything=True, by="ann")
     assert isinstance(slow.store, FaultyStore)
     kinds: tuple[Kind[Any], ...] = (LETTERS, RUN_PAGES, RUNS)
@@ -233,7 +233,7 @@ async def test_a_slice_that_is_overtaken_is_looked_at_again(any_house: House) ->
     """The page is written by somebody who does not hold the run any more: the holder asks the letters, and goes on."""
     slow, quick = any_house.queue(), any_house.queue()
     names = await fill(slow, COUNT)
-    await slow.resolve(names[3])
+    await slow.letters.resolve(names[3])
     run = await slow.start_run("resolve", everything=True, by="ann", ramp=(10,))
     assert isinstance(slow.store, FaultyStore)
     assert isinstance(quick.store, FaultyStore)
@@ -261,7 +261,7 @@ async def test_a_slice_that_is_overtaken_is_looked_at_again(any_house: House) ->
 async def test_the_runner_goes_on_at_once_when_its_store_is_back(any_house: House) -> None:
     queue = any_house.queue()
     names = await fill(queue, COUNT)
-    await queue.resolve(names[3])
+    await queue.letters.resolve(names[3])
     run = await queue.start_run("resolve", everything=True, by="ann")
     any_house.faults.unavailable("write", kind=RUN_PAGES, times=1)
     with pytest.raises(StoreUnavailable):
@@ -276,7 +276,7 @@ async def test_nobody_spins_while_runs_cannot_be_seen(house: House) -> None:
     queue = house.queue(Runs())
     await fill(queue, 2, max_retries=0)
     run = await queue.start_run("redrive", everything=True, by="ann", ramp=(1,))
-    await queue.start_chores()
+    await queue.processing.start_periodic_tasks()
     await settle()
     await queue.run_due()
     house.faults.unavailable("find", kind=RUNS)
@@ -294,7 +294,7 @@ async def test_nobody_spins_while_runs_cannot_be_seen(house: House) -> None:
 async def test_letters_that_cannot_be_written_now_wait(any_house: House) -> None:
     queue = any_house.queue()
     names = await fill(queue, COUNT)
-    await queue.resolve(names[3])
+    await queue.letters.resolve(names[3])
     run = await queue.start_run("resolve", everything=True, by="ann")
     any_house.faults.item_unavailable("write", kind=LETTERS, times=5)
     any_house.faults.item_answer_lost("write", kind=LETTERS, times=5)
@@ -356,7 +356,7 @@ async def test_a_run_that_cannot_be_carried_on_is_halted_and_others_go_on(any_ho
 async def test_a_runner_that_is_stopped_gives_the_run_back(any_house: House) -> None:
     queue, other = any_house.queue(Runs()), any_house.queue()
     names = await fill(queue, COUNT, retry_policy="never")
-    await queue.resolve(names[3])
+    await queue.letters.resolve(names[3])
     run = await queue.start_run("resolve", everything=True, by="ann")
     hold = any_house.faults.hold("write", kind=LETTERS, after=True)
     await queue.start_retry_processor()

@@ -466,7 +466,7 @@ def halted(run: Run) -> str:
 
         clock = ManualClock(SystemClock().now())
         async with DeadLetterQueue(store=open_store("sqlite:///letters.db"), clock=clock) as dlq:
-            dlq.callback = rates
+            dlq.processing.callback = rates
             await dlq.work_runs()
             await dlq.run_due()
             clock.advance(60)
@@ -539,7 +539,7 @@ def test_a_group_says_what_fails_where_and_what_to_do(run: Run) -> None:
 def test_a_letter_that_succeeded_says_so_and_when(run: Run) -> None:
     async def work() -> None:
         async with DeadLetterQueue(store=open_store("sqlite:///letters.db")) as dlq:
-            dlq.callback = lambda task, repos: None
+            dlq.processing.callback = lambda task, repos: None
             await dlq.retry_task("wf_1")
 
     asyncio.run(work())
@@ -799,7 +799,7 @@ def test_regroup_is_dry_unless_told_and_takes_along_what_was_said(run: Run) -> N
             letter = await dlq.get_task("wf_1")
             assert letter is not None
             await dlq.context.letters.write([lifecycle.regroup(letter, now=letter.updated_at, fingerprint="old")])
-            await dlq.update_group("old", by="bob", owner="bob")
+            await dlq.groups.update("old", by="bob", owner="bob")
 
     asyncio.run(misplaced())
     dry = {"dry_run": True, "changed": ["wf_1"], "refused": {}, "degraded": None}

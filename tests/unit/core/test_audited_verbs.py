@@ -26,9 +26,9 @@ Act = Callable[[DeadLetterQueue], Awaitable[Any]]
 ANN: dict[str, Any] = {"by": "ann", "notes": "because"}
 ONE: dict[str, tuple[Act, tuple[str, str]]] = {
     "archive": (lambda queue: queue.archive_task("wf_00000", **ANN), ("exhausted", "archived")),
-    "resurrect": (lambda queue: queue.resurrect("wf_00000", **ANN), ("exhausted", "pending")),
-    "resolve": (lambda queue: queue.resolve("wf_00000", **ANN), ("exhausted", "completed")),
-    "cancel": (lambda queue: queue.cancel("wf_00000", **ANN), ("exhausted", "archived")),
+    "resurrect": (lambda queue: queue.letters.resurrect("wf_00000", **ANN), ("exhausted", "pending")),
+    "resolve": (lambda queue: queue.letters.resolve("wf_00000", **ANN), ("exhausted", "completed")),
+    "cancel": (lambda queue: queue.letters.cancel("wf_00000", **ANN), ("exhausted", "archived")),
     "retry": (lambda queue: queue.retry_task("wf_00000", **ANN), ("exhausted", "completed")),
 }
 
@@ -48,8 +48,8 @@ async def test_a_verb_on_one_letter(any_house: House, action: str) -> None:
 async def test_giving_up_and_editing(any_house: House) -> None:
     queue = any_house.queue()
     await fill(queue, 1)
-    await queue.edit("wf_00000", patch={"name": "other"}, **ANN)
-    await queue.fail("wf_00000", **ANN)
+    await queue.letters.edit("wf_00000", patch={"name": "other"}, **ANN)
+    await queue.letters.fail("wf_00000", **ANN)
     edit, fail = await entries(queue)
     assert (edit.action, edit.changes.value) == (
         "edit",
@@ -65,8 +65,8 @@ async def test_giving_up_and_editing(any_house: House) -> None:
 async def test_secrets_are_not_told(house: House) -> None:
     queue = house.queue(intake=LetterFactory(redact_keys=("*token*",)))
     await queue.enqueue("wf_00000", {"api_token": "s3cret", "to": {"url": "a"}}, [], NETWORK, metadata={"team": "red"})
-    await queue.edit("wf_00000", patch={"api_token": "s3cret"}, metadata={"token": "s3cret"}, **ANN)
-    await queue.edit(
+    await queue.letters.edit("wf_00000", patch={"api_token": "s3cret"}, metadata={"token": "s3cret"}, **ANN)
+    await queue.letters.edit(
         "wf_00000", patch={"more": [{"my_token": "s3cret"}], "to": {"a/token": "s3cret", "url": "b"}}, **ANN
     )
     await queue.start_run("redrive", everything=True, by="ann", patch={"api_token": "s3cret", "n": 1})
@@ -86,9 +86,9 @@ async def test_refusals(any_house: House) -> None:
     assert not await queue.archive_task("wf_00000")
     assert not await queue.archive_task("unknown")
     with pytest.raises(AlreadyResolved) as raised:
-        await queue.resolve("wf_00000")
+        await queue.letters.resolve("wf_00000")
     with pytest.raises(NoSuchLetter):
-        await queue.cancel("unknown")
+        await queue.letters.cancel("unknown")
     answer = await queue.retry_task("unknown")
     _, *refused = await entries(queue)
     assert [entry.action for entry in refused] == ["archive", "archive", "resolve", "cancel", "retry"]
@@ -116,9 +116,9 @@ async def test_bulk_verbs_are_one_entry_with_their_counts(any_house: House) -> N
     queue = any_house.queue()
     await fill(queue, 5)
     await queue.archive_task("wf_00004")
-    await queue.retry_many(status="pending", dry_run=True)
-    await queue.retry_many(status="pending", cap=3, **ANN)
-    await queue.resolve_many(everything=True, **ANN)
+    await queue.letters.retry_many(status="pending", dry_run=True)
+    await queue.letters.retry_many(status="pending", cap=3, **ANN)
+    await queue.letters.resolve_many(everything=True, **ANN)
     _, some, rest = await entries(queue)
     assert (some.action, some.subject, some.actor, some.reason) == ("redrive", "queue", "ann", "because")
     told = {name: change["after"] for name, change in some.changes.value.items()}
@@ -132,7 +132,7 @@ async def test_a_bulk_verb_that_was_not_meant(any_house: House) -> None:
     queue = any_house.queue()
     await fill(queue, 1)
     with pytest.raises(InvalidInput):
-        await queue.cancel_many()
+        await queue.letters.cancel_many()
     (entry,) = await entries(queue)
     assert (entry.action, entry.outcome) == ("cancel", "refused")
 
@@ -152,9 +152,9 @@ async def test_reclassifying_is_audited_once_it_is_meant(any_house: House) -> No
     plugins = Plugins()
     plugins.register(lambda error: "permanent", "all-lost")
     queue.context.chain = Chain(plugins)
-    await queue.reclassify()
+    await queue.letters.reclassify()
     assert await entries(queue) == []
-    await queue.reclassify(dry_run=False)
+    await queue.letters.reclassify(dry_run=False)
     (entry,) = await entries(queue)
     assert (entry.action, entry.actor) == ("reclassify", "reclassify")
     assert entry.changes.value["moved"] == {"after": 2}
@@ -165,7 +165,7 @@ async def test_an_act_in_an_outage_is_neither_done_nor_refused(any_house: House)
     await fill(queue, 1)
     any_house.faults.unavailable("write", kind=LETTERS)
     with pytest.raises(StoreUnavailable):
-        await queue.resolve("wf_00000")
+        await queue.letters.resolve("wf_00000")
     any_house.faults.clear()
     assert [entry.outcome for entry in await entries(queue)] == ["asked"]
 

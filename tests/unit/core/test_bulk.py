@@ -23,10 +23,10 @@ async def test_those_in_flight_are_refused_and_the_others_done(any_house: House,
     for number in range(3, 100):
         await queue.enqueue(f"later-{number}", {}, [], "boom", "never")
     events = heard(queue)
-    dry = await getattr(queue, verb)(everything=True, dry_run=True)
+    dry = await getattr(queue.letters, verb)(everything=True, dry_run=True)
     assert (len(dry.done), len(dry.refused), dry.dry_run) == (97, 3, True)
     assert len(await queue.list_tasks()) == 100
-    result = await getattr(queue, verb)(everything=True, by="ada", notes="clean-up")
+    result = await getattr(queue.letters, verb)(everything=True, by="ada", notes="clean-up")
     assert (sorted(result.refused), len(result.done), result.matched) == (names, 97, 100)
     assert all("retrying" in why for why in result.refused.values())
     assert len(events) == 97
@@ -40,7 +40,12 @@ async def test_those_in_flight_are_refused_and_the_others_done(any_house: House,
 async def test_nothing_is_meant_by_nothing(house: House) -> None:
     queue = house.queue()
     await fill(queue, 1)
-    for verb in (queue.archive_many, queue.resolve_many, queue.cancel_many, queue.retry_many):
+    for verb in (
+        queue.letters.archive_many,
+        queue.letters.resolve_many,
+        queue.letters.cancel_many,
+        queue.letters.retry_many,
+    ):
         with pytest.raises(InvalidInput, match="everything"):
             await verb()
         for cap in (-1, 1.5, "2", True):
@@ -58,7 +63,7 @@ async def test_nothing_is_meant_by_nothing(house: House) -> None:
         with pytest.raises(InvalidInput, match="limit must be a whole number"):
             await queue.list_tasks(limit=limit)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="not both"):
-        await queue.archive_many(letters(status="pending"), category="network")
+        await queue.letters.archive_many(letters(status="pending"), category="network")
     assert len(await queue.list_tasks()) == 1
 
 
@@ -66,9 +71,9 @@ async def test_a_filter_chooses_and_a_cap_ends(any_house: House) -> None:
     queue = any_house.queue()
     await fill(queue, 10)
     await queue.enqueue("denied", {}, [], PermissionError("denied"))
-    result = await queue.archive_many(category="network", cap=4)
+    result = await queue.letters.archive_many(category="network", cap=4)
     assert (len(result.done), result.left) == (4, True)
-    result = await queue.archive_many(letters(category="network", status="pending"), cap=6)
+    result = await queue.letters.archive_many(letters(category="network", status="pending"), cap=6)
     assert (len(result.done), result.left) == (6, False)
     assert [letter.task_id for letter in await queue.list_tasks()] == ["denied"]
 
@@ -77,8 +82,8 @@ async def test_redriving_is_for_open_letters(any_house: House) -> None:
     queue = any_house.queue(runs := Runs())
     for name in ("exhausted", "given up"):
         await queue.enqueue(name, name, [], "boom", max_retries=0)
-    await queue.fail("given up")
-    result = await queue.retry_many(status="exhausted")
+    await queue.letters.fail("given up")
+    result = await queue.letters.retry_many(status="exhausted")
     assert (result.done, list(result.refused)) == (["exhausted"], ["given up"])
     assert await queue.run_due() == 1
     assert runs.tasks == ["exhausted"]
@@ -88,19 +93,19 @@ async def test_one_that_the_store_refuses_is_named(any_house: House) -> None:
     queue = any_house.queue()
     await fill(queue, 3)
     with any_house.faults.item_failed("write", kind=LETTERS, keys=["wf_00001"]):
-        result = await queue.resolve_many(category="network")
+        result = await queue.letters.resolve_many(category="network")
     assert (sorted(result.done), list(result.refused)) == (["wf_00000", "wf_00002"], ["wf_00001"])
     with any_house.faults.conflict(
         "write", kind=LETTERS, times=1
     ):  # somebody is quicker, but does nothing that matters
-        assert (await queue.resolve_many(category="network", resolution="pending")).done == ["wf_00001"]
+        assert (await queue.letters.resolve_many(category="network", resolution="pending")).done == ["wf_00001"]
 
 
 async def test_an_outage_in_the_middle_is_told_letter_by_letter(house: House) -> None:
     queue = house.queue()
     await fill(queue, 600)  # two pages
     written = house.faults.before("write", _fail_the_second(house), kind=LETTERS)
-    result = await queue.resolve_many(category="network")
+    result = await queue.letters.resolve_many(category="network")
     assert (len(result.done), len(result.refused), written.hits) == (500, 100, 2)
     assert (await sound(queue))["queue_size"] == 100
 
@@ -109,18 +114,18 @@ async def test_what_was_done_is_told_although_the_rest_could_not_be_found(house:
     queue = house.queue()
     await fill(queue, 600)
     house.faults.before("find", _fail_the_second(house, "find"), kind=LETTERS)
-    result = await queue.resolve_many(category="network")
+    result = await queue.letters.resolve_many(category="network")
     assert (len(result.done), result.refused) == (500, {})
     assert "away" in str(result.degraded)
     with house.faults.unavailable("find", kind=LETTERS), pytest.raises(StoreUnavailable):
-        await queue.resolve_many(category="network")
+        await queue.letters.resolve_many(category="network")
 
 
 async def test_a_letter_that_cannot_be_read_is_named(house: House) -> None:
     queue = house.queue()
     await fill(queue, 2)
     with house.faults.corrupt("find", kind=LETTERS, keys=["wf_00000"]):
-        result = await queue.resolve_many(category="network")
+        result = await queue.letters.resolve_many(category="network")
     assert (result.done, list(result.refused)) == (["wf_00001"], ["wf_00000"])
 
 

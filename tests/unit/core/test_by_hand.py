@@ -33,7 +33,7 @@ class TestRetry:
         errors = [(await queue.retry_task("unknown"))["error"]]
         await queue.enqueue("wf_1", {}, [], "boom")
         errors.append((await queue.retry_task("wf_1"))["error"])
-        queue.callback = gate = Gate({"status": "failed", "error": "still broken"})
+        queue.processing.callback = gate = Gate({"status": "failed", "error": "still broken"})
         running = asyncio.create_task(queue.retry_task("wf_1"))
         await gate.reached()
         errors.append((await queue.retry_task("wf_1"))["error"])
@@ -41,7 +41,7 @@ class TestRetry:
         answer = await running
         errors.append(answer["error"])
         assert answer == {"success": False, "task_id": "wf_1", "status": "pending", "error": "still broken"}
-        await queue.resolve("wf_1")
+        await queue.letters.resolve("wf_1")
         errors.append((await queue.retry_task("wf_1"))["error"])
         words = ["no letter", "no callback", "already being retried", "still broken", "already resolved"]
         assert [word in error for word, error in zip(words, errors, strict=True)] == [True] * 5
@@ -204,10 +204,10 @@ class TestMarks:
         any_house.clock.advance(minutes=1)
         await queue.run_due()
         assert (await letter_of(queue, "wf_1")).status is DeadLetterStatus.EXHAUSTED
-        letter = await queue.resurrect("wf_1")
+        letter = await queue.letters.resurrect("wf_1")
         assert (letter.status, letter.retry_count, letter.next_retry_at) == ("pending", 0, any_house.clock.now())
         with pytest.raises(IllegalMove, match="only an exhausted or archived letter"):
-            await queue.resurrect("wf_1")
+            await queue.letters.resurrect("wf_1")
         await queue.run_due()
         assert len(runs.calls) == 2
         assert (await sound(queue))["lifetime_stats"]["enqueued_total"] == 1
@@ -217,7 +217,7 @@ class TestMarks:
         await exhausted(queue)
         await queue.start_retry_processor()
         await house.clock.sleeping(4)
-        await queue.resurrect("wf_1")
+        await queue.letters.resurrect("wf_1")
         await until(lambda: runs.calls)
 
     @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ class TestMarks:
         queue = any_house.queue(Runs())
         events = heard(queue)
         await fill(queue, 1)
-        letter = await getattr(queue, verb)("wf_00000", by="ada", notes="seen")
+        letter = await getattr(queue.letters, verb)("wf_00000", by="ada", notes="seen")
         assert (letter.resolution_status, letter.status) == (ended, status)
         assert (letter.resolution.by, letter.resolution.notes, letter.resolution.at) == (
             "ada",
@@ -243,7 +243,7 @@ class TestMarks:
         )
         for again in ("resolve", "fail", "cancel"):
             with pytest.raises(AlreadyResolved, match="already resolved"):
-                await getattr(queue, again)("wf_00000")
+                await getattr(queue.letters, again)("wf_00000")
         assert await queue.run_due() == 0
         stats = await sound(queue)
         assert (stats["queue_size"], stats["lifetime_stats"][counted]) == (0, 1)
@@ -253,16 +253,16 @@ class TestMarks:
         queue = any_house.queue(Runs())
         await fill(queue, 2)
         await queue.archive_task("wf_00000")
-        await queue.fail("wf_00001")
+        await queue.letters.fail("wf_00001")
         for name in ("wf_00000", "wf_00001"):
-            assert (await queue.resurrect(name)).is_open
+            assert (await queue.letters.resurrect(name)).is_open
         assert (await sound(queue))["lifetime_stats"]["enqueued_total"] == 4
         assert await queue.run_due() == 2
 
     @pytest.mark.parametrize("verb", ["resurrect", "resolve", "fail", "cancel"])
     async def test_there_has_to_be_a_letter(self, house: House, verb: str) -> None:
         with pytest.raises(NoSuchLetter):
-            await getattr(house.queue(), verb)("wf_1")
+            await getattr(house.queue().letters, verb)("wf_1")
 
 
 class TestEdit:
@@ -272,7 +272,7 @@ class TestEdit:
         queue = any_house.queue(runs := Runs())
         events = heard(queue)
         await queue.enqueue("wf_1", {"branch": "mian"}, ["api"], "boom", "never")
-        letter = await queue.edit(
+        letter = await queue.letters.edit(
             "wf_1", task={"branch": "main"}, repos=["api", "web"], retry_policy="immediate", max_retries=5, priority=3,
             metadata={"fixed": True}, by="ada",
         )  # fmt: skip
@@ -288,10 +288,10 @@ class TestEdit:
     async def test_a_stale_edit_is_refused(self, any_house: House) -> None:
         queue = any_house.queue()
         seen = await queue.enqueue("wf_1", {}, [], "boom")
-        changed = await queue.edit("wf_1", priority=1, base=seen)
+        changed = await queue.letters.edit("wf_1", priority=1, base=seen)
         with pytest.raises(ChangedMeanwhile):
-            await queue.edit("wf_1", priority=2, base=seen)
-        assert (await queue.edit("wf_1", priority=3, base=changed)).priority == 3
+            await queue.letters.edit("wf_1", priority=2, base=seen)
+        assert (await queue.letters.edit("wf_1", priority=3, base=changed)).priority == 3
 
     @pytest.mark.parametrize(
         "changes",
@@ -305,19 +305,19 @@ class TestEdit:
         queue = house.queue()
         before = await queue.enqueue("wf_1", {}, [], "boom")
         with pytest.raises(InvalidInput):
-            await queue.edit("wf_1", **changes)
+            await queue.letters.edit("wf_1", **changes)
         assert await letter_of(queue, "wf_1") == before
 
     async def test_closed_and_running_letters_are_left_alone(self, house: House) -> None:
         queue = house.queue(gate := Gate())
         with pytest.raises(NoSuchLetter):
-            await queue.edit("wf_00000", priority=1)
+            await queue.letters.edit("wf_00000", priority=1)
         await fill(queue, 1)
         running = asyncio.create_task(queue.run_due())
         await gate.reached()
         for problem in (IllegalMove, AlreadyResolved):
             with pytest.raises(problem):
-                await queue.edit("wf_00000", priority=1)
+                await queue.letters.edit("wf_00000", priority=1)
             gate.open()
             await running
 
@@ -326,7 +326,7 @@ async def test_every_refusal_is_one_of_ours(house: House) -> None:
     queue = house.queue()
     for verb in ("resolve", "cancel", "fail", "resurrect"):
         with pytest.raises(MahavishnuError):
-            await getattr(queue, verb)("nobody")
+            await getattr(queue.letters, verb)("nobody")
 
 
 class TestWhatCannotBeMeant:
@@ -352,11 +352,11 @@ class TestWhatCannotBeMeant:
         queue = house.queue()
         await fill(queue, 1)
         with pytest.raises(InvalidInput, match="base is the letter as it was read, not"):
-            await queue.edit("wf_00000", priority=1, base=base)
+            await queue.letters.edit("wf_00000", priority=1, base=base)
 
     @pytest.mark.parametrize("filters", [{"category": "odd"}, {"resolution": "odd"}, {"reason": ["odd"]}], ids=str)
     async def test_no_filter(self, house: House, filters: dict[str, Any]) -> None:
         queue = house.queue()
-        for ask in (queue.list_tasks, queue.archive_many, queue.reclassify):
+        for ask in (queue.list_tasks, queue.letters.archive_many, queue.letters.reclassify):
             with pytest.raises(InvalidInput, match=r"there is no .* 'odd'; there are"):
                 await ask(**filters)

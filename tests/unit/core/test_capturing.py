@@ -492,7 +492,7 @@ class TestFailures:
 
         queue = queue_of(app)
         await queue.enqueue("wf_1", {}, [], "boom", "immediate")
-        queue.callback = run
+        queue.processing.callback = run
         assert await queue.run_due() == 1
         later.set()
         assert (await left[0])["dlq_task_id"] == "later"
@@ -598,7 +598,7 @@ async def test_what_is_asked_for_inside_a_retry_gets_a_letter_of_its_own(any_hou
         ]
         return f"{decided[0].letter is not None} {decided[1].folded}"
 
-    queue.callback = parent
+    queue.processing.callback = parent
     await queue.enqueue("parent", {}, [], "reset", retry_policy="immediate")
     assert (await queue.retry_task("parent"))["result"] == "True True"
     assert await queue.get_task("asked") is not None

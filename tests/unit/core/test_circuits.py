@@ -107,7 +107,7 @@ async def test_a_probe_that_could_not_be_claimed_leaves_its_place_to_another(hou
 async def test_a_forced_retry_that_is_refused_leaves_the_probe_alone(house: House) -> None:
     queue = house.queue(Runs())
     await queue.enqueue("wf_1", {}, [], "down")
-    await queue.resolve("wf_1")
+    await queue.letters.resolve("wf_1")
     opened(queue)
     house.clock.advance(60)
     assert queue.context.breakers.acquire("llamaindex", house.clock.monotonic()) is None  # somebody else probes

@@ -20,7 +20,7 @@ from tests.unit.queues import House, Runs, fill, heard, letter_of, settle, sound
 
 
 async def claim_one(dlq: DeadLetterQueue, owner: str = "worker-1", /, **options: Any) -> Claim:
-    (claim,) = await dlq.claim_letters(owner, **options)
+    (claim,) = await dlq.claims.claim(owner, **options)
     return claim
 
 
@@ -43,14 +43,14 @@ class TestClaiming:
         assert claim.idempotency_key == f"{claim.letter.entry_id}-0"
         assert (await letter_of(queue, "wf_1")) == claim.letter
         assert [(event.name, event.detail) for event in events] == [(EventName.RETRY_STARTED, {"owner": "worker-1"})]
-        assert await queue.claim_letters("worker-2") == []
+        assert await queue.claims.claim("worker-2") == []
 
     async def test_the_most_urgent_first_then_the_longest_due(self, any_house: House) -> None:
         queue = any_house.queue()
         for name, priority in {"late": 0, "later": 0, "urgent": 5, "first": 9}.items():
             await due(queue, name, priority=priority)
             any_house.clock.advance(1)
-        claims = [*await queue.claim_letters("w", limit=3), *await queue.claim_letters("w", limit=3)]
+        claims = [*await queue.claims.claim("w", limit=3), *await queue.claims.claim("w", limit=3)]
         assert [claim.letter.task_id for claim in claims] == ["first", "urgent", "late", "later"]
 
     async def test_only_of_a_queue_or_namespace(self, any_house: House) -> None:
@@ -58,7 +58,7 @@ class TestClaiming:
         for name in ("red", "blue"):
             await due(queue, name, namespace=name, queue=f"{name}-mail")
         assert (await claim_one(queue, limit=9, namespace="blue")).letter.task_id == "blue"
-        assert await queue.claim_letters("w", queue="blue-mail") == []
+        assert await queue.claims.claim("w", queue="blue-mail") == []
         assert (await claim_one(queue, limit=9, queue="red-mail")).letter.task_id == "red"
 
     async def test_what_is_not_due_is_nobodys(self, any_house: House) -> None:
@@ -66,7 +66,7 @@ class TestClaiming:
         await queue.enqueue("later", {}, [], "connection refused")
         await queue.enqueue("never", {}, [], "connection refused", "never")
         await due(queue, "exhausted", max_retries=0)
-        assert await queue.claim_letters("w", limit=9) == []
+        assert await queue.claims.claim("w", limit=9) == []
 
     async def test_a_lease_is_long_over_before_it_is_anybodys(self, any_house: House) -> None:
         """The owner's clock may be behind."""
@@ -74,7 +74,7 @@ class TestClaiming:
         await due(queue)
         await claim_one(queue, lease_seconds=60)
         any_house.clock.advance(60)
-        assert await queue.claim_letters("w") == []
+        assert await queue.claims.claim("w") == []
         any_house.clock.advance(31)
         assert (await claim_one(queue)).letter.recoveries == 1
 
@@ -86,8 +86,8 @@ class TestClaiming:
             await due(queue, f"after_{number}", priority=9, depends_on=["base"])
         await due(queue, "free")
         assert (await claim_one(queue, limit=2)).letter.task_id == "free"
-        await queue.resolve("base")
-        assert len(await queue.claim_letters("w", limit=100)) == 60
+        await queue.letters.resolve("base")
+        assert len(await queue.claims.claim("w", limit=100)) == 60
 
     async def test_what_is_down_is_passed_over_and_then_probed_by_one(self, any_house: House) -> None:
         queue = any_house.queue()
@@ -100,11 +100,11 @@ class TestClaiming:
                 queue.context.breakers.record_failure(adapter, "network", any_house.clock.monotonic())
         assert (await claim_one(queue, limit=9)).letter.task_id == "up"
         any_house.clock.advance(60)
-        probes = await queue.claim_letters("w", limit=9)
+        probes = await queue.claims.claim("w", limit=9)
         assert sorted(claim.letter.task_id[:5] for claim in probes) == ["down_", "named"]
         for claim in probes:
-            await queue.settle_claim(claim.letter.task_id, claim.token, "succeeded")
-        assert len(await queue.claim_letters("w", limit=9)) == 4
+            await queue.claims.settle(claim.letter.task_id, claim.token, "succeeded")
+        assert len(await queue.claims.claim("w", limit=9)) == 4
 
     async def test_work_of_another_kind_has_another_adapter(self, any_house: House) -> None:
         """Its source's queue is none, whatever its name."""
@@ -138,8 +138,8 @@ class TestClaiming:
             queue.context.breakers.record_failure("sweep", "network", house.clock.monotonic())
         house.clock.advance(60)
         claim = await claim_one(queue)
-        await queue.settle_claim("wf_1", claim.token, "failed", error="connection refused")
-        assert await queue.claim_letters("w") == []
+        await queue.claims.settle("wf_1", claim.token, "failed", error="connection refused")
+        assert await queue.claims.claim("w") == []
         assert queue.context.breakers.state("sweep", house.clock.monotonic()) == "open"
 
     async def test_what_kills_its_worker_three_times_has_failed(self, any_house: House) -> None:
@@ -149,7 +149,7 @@ class TestClaiming:
             await claim_one(queue, lease_seconds=10)
             any_house.clock.advance(11)
         events = heard(queue)
-        assert await queue.claim_letters("w") == []
+        assert await queue.claims.claim("w") == []
         letter = await letter_of(queue, "wf_1")
         assert (letter.status, letter.failures[-1].type) == ("exhausted", "LeaseRanOut")
         assert [event.name for event in events] == [EventName.RECOVERED, EventName.EXHAUSTED]
@@ -159,9 +159,9 @@ class TestClaiming:
         queue = any_house.queue(skew_seconds=0.0)
         await fill(queue, 3)
         for _ in range(2):
-            assert len(await queue.claim_letters("w", limit=9, lease_seconds=10)) == 3
+            assert len(await queue.claims.claim("w", limit=9, lease_seconds=10)) == 3
             any_house.clock.advance(11)
-        assert len(await queue.claim_letters("w", limit=9, lease_seconds=10)) == 1
+        assert len(await queue.claims.claim("w", limit=9, lease_seconds=10)) == 1
 
     @pytest.mark.parametrize(
         "wrong",
@@ -176,7 +176,7 @@ class TestClaiming:
         queue = house.queue()
         await due(queue)
         with pytest.raises(InvalidInput):
-            await queue.claim_letters(**{"owner": "w", **wrong})
+            await queue.claims.claim(**{"owner": "w", **wrong})
         assert (await letter_of(queue, "wf_1")).status == "pending"
 
 
@@ -186,7 +186,7 @@ class TestSettling:
         await due(queue)
         claim = await claim_one(queue)
         events = heard(queue)
-        letter = await queue.settle_claim("wf_1", claim.token, "succeeded")
+        letter = await queue.claims.settle("wf_1", claim.token, "succeeded")
         assert (letter.status, letter.resolution.by) == ("completed", "worker-1")
         assert [event.name for event in events] == [EventName.RETRY_SUCCEEDED]
         await sound(queue)
@@ -197,7 +197,7 @@ class TestSettling:
         any_house.clock.advance(60)
         claim = await claim_one(queue)
         events = heard(queue)
-        letter = await queue.settle_claim(
+        letter = await queue.claims.settle(
             "wf_1", claim.token, "failed", error="No space left on device", error_type="OSError"
         )
         assert (letter.status, letter.retry_count, letter.error_category) == ("pending", 1, "resource")
@@ -214,7 +214,7 @@ class TestSettling:
         await due(queue, max_retries=1)
         claim = await claim_one(queue)
         events = heard(queue)
-        letter = await queue.settle_claim("wf_1", claim.token, "failed", error="boom")
+        letter = await queue.claims.settle("wf_1", claim.token, "failed", error="boom")
         assert letter.status == "exhausted"
         assert [event.name for event in events] == [EventName.RETRY_FAILED, EventName.EXHAUSTED]
         await sound(queue)
@@ -224,14 +224,14 @@ class TestSettling:
         queue = house.queue()
         await due(queue)
         claim = await claim_one(queue)
-        letter = await queue.settle_claim("wf_1", claim.token, "failed", error="429", retry_in=wait)
+        letter = await queue.claims.settle("wf_1", claim.token, "failed", error="429", retry_in=wait)
         assert letter.due_at == house.clock.now() + timedelta(seconds=90)
 
     async def test_the_category_that_the_worker_says_counts(self, house: House) -> None:
         queue = house.queue()
         await due(queue)
         claim = await claim_one(queue)
-        letter = await queue.settle_claim("wf_1", claim.token, "failed", error="odd", category="validation")
+        letter = await queue.claims.settle("wf_1", claim.token, "failed", error="odd", category="validation")
         assert letter.error_category == letter.failures[-1].category == "validation"
         assert (letter.verdict.reason, letter.verdict.author) == ("the caller says so", "caller")
 
@@ -242,7 +242,7 @@ class TestSettling:
         for name, wait, status in (("a", None, "exhausted"), ("b", 60, "pending")):
             await due(queue, name)
             claim = await claim_one(queue)
-            letter = await queue.settle_claim(
+            letter = await queue.claims.settle(
                 name, claim.token, "failed", error="no", error_type="CardStolen", retry_in=wait
             )
             assert letter.status == status
@@ -253,7 +253,7 @@ class TestSettling:
         before = await letter_of(queue, "wf_1")
         claim = await claim_one(queue)
         any_house.clock.advance(5)
-        letter = await queue.settle_claim("wf_1", claim.token, "released", retry_in=30)
+        letter = await queue.claims.settle("wf_1", claim.token, "released", retry_in=30)
         assert (letter.status, letter.total_attempts, letter.retry_count) == ("pending", 0, 0)
         assert letter.due_at == any_house.clock.now() + timedelta(seconds=30)
         assert (letter.failures, letter.tallies) == (before.failures, before.tallies)
@@ -263,9 +263,9 @@ class TestSettling:
         await due(queue)
         claim = await claim_one(queue)
         any_house.clock.advance(50)
-        assert await queue.renew_claim("wf_1", claim.token) == any_house.clock.now() + timedelta(seconds=60)
+        assert await queue.claims.renew("wf_1", claim.token) == any_house.clock.now() + timedelta(seconds=60)
         any_house.clock.advance(80)
-        assert await queue.claim_letters("w") == []
+        assert await queue.claims.claim("w") == []
 
     async def test_others_may_write_on_it_meanwhile(self, any_house: House) -> None:
         """The token is what counts, not the version."""
@@ -273,7 +273,7 @@ class TestSettling:
         await due(queue)
         claim = await claim_one(queue)
         await due(queue)  # it failed once more, and is merged
-        letter = await queue.settle_claim("wf_1", claim.token, "succeeded")
+        letter = await queue.claims.settle("wf_1", claim.token, "succeeded")
         assert (letter.status, letter.occurrences) == ("completed", 2)
 
     async def test_another_namespace_is_another_letter(self, house: House) -> None:
@@ -281,17 +281,17 @@ class TestSettling:
         await due(queue, namespace="blue", queue="mail")
         claim = await claim_one(queue)
         with pytest.raises(NoSuchLetter):
-            await queue.settle_claim("wf_1", claim.token, "succeeded")
+            await queue.claims.settle("wf_1", claim.token, "succeeded")
         with pytest.raises(NoSuchLetter):
-            await queue.renew_claim("wf_1", claim.token)
-        assert await queue.renew_claim("wf_1", claim.token, namespace="blue", queue="mail")
-        await queue.settle_claim("wf_1", claim.token, "succeeded", namespace="blue", queue="mail")
+            await queue.claims.renew("wf_1", claim.token)
+        assert await queue.claims.renew("wf_1", claim.token, namespace="blue", queue="mail")
+        await queue.claims.settle("wf_1", claim.token, "succeeded", namespace="blue", queue="mail")
 
     async def test_room_is_made_for_what_waits(self, house: House) -> None:
         queue = house.queue(max_size=1)
         await due(queue)
         claim = await claim_one(queue)
-        await queue.settle_claim("wf_1", claim.token, "succeeded")
+        await queue.claims.settle("wf_1", claim.token, "succeeded")
         await due(queue, "wf_2")
 
     async def test_the_own_processor_wakes_for_what_came_back(self, house: House) -> None:
@@ -300,7 +300,7 @@ class TestSettling:
         claim = await claim_one(queue)
         await queue.start_retry_processor()
         await house.clock.sleeping(4)
-        await queue.settle_claim("wf_1", claim.token, "failed", error="boom", retry_in=7)
+        await queue.claims.settle("wf_1", claim.token, "failed", error="boom", retry_in=7)
         await settle()
         house.clock.advance(7)
         await until(lambda: runs.calls)
@@ -321,7 +321,7 @@ class TestSettling:
         await due(queue)
         claim = await claim_one(queue)
         with pytest.raises(InvalidInput):
-            await queue.settle_claim("wf_1", claim.token, **{"outcome": "succeeded", **wrong})
+            await queue.claims.settle("wf_1", claim.token, **{"outcome": "succeeded", **wrong})
         assert await letter_of(queue, "wf_1") == claim.letter
 
 
@@ -335,15 +335,15 @@ class TestLostLeases:
         events = heard(queue)
         text = "cannot succeed it, this run no longer owns it: quick holds it now"
         with pytest.raises(LostLease, match=text):
-            await queue.settle_claim("wf_1", slow.token, "succeeded")
+            await queue.claims.settle("wf_1", slow.token, "succeeded")
         with pytest.raises(LostLease, match="cannot renew it, this run no longer owns it"):
-            await queue.renew_claim("wf_1", slow.token)
+            await queue.claims.renew("wf_1", slow.token)
         assert await letter_of(queue, "wf_1") == quick.letter
         assert [event.name for event in events] == [EventName.STALE_CLAIM]
-        await queue.settle_claim("wf_1", quick.token, "succeeded")
+        await queue.claims.settle("wf_1", quick.token, "succeeded")
         for outcome in ("succeeded", "released"):
             with pytest.raises(LostLease, match="nobody holds it now"):
-                await queue.settle_claim("wf_1", slow.token, outcome)
+                await queue.claims.settle("wf_1", slow.token, outcome)
 
     async def test_a_lease_that_ran_out_and_nobody_took_still_counts(self, any_house: House) -> None:
         """The work was done, and nobody else has begun it."""
@@ -351,7 +351,7 @@ class TestLostLeases:
         await due(queue)
         claim = await claim_one(queue, lease_seconds=10)
         any_house.clock.advance(3600)
-        assert (await queue.settle_claim("wf_1", claim.token, "succeeded")).status == "completed"
+        assert (await queue.claims.settle("wf_1", claim.token, "succeeded")).status == "completed"
 
     @pytest.mark.parametrize("outcome", ["succeeded", "failed", "released"])
     async def test_saying_it_again_answers_the_same(self, any_house: House, outcome: str) -> None:
@@ -360,17 +360,17 @@ class TestLostLeases:
         await due(queue)
         claim = await claim_one(queue)
         said: dict[str, Any] = {"error": "boom"} if outcome == "failed" else {}
-        first = await queue.settle_claim("wf_1", claim.token, outcome, **said)
+        first = await queue.claims.settle("wf_1", claim.token, outcome, **said)
         events = heard(other)
-        assert await other.settle_claim("wf_1", claim.token, outcome, **said) == first
+        assert await other.claims.settle("wf_1", claim.token, outcome, **said) == first
         assert events == []
         assert await letter_of(queue, "wf_1") == first
         with pytest.raises(LostLease):
-            await queue.settle_claim("wf_1", claim.token, "released" if outcome == "succeeded" else "succeeded")
+            await queue.claims.settle("wf_1", claim.token, "released" if outcome == "succeeded" else "succeeded")
         if outcome == "succeeded":
             await due(queue)  # the next generation knows nothing of it
             with pytest.raises(LostLease):
-                await queue.settle_claim("wf_1", claim.token, outcome)
+                await queue.claims.settle("wf_1", claim.token, outcome)
 
     async def test_an_answer_that_was_lost_can_be_asked_for_again(self, any_house: House) -> None:
         queue = any_house.queue()
@@ -378,8 +378,8 @@ class TestLostLeases:
         claim = await claim_one(queue)
         assert isinstance(queue.store, FaultyStore)
         with queue.store.faults.answer_lost("write", times=1), pytest.raises(StoreUnavailable):
-            await queue.settle_claim("wf_1", claim.token, "failed", error="boom")
-        letter = await queue.settle_claim("wf_1", claim.token, "failed", error="boom")
+            await queue.claims.settle("wf_1", claim.token, "failed", error="boom")
+        letter = await queue.claims.settle("wf_1", claim.token, "failed", error="boom")
         assert (letter.retry_count, letter.total_attempts, len(letter.failures)) == (1, 1, 2)
 
     async def test_two_that_say_it_at_once(self, any_house: House) -> None:
@@ -387,7 +387,7 @@ class TestLostLeases:
         await due(queues[0])
         claim = await claim_one(queues[0])
         answers = await asyncio.gather(
-            *(queue.settle_claim("wf_1", claim.token, "failed", error="boom") for queue in queues)
+            *(queue.claims.settle("wf_1", claim.token, "failed", error="boom") for queue in queues)
         )
         assert [answer.retry_count for answer in answers] == [1, 1, 1, 1]
 
@@ -398,10 +398,10 @@ async def test_twenty_workers_run_a_thousand_letters_once_each(any_house: House)
     ran: Counter[str] = Counter()
 
     async def work(queue: DeadLetterQueue, owner: str) -> None:
-        while claims := await queue.claim_letters(owner, limit=7):
+        while claims := await queue.claims.claim(owner, limit=7):
             ran.update(claim.letter.task_id for claim in claims)
             for claim in claims:
-                await queue.settle_claim(claim.letter.task_id, claim.token, "succeeded")
+                await queue.claims.settle(claim.letter.task_id, claim.token, "succeeded")
 
     await asyncio.gather(*(work(queues[number % 4], f"worker-{number}") for number in range(20)))
     assert ran == Counter(names)

@@ -44,14 +44,14 @@ async def take(house: House, queues: list[DeadLetterQueue], step: Step) -> int:
         "run badly": queue.run_due,
         "retry": lambda: queue.retry_task(task, force=True),
         "archive_exhausted": lambda: queue.archive_exhausted(older_than_days=0),
-        "retry_many": lambda: queue.retry_many(everything=True),
-        "edit": lambda: queue.edit(task, priority=number),
+        "retry_many": lambda: queue.letters.retry_many(everything=True),
+        "edit": lambda: queue.letters.edit(task, priority=number),
         "clear_all": queue.clear_all,
     }
     if verb == "wait":
         house.clock.advance(minutes=10)
         return 0
-    queue.callback = Runs(NETWORK if verb == "run badly" or number % 2 else None)
+    queue.processing.callback = Runs(NETWORK if verb == "run badly" or number % 2 else None)
     if verb == "crash":
         # The process dies at its next write (or just after it) of this kind, in the middle of what it does.
         operation, kind = DEATHS[number % len(DEATHS)]
@@ -64,7 +64,8 @@ async def take(house: House, queues: list[DeadLetterQueue], step: Step) -> int:
         house.kill(queue)
         queues[which] = house.queue()
         return fault.hits
-    await _quietly((act[verb] if verb in act else lambda: getattr(queue, verb)(task))())
+    service = queue if verb == "archive_task" else queue.letters
+    await _quietly((act[verb] if verb in act else lambda: getattr(service, verb)(task))())
     return 0
 
 

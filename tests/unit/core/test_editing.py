@@ -48,7 +48,7 @@ class TestPatch:
         queue = any_house.queue()
         await one(queue, priority=3)
         events = heard(queue)
-        letter = await queue.edit("wf_1", patch=PATCH, priority=5, by="ann", notes="they moved")
+        letter = await queue.letters.edit("wf_1", patch=PATCH, priority=5, by="ann", notes="they moved")
         assert (letter.task, letter.priority, letter.revision) == (PATCHED, 5, 1)
         assert (await letter_of(queue, "wf_1")).task == PATCHED
         assert dict(events[0].detail) == {"by": "ann", "notes": "they moved", "changed": ["priority", "task"]}
@@ -76,30 +76,30 @@ class TestPatch:
         queue = house.queue()
         await one(queue)
         with pytest.raises(InvalidInput, match=why):
-            await queue.edit("wf_1", **wrong)
+            await queue.letters.edit("wf_1", **wrong)
         assert (await letter_of(queue, "wf_1")).revision == 0
-        assert await queue.revisions("wf_1") == []
+        assert await queue.letters.revisions("wf_1") == []
 
     async def test_a_task_that_is_no_object_has_no_names_to_patch(self, house: House) -> None:
         queue = house.queue()
         await one(queue, ["a", "list"])
         with pytest.raises(InvalidInput, match="give a whole task"):
-            await queue.edit("wf_1", patch={"a": 1})
-        assert (await queue.edit("wf_1", task={"a": 1})).task == {"a": 1}
+            await queue.letters.edit("wf_1", patch={"a": 1})
+        assert (await queue.letters.edit("wf_1", task={"a": 1})).task == {"a": 1}
 
     async def test_the_limit_of_size_holds_for_what_comes_out(self, house: House) -> None:
         queue = house.queue(intake=LetterFactory(max_task_bytes=200))
         await one(queue, {"text": "x" * 150})
         with pytest.raises(InvalidPayload, match="dlq_max_task_bytes"):
-            await queue.edit("wf_1", patch={"more": "y" * 50})
+            await queue.letters.edit("wf_1", patch={"more": "y" * 50})
 
     async def test_dates_may_be_texts(self, house: House) -> None:
         queue = house.queue()
         await one(queue)
-        letter = await queue.edit("wf_1", next_retry_at="2031-01-01T00:00:00Z")
+        letter = await queue.letters.edit("wf_1", next_retry_at="2031-01-01T00:00:00Z")
         assert letter.to_dict()["next_retry_at"] == "2031-01-01T00:00:00.000Z"
         with pytest.raises(InvalidInput, match="time zone"):
-            await queue.edit("wf_1", next_retry_at="2031-01-01T00:00:00")
+            await queue.letters.edit("wf_1", next_retry_at="2031-01-01T00:00:00")
 
 
 class TestEditAndRedrive:
@@ -110,7 +110,7 @@ class TestEditAndRedrive:
         before = await letter_of(queue, "wf_1")
         assert before.status == "exhausted"
         events = heard(queue)
-        letter = await queue.edit("wf_1", patch=PATCH, redrive=True, by="ann")
+        letter = await queue.letters.edit("wf_1", patch=PATCH, redrive=True, by="ann")
         assert (letter.status, letter.due_at, letter.task) == ("pending", any_house.clock.now(), PATCHED)
         assert [event.name for event in events] == ["dlq.edited", "dlq.redriven"]
         assert await queue.run_due() == 1
@@ -120,7 +120,7 @@ class TestEditAndRedrive:
         assert [each.key async for each in scan(queue.context.letters, Query())] == ["wf_1"], (
             "no second letter was made"
         )
-        assert [each.task.value for each in await queue.revisions("wf_1")] == [TASK]
+        assert [each.task.value for each in await queue.letters.revisions("wf_1")] == [TASK]
         await sound(queue)
 
     async def test_one_write_or_nothing(self, any_house: House) -> None:
@@ -128,11 +128,11 @@ class TestEditAndRedrive:
         await one(queue, max_retries=0)
         any_house.faults.unavailable("write", kind=LETTERS)
         with pytest.raises(StoreUnavailable):
-            await queue.edit("wf_1", patch=PATCH, redrive=True)
+            await queue.letters.edit("wf_1", patch=PATCH, redrive=True)
         any_house.faults.clear()
         letter = await letter_of(queue, "wf_1")
         assert (letter.status, letter.task, letter.revision) == ("exhausted", TASK, 0)
-        assert await queue.revisions("wf_1") == [], "what was kept is what the letter still is"
+        assert await queue.letters.revisions("wf_1") == [], "what was kept is what the letter still is"
 
 
 class TestRevisions:
@@ -142,8 +142,8 @@ class TestRevisions:
         first = await letter_of(queue, "wf_1")
         for number in range(12):
             any_house.clock.advance(1)
-            await queue.edit("wf_1", patch={"n": number}, priority=number, metadata={"team": str(number)})
-        kept = await queue.revisions("wf_1")
+            await queue.letters.edit("wf_1", patch={"n": number}, priority=number, metadata={"team": str(number)})
+        kept = await queue.letters.revisions("wf_1")
         assert [each.number for each in kept] == list(range(12)), "as numbers, not as texts"
         assert [each.priority for each in kept] == [0, *range(11)]
         assert kept[0].content() == {
@@ -161,25 +161,25 @@ class TestRevisions:
     async def test_they_outlive_the_generation(self, any_house: House) -> None:
         queue = any_house.queue()
         await one(queue)
-        former = await queue.edit("wf_1", patch={"n": 1})
-        await queue.resolve("wf_1")
+        former = await queue.letters.edit("wf_1", patch={"n": 1})
+        await queue.letters.resolve("wf_1")
         await one(queue, {"fresh": True})
-        await queue.edit("wf_1", patch={"n": 2})
-        assert [each.task.value for each in await queue.revisions("wf_1")] == [{"fresh": True}]
-        of_former = await queue.revisions("wf_1", entry_id=former.entry_id)
+        await queue.letters.edit("wf_1", patch={"n": 2})
+        assert [each.task.value for each in await queue.letters.revisions("wf_1")] == [{"fresh": True}]
+        of_former = await queue.letters.revisions("wf_1", entry_id=former.entry_id)
         assert [each.task.value for each in of_former] == [TASK]
-        assert await queue.revisions("wf_2", entry_id=former.entry_id) == [], "of another task's letter"
+        assert await queue.letters.revisions("wf_2", entry_id=former.entry_id) == [], "of another task's letter"
 
     async def test_there_are_none_without_a_letter(self, house: House) -> None:
         with pytest.raises(NoSuchLetter):
-            await house.queue().revisions("wf_1")
+            await house.queue().letters.revisions("wf_1")
 
     async def test_nothing_is_edited_whose_past_cannot_be_kept(self, any_house: House) -> None:
         queue = any_house.queue()
         await one(queue)
         any_house.faults.unavailable("write", kind=REVISIONS)
         with pytest.raises(StoreUnavailable):
-            await queue.edit("wf_1", patch=PATCH)
+            await queue.letters.edit("wf_1", patch=PATCH)
         assert (await letter_of(queue, "wf_1")).task == TASK
 
 
@@ -189,26 +189,26 @@ class TestTwoAtOnce:
         await one(quick)
         await slow.open()
         held = hold(slow, "write", LETTERS)
-        editing = asyncio.create_task(slow.edit("wf_1", patch={"slow": 1}))
+        editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}))
         await held.reached()
-        await quick.edit("wf_1", patch={"quick": 1})
+        await quick.letters.edit("wf_1", patch={"quick": 1})
         held.release()
         letter = await editing
         assert letter.task == {**TASK, "quick": 1, "slow": 1}
-        assert [each.task.value for each in await quick.revisions("wf_1")] == [TASK, {**TASK, "quick": 1}]
+        assert [each.task.value for each in await quick.letters.revisions("wf_1")] == [TASK, {**TASK, "quick": 1}]
 
     async def test_the_loser_with_a_base_leaves_nothing_untrue(self, any_house: House) -> None:
         slow, quick = any_house.queue(), any_house.queue()
         await one(quick)
         seen = await letter_of(slow, "wf_1")
         held = hold(slow, "write", LETTERS)
-        editing = asyncio.create_task(slow.edit("wf_1", patch={"slow": 1}, base=seen))
+        editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}, base=seen))
         await held.reached()
-        await quick.edit("wf_1", patch={"quick": 1}, base=seen)
+        await quick.letters.edit("wf_1", patch={"quick": 1}, base=seen)
         held.release()
         with pytest.raises(ChangedMeanwhile):
             await editing
-        assert [each.task.value for each in await quick.revisions("wf_1")] == [TASK]
+        assert [each.task.value for each in await quick.letters.revisions("wf_1")] == [TASK]
         entry = (await quick.audit.list(action="edit", outcome="refused")).items[0]
         assert entry.why is not None
         assert "changed at" in entry.why
@@ -218,15 +218,15 @@ class TestTwoAtOnce:
         await one(quick)
         seen = await letter_of(slow, "wf_1")
         held = hold(slow, "write", LETTERS)
-        editing = asyncio.create_task(slow.edit("wf_1", patch={"slow": 1}, base=seen))
+        editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}, base=seen))
         await held.reached()  # its revision is kept already
         any_house.clock.advance(1)
         await quick.enqueue("wf_1", TASK, ["web"], "connection refused")  # merged: no edit, but the repos change
-        await quick.edit("wf_1", repos=["all"])
+        await quick.letters.edit("wf_1", repos=["all"])
         held.release()
         with pytest.raises(ChangedMeanwhile):
             await editing
-        assert [each.repos for each in await quick.revisions("wf_1")] == [("api", "web")]
+        assert [each.repos for each in await quick.letters.revisions("wf_1")] == [("api", "web")]
 
     async def test_a_latecomer_does_not_spoil_it(self, any_house: House) -> None:
         """It read the letter before, and keeps its revision after, the winner's edit."""
@@ -234,14 +234,14 @@ class TestTwoAtOnce:
         await one(quick)
         await slow.open()
         held = hold(slow, "write", REVISIONS)
-        editing = asyncio.create_task(slow.edit("wf_1", patch={"slow": 1}))
+        editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}))
         await held.reached()
         any_house.clock.advance(1)
         await quick.enqueue("wf_1", TASK, ["web"], "connection refused")
-        await quick.edit("wf_1", patch={"quick": 1})
+        await quick.letters.edit("wf_1", patch={"quick": 1})
         held.release()
         await editing
-        kept = await quick.revisions("wf_1")
+        kept = await quick.letters.revisions("wf_1")
         assert [each.repos for each in kept] == [("api", "web"), ("api", "web")]
         assert [each.task.value for each in kept] == [TASK, {**TASK, "quick": 1}]
 
@@ -252,13 +252,13 @@ class TestTwoAtOnce:
         running = asyncio.create_task(queue.retry_task("wf_1"))
         await gate.reached()
         with pytest.raises(IllegalMove, match="retrying: cannot edit it"):
-            await queue.edit("wf_1", patch=PATCH)
-        preview = await queue.preview_edit("wf_1", patch=PATCH)
+            await queue.letters.edit("wf_1", patch=PATCH)
+        preview = await queue.letters.preview_edit("wf_1", patch=PATCH)
         assert preview.refused == "letter 'wf_1' is retrying: cannot edit it"
         gate.open()
         await running
         with pytest.raises(AlreadyResolved):
-            await queue.edit("wf_1", patch=PATCH)
+            await queue.letters.edit("wf_1", patch=PATCH)
 
 
 class TestPreview:
@@ -266,7 +266,7 @@ class TestPreview:
         queue = any_house.queue()
         await one(queue)
         before = await letter_of(queue, "wf_1")
-        preview = await queue.preview_edit("wf_1", patch=PATCH, priority=2)
+        preview = await queue.letters.preview_edit("wf_1", patch=PATCH, priority=2)
         assert preview.diff == [
             {"path": "/task/to/url", "before": "http://old", "after": "http://new"},
             {"path": "/task/to/retries", "before": 3},
@@ -277,9 +277,9 @@ class TestPreview:
         assert preview.after is not None
         assert preview.after["task"] == PATCHED
         assert await letter_of(queue, "wf_1") == before
-        assert await queue.revisions("wf_1") == []
+        assert await queue.letters.revisions("wf_1") == []
         assert not (await queue.audit.list()).items
-        letter = await queue.edit("wf_1", patch=PATCH, priority=2)
+        letter = await queue.letters.edit("wf_1", patch=PATCH, priority=2)
         assert (letter.task, letter.priority) == (preview.after["task"], preview.after["priority"])
 
     @pytest.mark.parametrize(
@@ -289,13 +289,13 @@ class TestPreview:
         queue = house.queue()
         await one(queue)
         with pytest.raises(InvalidInput) as raised:
-            await queue.edit("wf_1", **wrong)
-        preview = await queue.preview_edit("wf_1", **wrong)
+            await queue.letters.edit("wf_1", **wrong)
+        preview = await queue.letters.preview_edit("wf_1", **wrong)
         assert (preview.refused, preview.after, preview.diff) == (str(raised.value), None, [])
 
     async def test_there_has_to_be_a_letter(self, house: House) -> None:
         with pytest.raises(NoSuchLetter):
-            await house.queue().preview_edit("wf_1", priority=1)
+            await house.queue().letters.preview_edit("wf_1", priority=1)
 
 
 def says(answer: Callable[[Any, Context], Any]) -> Chain:
@@ -322,12 +322,12 @@ class TestPluginsObject:
         queue = any_house.queue(chain=says(answer))
         await one(queue)
         with pytest.raises(InvalidInput, match="schema: no amount"):
-            await queue.edit("wf_1", patch=PATCH)
+            await queue.letters.edit("wf_1", patch=PATCH)
         assert seen == [(PATCHED, "wf_1", ("api",))]
-        assert (await queue.preview_edit("wf_1", patch=PATCH)).refused == (
+        assert (await queue.letters.preview_edit("wf_1", patch=PATCH)).refused == (
             "the task of letter 'wf_1' cannot be that: schema: no amount"
         )
-        assert (await queue.edit("wf_1", patch={"amount": 5})).task == {**TASK, "amount": 5}
+        assert (await queue.letters.edit("wf_1", patch={"amount": 5})).task == {**TASK, "amount": 5}
         assert [entry.outcome for entry in (await queue.audit.list()).items] == ["done", "refused"]
 
     async def test_by_raising_a_value_error(self, house: House) -> None:
@@ -337,8 +337,8 @@ class TestPluginsObject:
         queue = house.queue(chain=says(answer))
         await one(queue)
         with pytest.raises(InvalidInput, match="amount: field required"):
-            await queue.edit("wf_1", task={})
-        assert (await queue.edit("wf_1", priority=1)).priority == 1, "the task stays what it is"
+            await queue.letters.edit("wf_1", task={})
+        assert (await queue.letters.edit("wf_1", priority=1)).priority == 1, "the task stays what it is"
 
     async def test_a_broken_one_stops_nobody(self, house: House) -> None:
         def answer(task: Any, context: Context) -> None:
@@ -348,7 +348,7 @@ class TestPluginsObject:
         chain = says(answer)
         queue = house.queue(chain=chain)
         await one(queue)
-        assert (await queue.edit("wf_1", patch=PATCH)).task == PATCHED
+        assert (await queue.letters.edit("wf_1", patch=PATCH)).task == PATCHED
         assert {info.name: info.faults for info in chain.plugins.report()} == {"schema": 1, "built-in": 0}
 
 
@@ -364,30 +364,30 @@ class TestClearing:
         queue = any_house.queue()
         for task_id in ("wf_1", "wf_2", "closed"):
             await queue.enqueue(task_id, TASK, [], "connection refused")
-            await queue.edit(task_id, patch={"n": 1}, by="ann")
-            await queue.edit(task_id, patch={"n": 2}, by="ann")
-        await queue.resolve("closed", by="ann")
-        await queue.resolve("wf_2", by="ann")
+            await queue.letters.edit(task_id, patch={"n": 1}, by="ann")
+            await queue.letters.edit(task_id, patch={"n": 2}, by="ann")
+        await queue.letters.resolve("closed", by="ann")
+        await queue.letters.resolve("wf_2", by="ann")
         former = (await letter_of(queue, "wf_2")).entry_id
         await queue.enqueue("wf_2", TASK, [], "connection refused")  # the next generation
-        await queue.edit("wf_2", patch={"n": 3}, by="ann")
+        await queue.letters.edit("wf_2", patch={"n": 3}, by="ann")
         assert await queue.clear_all(by="ann") == 2
         closed = (await letter_of(queue, "closed")).entry_id
         assert sorted(await kept(queue)) == sorted(f"{entry}/{n}" for entry in (closed, former) for n in (0, 1))
-        assert len(await queue.revisions("wf_2", entry_id=former)) == 2
+        assert len(await queue.letters.revisions("wf_2", entry_id=former)) == 2
         for task_id in ("wf_1", "wf_2"):  # the same names again
             with pytest.raises(NoSuchLetter):
-                await queue.revisions(task_id)
+                await queue.letters.revisions(task_id)
             await queue.enqueue(task_id, TASK, [], "connection refused")
-            assert await queue.revisions(task_id) == []
-            await queue.edit(task_id, patch={"n": 4}, by="ann")
-            assert [each.number for each in await queue.revisions(task_id)] == [0]
+            assert await queue.letters.revisions(task_id) == []
+            await queue.letters.edit(task_id, patch={"n": 4}, by="ann")
+            assert [each.number for each in await queue.letters.revisions(task_id)] == [0]
         await sound(queue)
 
     async def test_what_could_not_be_deleted_is_deleted_the_next_time(self, any_house: House) -> None:
         queue = any_house.queue()
         await one(queue)
-        await queue.edit("wf_1", patch={"n": 1}, by="ann")
+        await queue.letters.edit("wf_1", patch={"n": 1}, by="ann")
         any_house.faults.unavailable("remove", kind=REVISIONS)
         with pytest.raises(StoreUnavailable):
             await queue.clear_all(by="ann")
@@ -402,7 +402,7 @@ class TestClearing:
         queue, other = any_house.queue(), any_house.queue()
         await one(queue)
         held = hold(queue, "write", LETTERS)
-        edit = asyncio.create_task(queue.edit("wf_1", patch={"n": 1}, by="ann"))
+        edit = asyncio.create_task(queue.letters.edit("wf_1", patch={"n": 1}, by="ann"))
         await held.reached()
         assert len(await kept(other)) == 1
         await other.clear_all(by="bob")

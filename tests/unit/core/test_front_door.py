@@ -89,10 +89,10 @@ async def test_tables_and_factors(house: House) -> None:
         await queue.enqueue(name, {}, [], "connection refused", f"custom:{name}", max_retries=9)
         for delay in seconds:
             assert (await letter_of(queue, name)).next_retry_at == house.clock.now() + timedelta(seconds=delay)
-            await queue.edit(name, next_retry_at=house.clock.now())
+            await queue.letters.edit(name, next_retry_at=house.clock.now())
             queue.context.breakers.record_success("llamaindex")
             await queue.run_due()
-        await queue.resolve(name)
+        await queue.letters.resolve(name)
 
 
 async def test_jitter_is_never_longer(house: House) -> None:

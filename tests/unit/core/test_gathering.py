@@ -162,7 +162,7 @@ class TestTogether:
         integration.set_strategy(strategy)
         await queue_of(app).enqueue("open", {}, [], "boom")
         before = await queue_of(app).enqueue("closed", {}, [], "boom")
-        await queue_of(app).resolve("closed")
+        await queue_of(app).letters.resolve("closed")
         wanted = [
             LetterRequest("new", {}),
             LetterRequest("open", {}),
@@ -208,7 +208,7 @@ class TestTogether:
         with any_house.faults.unavailable():
             decided = await asyncio.gather(*capturing(app, ["wf_0", "wf_1", "wf_2"]))
         assert all("memory" in (each.problem or "") for each in decided)
-        assert await queue_of(app).admit() == 3
+        assert await queue_of(app).intake.admit_waiting() == 3
         await sound(queue_of(app))
 
     async def test_one_that_the_store_cannot_take_does_not_hold_up_the_others(self, any_house: House) -> None:
@@ -302,12 +302,12 @@ class TestTogether:
         def broken(letter: Any) -> None:
             raise RuntimeError("a bug")
 
-        monkeypatch.setattr(queue_of(app), "create", broken)
+        monkeypatch.setattr(queue_of(app).intake, "record_many", broken)
         decided = await asyncio.gather(*capturing(app, ["wf_0", "wf_1"]))
         assert [each.problem for each in decided] == ["RuntimeError: a bug"] * 2
         assert "could not be captured" in caplog.text
         monkeypatch.undo()
-        monkeypatch.setattr(queue_of(app), "created", broken)
+        monkeypatch.setattr(queue_of(app).intake, "announce_captured", broken)
         decided = await asyncio.gather(*capturing(app, ["wf_0", "wf_1"]))
         assert all(each.letter is not None for each in decided)
         assert "letter 'wf_1' is stored, but something stumbled over it" in caplog.text

@@ -17,7 +17,7 @@ from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.exceptions import failure_of
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.group_counts import Counts
+from mahavishnu.core.queue.group_counts import GroupCounts
 from mahavishnu.model.errors import (
     ChangedMeanwhile,
     InvalidInput,
@@ -47,7 +47,7 @@ async def fails(queue: DeadLetterQueue, error: Any = NETWORK, /, *names: str, **
 
 
 async def one(queue: DeadLetterQueue, **how: Any) -> GroupView:
-    (view,) = (await queue.groups(**how)).items
+    (view,) = (await queue.groups.list(**how)).items
     return view
 
 
@@ -67,9 +67,9 @@ async def test_letters_of_one_cause_are_a_group(any_house: House) -> None:
     await fails(queue, "connection refused: attempt 2", "c", queue="mail", max_retries=0)
     bad = await fails(queue, ValueError(BAD), "d")
     await queue.enqueue("c", {}, ["api"], "connection refused: attempt 3", queue="mail")
-    await queue.resolve("a")
+    await queue.letters.resolve("a")
 
-    page = await queue.groups()
+    page = await queue.groups.list()
     first, second = page.items
 
     assert [first.fingerprint, second.fingerprint] == [network, bad]
@@ -107,7 +107,7 @@ async def test_one_group_by_the_hour(any_house: House) -> None:
     any_house.clock.advance(2 * 3600)
     fingerprint = await fails(queue, NETWORK, "c")
 
-    view = await queue.group(fingerprint)
+    view = await queue.groups.get(fingerprint)
 
     assert view.hours == (*(0,) * 22, 2, 1)
     assert (view.last_hour, view.last_day, view.day_before, view.total) == (1, 3, 1, 4)
@@ -117,11 +117,11 @@ async def test_former_generations_count_too(any_house: House) -> None:
     """They are in the history."""
     queue = any_house.queue()
     await fails(queue)
-    await queue.cancel("wf_1")
+    await queue.letters.cancel("wf_1")
     any_house.clock.advance(60)
     fingerprint = await fails(queue)
 
-    view = await queue.group(fingerprint)
+    view = await queue.groups.get(fingerprint)
 
     assert (view.count, view.total, view.last_hour, sum(view.hours)) == (1, 2, 2, 2)
     assert view.first_seen == START
@@ -133,7 +133,7 @@ async def test_letters_without_a_fingerprint_form_no_group(any_house: House) -> 
     await queue.open()
     await queue.context.letters.write([make_letter(), make_letter(status="completed")])
 
-    page = await queue.groups(quiet=True)
+    page = await queue.groups.list(quiet=True)
 
     assert (list(page.items), page.ungrouped) == ([], 1)
 
@@ -142,9 +142,9 @@ async def test_quiet_groups_are_listed_on_demand(any_house: House) -> None:
     """Those without open letters that nobody has to look at."""
     queue = any_house.queue()
     fingerprint = await fails(queue)
-    await queue.resolve("wf_1")
+    await queue.letters.resolve("wf_1")
 
-    assert (await queue.groups()).total == 0
+    assert (await queue.groups.list()).total == 0
     view = await one(queue, quiet=True)
     assert (view.fingerprint, view.state, view.count, view.statuses) == (fingerprint, "resolved", 0, {})
     assert view.sample is not None and view.sample.task_id == "wf_1"
@@ -159,10 +159,10 @@ async def test_lists_are_narrowed_and_sorted(any_house: House) -> None:
     growing = await fails(queue, "too many requests", "d", "e")
     any_house.clock.advance(1800)
     latest = await fails(queue, "no such table", "f")
-    await queue.update_group(many, by="ann", owner="ann", state="investigating", hold_release="2.4")
+    await queue.groups.update(many, by="ann", owner="ann", state="investigating", hold_release="2.4")
 
     async def listed(**how: Any) -> list[str]:
-        return [view.fingerprint for view in (await queue.groups(**how)).items]
+        return [view.fingerprint for view in (await queue.groups.list(**how)).items]
 
     assert await listed() == [many, growing, latest]
     assert await listed(sort="last_seen") == [latest, growing, many]
@@ -178,7 +178,7 @@ async def test_pages_of_groups(any_house: House) -> None:
     found: list[str] = []
     after = None
     for _ in range(4):
-        page = await queue.groups(limit=2, after=after)
+        page = await queue.groups.list(limit=2, after=after)
         assert page.total == 7
         found += [view.fingerprint for view in page.items]
         after = page.next
@@ -196,7 +196,7 @@ async def test_many_letters_of_the_same_instant_have_a_sample_each(
     for cause in "abc":
         await fails(queue, f"cause {cause}", *(f"{cause}{number}" for number in range(4)))
 
-    views = (await queue.groups()).items
+    views = (await queue.groups.list()).items
 
     assert all(view.sample and view.sample.error == view.title for view in views)
 
@@ -216,7 +216,7 @@ async def test_many_letters_of_the_same_instant_have_a_sample_each(
 async def test_what_cannot_be_asked(house: House, how: dict[str, Any]) -> None:
     """Is refused."""
     with pytest.raises(InvalidInput):
-        await house.queue().groups(**how)
+        await house.queue().groups.list(**how)
 
 
 async def test_a_cursor_of_another_list(house: House) -> None:
@@ -227,16 +227,16 @@ async def test_a_cursor_of_another_list(house: House) -> None:
 
     assert page.next is not None
     with pytest.raises(InvalidQuery):
-        await queue.groups(after=page.next)
+        await queue.groups.list(after=page.next)
 
 
 async def test_there_is_no_such_group(any_house: House) -> None:
     """Neither to look at nor to speak of."""
     queue = any_house.queue()
     with pytest.raises(NoSuchGroup, match="v1:nothing"):
-        await queue.group("v1:nothing")
+        await queue.groups.get("v1:nothing")
     with pytest.raises(LookupError):
-        await queue.update_group("v1:nothing", by="ann", note="hello?")
+        await queue.groups.update("v1:nothing", by="ann", note="hello?")
 
 
 # ---------------------------------------------------------------------------------------------- what people say
@@ -248,7 +248,7 @@ async def test_people_say_something(any_house: House) -> None:
     fingerprint = await fails(queue)
     told = heard(queue)
 
-    view = await queue.update_group(
+    view = await queue.groups.update(
         fingerprint, by="ann", state="investigating", owner="ann", note="DNS?", link="https://x/1"
     )
 
@@ -278,11 +278,11 @@ async def test_what_cannot_be_said_leaves_no_trace(house: House) -> None:
     queue = house.queue()
     fingerprint = await fails(queue)
     with pytest.raises(InvalidInput):
-        await queue.update_group(fingerprint, by="ann", state="solved")
+        await queue.groups.update(fingerprint, by="ann", state="solved")
     with pytest.raises(InvalidInput, match="nothing to change"):
-        await queue.update_group(fingerprint, by="ann")
+        await queue.groups.update(fingerprint, by="ann")
 
-    assert (await queue.group(fingerprint)).version is None
+    assert (await queue.groups.get(fingerprint)).version is None
     assert await audited(queue) == []
 
 
@@ -290,28 +290,28 @@ async def test_two_people_at_once(any_house: House) -> None:
     """Both are heard; who says what the word is based on, hears of the other."""
     queue, other = any_house.queue(), any_house.queue()
     fingerprint = await fails(queue)
-    seen = await queue.group(fingerprint)
+    seen = await queue.groups.get(fingerprint)
     people = [(queue, "ann"), (other, "bob")] * 5
-    await asyncio.gather(*(each.update_group(fingerprint, by=by, note=by) for each, by in people))
+    await asyncio.gather(*(each.groups.update(fingerprint, by=by, note=by) for each, by in people))
 
-    view = await queue.group(fingerprint)
+    view = await queue.groups.get(fingerprint)
     assert sorted(note.text for note in view.group.notes) == ["ann"] * 5 + ["bob"] * 5
     with pytest.raises(ChangedMeanwhile, match=f"group '{fingerprint}' is new: cannot update it, changed by"):
-        await other.update_group(fingerprint, by="bob", state="wont_fix", base=seen)
-    assert (await other.update_group(fingerprint, by="bob", state="wont_fix", base=view)).state == "wont_fix"
+        await other.groups.update(fingerprint, by="bob", state="wont_fix", base=seen)
+    assert (await other.groups.update(fingerprint, by="bob", state="wont_fix", base=view)).state == "wont_fix"
     with pytest.raises(ChangedMeanwhile):
-        await other.update_group(fingerprint, by="bob", state="new", base=view.group)
+        await other.groups.update(fingerprint, by="bob", state="new", base=view.group)
 
 
 async def test_only_one_of_two_speaks_first(any_house: House) -> None:
     """Of a group that nobody has touched, too."""
     queue, other = any_house.queue(), any_house.queue()
     fingerprint = await fails(queue)
-    seen = await queue.group(fingerprint)
+    seen = await queue.groups.get(fingerprint)
 
     answers = await asyncio.gather(
-        queue.update_group(fingerprint, by="ann", owner="ann", base=seen),
-        other.update_group(fingerprint, by="bob", owner="bob", base=seen),
+        queue.groups.update(fingerprint, by="ann", owner="ann", base=seen),
+        other.groups.update(fingerprint, by="bob", owner="bob", base=seen),
         return_exceptions=True,
     )
 
@@ -325,24 +325,24 @@ async def test_a_group_that_somebody_looked_into_resolves_itself(any_house: Hous
     """At the latest when somebody looks, and it is on record that no person did it."""
     queue = any_house.queue()
     fingerprint = await fails(queue, NETWORK, "a", "b")
-    await queue.update_group(fingerprint, by="ann", state="waiting_for_fix")
-    await queue.resolve("a")
-    assert (await queue.group(fingerprint)).state == "waiting_for_fix"
-    await queue.resolve("b")
+    await queue.groups.update(fingerprint, by="ann", state="waiting_for_fix")
+    await queue.letters.resolve("a")
+    assert (await queue.groups.get(fingerprint)).state == "waiting_for_fix"
+    await queue.letters.resolve("b")
 
-    view = await queue.group(fingerprint)
+    view = await queue.groups.get(fingerprint)
 
     assert (view.state, view.group.resolved_by, view.group.updated_by) == ("resolved", "rule", "rule")
     assert await audited(queue) == [("ann", "python", "done"), ("rule", "rule", "done")]
-    assert await queue.look_at_groups() == 0
+    assert await queue.groups.refresh() == 0
 
 
 async def test_a_resolved_group_comes_back(any_house: House) -> None:
     """That is a regression, shown at once and written down once."""
     queue, other = any_house.queue(), any_house.queue()
     fingerprint = await fails(queue)
-    await queue.update_group(fingerprint, by="ann", state="resolved", owner="ann")
-    assert (await queue.group(fingerprint)).state == "resolved"  # the letter that is left was meant
+    await queue.groups.update(fingerprint, by="ann", state="resolved", owner="ann")
+    assert (await queue.groups.get(fingerprint)).state == "resolved"  # the letter that is left was meant
     any_house.clock.advance(60)
     await fails(queue, NETWORK, "wf_2", "wf_3")
     told = heard(queue)
@@ -352,11 +352,11 @@ async def test_a_resolved_group_comes_back(any_house: House) -> None:
     view = await one(queue)
     assert (view.state, view.regression, view.group.regressions, view.owner) == ("new", True, 1, "ann")
     assert [event.detail["regression"] for event in told if event.name is EventName.GROUP_CHANGED] == [True]
-    assert await other.look_at_groups() == 0
-    view = await other.update_group(fingerprint, by="ann", state="investigating")
+    assert await other.groups.refresh() == 0
+    view = await other.groups.update(fingerprint, by="ann", state="investigating")
     assert (view.state, view.regression, view.group.regressions) == ("investigating", True, 1)
     assert await queue.health_warnings() == []  # somebody is at it
-    view = await other.update_group(fingerprint, by="ann", state="resolved")
+    view = await other.groups.update(fingerprint, by="ann", state="resolved")
     assert (view.state, view.regression, view.group.regressions) == ("resolved", False, 1)
 
 
@@ -366,22 +366,22 @@ async def test_a_task_that_fails_again_brings_its_group_back_with_its_open_lette
     fingerprint = await fails(queue, NETWORK, "nightly", retry_policy="never")
     any_house.clock.advance(3600)
     await fails(queue, NETWORK, "nightly")
-    view = await queue.update_group(fingerprint, by="ann", state="resolved")
+    view = await queue.groups.update(fingerprint, by="ann", state="resolved")
     assert (view.state, view.count, view.occurrences) == ("resolved", 1, 2)  # also that of this very moment is meant
     any_house.clock.advance(0.001)
     await fails(queue, NETWORK, "nightly")
 
-    assert await other.look_at_groups() == 1
-    view = await queue.group(fingerprint)
+    assert await other.groups.refresh() == 1
+    view = await queue.groups.get(fingerprint)
     assert (view.state, view.regression, view.group.regressions) == ("new", True, 1)
     assert (view.count, view.occurrences, view.sample and view.sample.created_at) == (1, 3, START)
     entry = (await queue.audit.list(action="group.update")).items[0]
     assert (entry.actor, entry.reason) == ("rule", "a failure came after it was resolved")
 
-    view = await other.update_group(fingerprint, by="ann", state="resolved")  # means that failure too
+    view = await other.groups.update(fingerprint, by="ann", state="resolved")  # means that failure too
     any_house.clock.advance(3600)
-    assert await queue.look_at_groups() == 0
-    assert (view.state, (await queue.group(fingerprint)).state) == ("resolved", "resolved")
+    assert await queue.groups.refresh() == 0
+    assert (view.state, (await queue.groups.get(fingerprint)).state) == ("resolved", "resolved")
     await fails(queue, NETWORK, "nightly")
     assert (await one(queue)).group.regressions == 2
 
@@ -390,19 +390,19 @@ async def test_a_retry_that_fails_again_is_no_regression(any_house: House) -> No
     """It is the same open case, whoever runs it: a processor, a person, or a worker elsewhere."""
     queue = any_house.queue(Runs(ConnectionError(NETWORK)))
     fingerprint = await fails(queue, NETWORK, "wf_1", retry_policy="immediate", max_retries=10)
-    await queue.update_group(fingerprint, by="ann", state="resolved")
+    await queue.groups.update(fingerprint, by="ann", state="resolved")
     any_house.clock.advance(60)
 
     await queue.run_due()
     await queue.retry_task("wf_1")
-    (claim,) = await queue.claim_letters("worker-1")
+    (claim,) = await queue.claims.claim("worker-1")
     any_house.clock.advance(1)
-    await queue.settle_claim("wf_1", claim.token, "failed", error=NETWORK)
+    await queue.claims.settle("wf_1", claim.token, "failed", error=NETWORK)
 
     letter = await letter_of(queue, "wf_1")
     assert (len(letter.failures), letter.failures[-1].at) == (4, any_house.clock.now())
     assert letter.captured_at == letter.created_at
-    view = await queue.group(fingerprint)
+    view = await queue.groups.get(fingerprint)
     assert (view.state, view.regression) == ("resolved", False)
 
 
@@ -410,14 +410,14 @@ async def test_two_looks_at_once_mark_a_regression_once(any_house: House) -> Non
     """Whichever process is quicker."""
     queues = [any_house.queue() for _ in range(4)]
     fingerprint = await fails(queues[0])
-    await queues[0].update_group(fingerprint, by="ann", state="resolved")
+    await queues[0].groups.update(fingerprint, by="ann", state="resolved")
     any_house.clock.advance(60)
     await fails(queues[0], NETWORK, "wf_2")
     told = [heard(queue) for queue in queues]
 
-    changed = await asyncio.gather(*(queue.look_at_groups() for queue in queues))
+    changed = await asyncio.gather(*(queue.groups.refresh() for queue in queues))
 
-    assert (await queues[0].group(fingerprint)).group.regressions == 1
+    assert (await queues[0].groups.get(fingerprint)).group.regressions == 1
     assert max(changed) >= 1
     assert sum(event.name is EventName.GROUP_CHANGED for events in told for event in events) == 1
     assert (await audited(queues[0])).count(("rule", "rule", "done")) == 1
@@ -427,14 +427,14 @@ async def test_an_old_letter_that_is_opened_again_is_no_regression(any_house: Ho
     """The group that had resolved itself is new."""
     queue = any_house.queue()
     fingerprint = await fails(queue)
-    await queue.update_group(fingerprint, by="ann", state="investigating")
+    await queue.groups.update(fingerprint, by="ann", state="investigating")
     any_house.clock.advance(60)
     await queue.archive_task("wf_1")
-    assert (await queue.group(fingerprint)).state == "resolved"
+    assert (await queue.groups.get(fingerprint)).state == "resolved"
     any_house.clock.advance(60)
-    await queue.resurrect("wf_1")
+    await queue.letters.resurrect("wf_1")
 
-    view = await queue.group(fingerprint)
+    view = await queue.groups.get(fingerprint)
     assert (view.state, view.regression) == ("new", False)
 
 
@@ -442,9 +442,9 @@ async def test_the_processor_looks_at_the_groups(house: House) -> None:
     """Every minute."""
     queue = house.queue(Runs())
     fingerprint = await fails(queue, retry_policy="never")
-    await queue.update_group(fingerprint, by="ann", note="x")
+    await queue.groups.update(fingerprint, by="ann", note="x")
     await queue.start_retry_processor()
-    await queue.resolve("wf_1")
+    await queue.letters.resolve("wf_1")
     await pass_time(house.clock, 120, sleepers=4)
 
     (record,) = await queue.store.collection(GROUPS).get([fingerprint])
@@ -455,16 +455,16 @@ async def test_a_word_in_between_is_not_lost(house: House, monkeypatch: pytest.M
     """The rule writes over nothing that it has not seen."""
     queue, other = house.queue(), house.queue()
     fingerprint = await fails(queue)
-    await queue.update_group(fingerprint, by="ann", state="resolved")
+    await queue.groups.update(fingerprint, by="ann", state="resolved")
     house.clock.advance(60)
     await fails(queue, NETWORK, "wf_2")
-    ask = queue._written_by_rule
+    ask = queue.groups._write_by_rule
 
     async def slow(before: Group, after: Group) -> Group | None:
-        await other.update_group(fingerprint, by="bob", note="it is me")
+        await other.groups.update(fingerprint, by="bob", note="it is me")
         return await ask(before, after)
 
-    monkeypatch.setattr(queue, "_written_by_rule", slow)
+    monkeypatch.setattr(queue.groups, "_write_by_rule", slow)
     view = await one(queue)
 
     assert (view.state, view.group.regressions, [note.text for note in view.group.notes]) == ("new", 1, ["it is me"])
@@ -478,7 +478,7 @@ async def test_groups_on_hold_are_silent(any_house: House) -> None:
     queue = any_house.queue()
     growing = await fails(queue, "too many requests", *(f"a{number}" for number in range(12)))
     back = await fails(queue, "disk full", "b")
-    await queue.update_group(back, by="ann", state="resolved")
+    await queue.groups.update(back, by="ann", state="resolved")
     any_house.clock.advance(60)
     await fails(queue, "disk full", "c")
     warnings = [
@@ -488,18 +488,18 @@ async def test_groups_on_hold_are_silent(any_house: House) -> None:
     ]
     assert await queue.health_warnings() == warnings
 
-    view = await queue.update_group(growing, by="ann", hold_until=any_house.clock.now() + timedelta(minutes=10))
+    view = await queue.groups.update(growing, by="ann", hold_until=any_house.clock.now() + timedelta(minutes=10))
     assert view.on_hold
-    await queue.update_group(back, by="ann", hold_release="2.4")
+    await queue.groups.update(back, by="ann", hold_release="2.4")
     assert await queue.health_warnings() == []
-    assert (await queue.groups(on_hold=True)).total == 2 == (await queue.groups()).total
+    assert (await queue.groups.list(on_hold=True)).total == 2 == (await queue.groups.list()).total
     any_house.clock.advance(600)
-    assert await queue.release_hold("2.5", by="ci") == []
-    assert await queue.release_hold(" 2.4 ", by="ci") == [back]
+    assert await queue.groups.release_hold("2.5", by="ci") == []
+    assert await queue.groups.release_hold(" 2.4 ", by="ci") == [back]
     assert await queue.health_warnings() == warnings
-    assert (await queue.group(back)).group.updated_by == "ci"
+    assert (await queue.groups.get(back)).group.updated_by == "ci"
     with pytest.raises(InvalidInput):
-        await queue.release_hold("", by="ci")
+        await queue.groups.release_hold("", by="ci")
 
 
 async def test_a_group_whose_letters_are_closed_does_not_grow(any_house: House) -> None:
@@ -508,20 +508,20 @@ async def test_a_group_whose_letters_are_closed_does_not_grow(any_house: House) 
     names = [f"a{number}" for number in range(12)]
     group = await fails(queue, "too many requests", *names)
     other = await fails(queue, "disk full", "b")
-    await queue.update_group(group, by="ann", state="investigating")
-    assert (await queue.group(group)).growing and len(await queue.health_warnings()) == 1
+    await queue.groups.update(group, by="ann", state="investigating")
+    assert (await queue.groups.get(group)).growing and len(await queue.health_warnings()) == 1
 
-    await queue.resolve_many(fingerprint=group, by="ann")
-    view = await queue.group(group)
+    await queue.letters.resolve_many(fingerprint=group, by="ann")
+    view = await queue.groups.get(group)
     assert (view.state, view.last_hour, view.growing) == ("resolved", 12, False)
     assert await queue.health_warnings() == []
-    first = await queue.groups(sort="growth", quiet=True, limit=1)
-    last = await queue.groups(sort="growth", quiet=True, limit=1, after=first.next)
+    first = await queue.groups.list(sort="growth", quiet=True, limit=1)
+    last = await queue.groups.list(sort="growth", quiet=True, limit=1, after=first.next)
     assert [each.fingerprint for each in (*first.items, *last.items)] == [other, group]
 
     any_house.clock.advance(1)
     await fails(queue, "too many requests", "c")
-    view = await queue.group(group)
+    view = await queue.groups.get(group)
     assert (view.state, view.regression, view.growing) == ("new", True, True)
     assert len(await queue.health_warnings()) == 2
 
@@ -533,7 +533,7 @@ async def test_a_warning_names_the_groups_that_grow_most(house: House) -> None:
         await fails(queue, f"cause {chr(97 + place)}", *(f"{place}-{number}" for number in range(12)))
         for place in range(8)
     ]
-    await queue.update_group(names[0], by="ann", state="wont_fix")
+    await queue.groups.update(names[0], by="ann", state="wont_fix")
 
     warnings = await queue.health_warnings()
 
@@ -555,11 +555,11 @@ async def test_three_groups_that_are_back_are_named(house: House, groups: int, r
     causes = [f"cause {chr(97 + place)}" for place in range(groups)]
     names = [await fails(queue, cause, cause) for cause in causes]
     for name in names:
-        await queue.update_group(name, by="ann", state="resolved")
+        await queue.groups.update(name, by="ann", state="resolved")
     for cause in causes:
         house.clock.advance(60)
         await fails(queue, cause, cause)
-        await queue.look_at_groups()
+        await queue.groups.refresh()
 
     named = [
         f"WARNING: Resolved group {name} is back! {cause} (mahavishnu group show {name})"
@@ -575,19 +575,19 @@ async def test_nothing_follows_from_a_part_of_the_truth(house: House, monkeypatc
     """A group is not resolved because its letters are out of reach."""
     queue = house.queue()
     fingerprint = await fails(queue)
-    await queue.update_group(fingerprint, by="ann", state="investigating")
+    await queue.groups.update(fingerprint, by="ann", state="investigating")
 
-    async def nothing(*_: Any, **__: Any) -> Counts:
-        return Counts({}, 0, "the other half is away")
+    async def nothing(*_: Any, **__: Any) -> GroupCounts:
+        return GroupCounts({}, 0, "the other half is away")
 
     monkeypatch.setattr("mahavishnu.core.queue.groups.counted", nothing)
 
-    page = await queue.groups()
+    page = await queue.groups.list()
     assert (page.degraded, [view.state for view in page.items]) == ("the other half is away", ["investigating"])
-    assert (await queue.group(fingerprint)).degraded == "the other half is away"
-    assert await queue.look_at_groups() == 0
+    assert (await queue.groups.get(fingerprint)).degraded == "the other half is away"
+    assert await queue.groups.refresh() == 0
     with pytest.raises(StoreUnavailable, match="is not known now"):
-        await queue.group("v1:other")
+        await queue.groups.get("v1:other")
 
 
 async def test_a_store_that_is_away_is_an_error(house: House) -> None:
@@ -596,7 +596,11 @@ async def test_a_store_that_is_away_is_an_error(house: House) -> None:
     fingerprint = await fails(queue)
     house.faults.unavailable()
 
-    for call in (queue.groups(), queue.group(fingerprint), queue.update_group(fingerprint, by="ann", note="x")):
+    for call in (
+        queue.groups.list(),
+        queue.groups.get(fingerprint),
+        queue.groups.update(fingerprint, by="ann", note="x"),
+    ):
         with pytest.raises(StoreError):
             await call
 
@@ -615,7 +619,7 @@ async def test_a_record_that_cannot_be_read_hides_nothing(
             page = await find(*arguments)
             return type(page)((), None, (), (StoreError("record 'x' cannot be read"),))
 
-    monkeypatch.setattr(type(queue), "_group_records", Broken())
+    monkeypatch.setattr(queue.groups, "_records", Broken())
     with caplog.at_level(logging.ERROR):
         assert (await one(queue)).fingerprint == fingerprint
     assert "record 'x' cannot be read" in caplog.text
@@ -643,18 +647,18 @@ async def test_regroup_after_a_plugin_came(any_house: House) -> None:
     plugins.register(Cards(), "cards")
     queue.context.chain.use(Chain(plugins))
 
-    dry = await queue.regroup()
+    dry = await queue.groups.regroup()
     assert (sorted(dry.done), dry.refused, dry.dry_run) == (["a", "b"], {}, True)
-    assert (await queue.groups()).total == 3
-    done = await queue.regroup(dry_run=False, by="ann")
+    assert (await queue.groups.list()).total == 3
+    done = await queue.groups.regroup(dry_run=False, by="ann")
     after = await letter_of(queue, "a")
 
     assert (sorted(done.done), done.refused) == (["a", "b"], {})
-    assert (await queue.groups()).total == 2
+    assert (await queue.groups.list()).total == 2
     assert (after.revision, after.due_at, after.status) == (before.revision, before.due_at, before.status)
     assert (await queue.audit.list(action="regroup")).items[0].actor == "ann"
-    assert (await queue.regroup()).done == []
-    assert (await queue.regroup(status="exhausted")).matched == 0
+    assert (await queue.groups.regroup()).done == []
+    assert (await queue.groups.regroup(status="exhausted")).matched == 0
 
 
 def use_cards(queue: DeadLetterQueue) -> None:
@@ -669,19 +673,19 @@ async def test_an_untouched_group_is_quiet_since_its_last_letter_was_closed(any_
     fingerprint = await fails(queue, NETWORK, "a", "b", "c")
     for name in "ab":
         clock.advance(60)
-        await queue.resolve(name)
+        await queue.letters.resolve(name)
     clock.advance(60)
-    await queue.cancel("c")
+    await queue.letters.cancel("c")
     last = clock.now()
     clock.advance(60)
     await fails(queue, ValueError(BAD), "a")  # what it was is in the history now
     for _ in range(2):
         clock.advance(3600)
-        listed = (await queue.groups(quiet=True, state="resolved")).items
-        for view in (*listed, await queue.group(fingerprint)):
+        listed = (await queue.groups.list(quiet=True, state="resolved")).items
+        for view in (*listed, await queue.groups.get(fingerprint)):
             assert (view.fingerprint, view.group.resolved_by) == (fingerprint, "rule")
             assert (view.group.resolved_at, view.group.updated_at) == (last, last)
-    noted = await queue.update_group(fingerprint, by="ann", note="it was the switch")
+    noted = await queue.groups.update(fingerprint, by="ann", note="it was the switch")
     assert (noted.group.resolved_at, noted.group.updated_at) == (last, clock.now())
 
 
@@ -689,17 +693,17 @@ async def test_what_was_said_goes_with_all_the_letters(any_house: House) -> None
     """Owner, state, hold, notes and links; the old group tells where they are, and the audit by whom."""
     queue, clock = any_house.queue(), any_house.clock
     old = await fails(queue, ValueError("card declined"), "a", "b", "closed")
-    await queue.resolve("closed")
+    await queue.letters.resolve("closed")
     until = clock.now() + timedelta(days=3)
-    await queue.update_group(old, by="bob", state="waiting_for_fix", owner="bob", note="the bank", hold_until=until)
-    said = await queue.update_group(old, by="bob", link="https://bank.example/1")
+    await queue.groups.update(old, by="bob", state="waiting_for_fix", owner="bob", note="the bank", hold_until=until)
+    said = await queue.groups.update(old, by="bob", link="https://bank.example/1")
     use_cards(queue)
     clock.advance(60)
 
-    await queue.regroup(by="ann")
-    assert (await queue.group(old)).group == said.group
-    await queue.regroup(dry_run=False, by="ann")
-    new, left = await one(queue), await queue.group(old)
+    await queue.groups.regroup(by="ann")
+    assert (await queue.groups.get(old)).group == said.group
+    await queue.groups.regroup(dry_run=False, by="ann")
+    new, left = await one(queue), await queue.groups.get(old)
 
     assert (new.fingerprint, new.count, new.on_hold) == ((await letter_of(queue, "b")).fingerprint, 2, True)
     assert (new.state, new.owner, new.group.links) == ("waiting_for_fix", "bob", ("https://bank.example/1",))
@@ -712,7 +716,7 @@ async def test_what_was_said_goes_with_all_the_letters(any_house: House) -> None
     ]
     assert (left.state, left.owner, left.group.links, left.on_hold, left.total) == ("resolved", None, (), False, 1)
     assert [line[:2] for line in await audited(queue)][2:4] == [("ann", "python")] * 2
-    await queue.regroup(dry_run=False, by="ann")
+    await queue.groups.regroup(dry_run=False, by="ann")
     assert len((await one(queue)).group.notes) == 2
 
 
@@ -720,18 +724,18 @@ async def test_a_rule_that_sees_the_old_group_empty_does_not_change_what_people_
     """A processor looks just after the letters have left, and before the words have."""
     queue, other = any_house.queue(), any_house.queue()
     old = await fails(queue, ValueError("card declined"), "a")
-    await queue.update_group(old, by="bob", state="investigating", owner="bob")
+    await queue.groups.update(old, by="bob", state="investigating", owner="bob")
     use_cards(queue)
     assert isinstance(queue.store, FaultyStore)
     held = queue.store.faults.hold("get", kind=GROUPS)
-    regrouping = asyncio.create_task(queue.regroup(dry_run=False, by="ann"))
+    regrouping = asyncio.create_task(queue.groups.regroup(dry_run=False, by="ann"))
     await held.reached()
-    assert await other.look_at_groups() == 1
-    assert (await other.group(old)).state == "resolved"
+    assert await other.groups.refresh() == 1
+    assert (await other.groups.get(old)).state == "resolved"
     held.release()
     await regrouping
 
-    new, left = await one(other), await other.group(old)
+    new, left = await one(other), await other.groups.get(old)
     assert (new.state, new.owner, new.group.resolved_at) == ("investigating", "bob", None)
     assert (left.state, left.owner) == ("resolved", None)
 
@@ -745,38 +749,38 @@ async def test_where_groups_are_joined_or_parted_notes_tell_of_one_another(any_h
     await queue.enqueue("other", {}, ["api"], ValueError("declined 7"))
     for name, who in ((first, "bob"), (second, "cleo")):
         clock.advance(1)
-        await queue.update_group(name, by=who, owner=who)
+        await queue.groups.update(name, by=who, owner=who)
     use_cards(queue)
 
-    await queue.regroup(dry_run=False, by="ann", task_id=["a", "b"])
-    new = await queue.group((await letter_of(queue, "a")).fingerprint or "")
+    await queue.groups.regroup(dry_run=False, by="ann", task_id=["a", "b"])
+    new = await queue.groups.get((await letter_of(queue, "a")).fingerprint or "")
 
     assert (new.owner, new.count) == ("cleo", 2)
     assert [note.text for note in new.group.notes] == [
         f"its letters were in group {second} before",
         f"1 letter was in group {first} before",
     ]
-    assert (await queue.group(first)).owner == "bob"
-    (note,) = (await queue.group(first)).group.notes
+    assert (await queue.groups.get(first)).owner == "bob"
+    (note,) = (await queue.groups.get(first)).group.notes
     assert note.text == f"letters of it are in other groups now: {new.fingerprint} (1)"
-    await queue.regroup(dry_run=False, by="ann")  # of the third one nobody has said anything
-    assert len((await queue.group(new.fingerprint)).group.notes) == 2
+    await queue.groups.regroup(dry_run=False, by="ann")  # of the third one nobody has said anything
+    assert len((await queue.groups.get(new.fingerprint)).group.notes) == 2
     with pytest.raises(NoSuchGroup):
-        await queue.group(both)
+        await queue.groups.get(both)
 
 
 async def test_a_group_that_keeps_letters_keeps_what_was_said(house: House) -> None:
     """Only some of them are meant."""
     queue = house.queue()
     old = await fails(queue, ValueError("card declined"), "a", "b")
-    await queue.update_group(old, by="bob", owner="bob")
+    await queue.groups.update(old, by="bob", owner="bob")
     use_cards(queue)
 
-    await queue.regroup(dry_run=False, by="ann", task_id="a")
+    await queue.groups.regroup(dry_run=False, by="ann", task_id="a")
 
-    assert (await queue.group(old)).owner == "bob"
-    assert len((await queue.group(old)).group.notes) == 1
-    new = next(group for group in (await queue.groups()).items if group.fingerprint != old)
+    assert (await queue.groups.get(old)).owner == "bob"
+    assert len((await queue.groups.get(old)).group.notes) == 1
+    new = next(group for group in (await queue.groups.list()).items if group.fingerprint != old)
     assert (new.owner, [note.text for note in new.group.notes]) == (None, [f"1 letter was in group {old} before"])
 
 
@@ -805,11 +809,11 @@ async def test_what_a_plugin_named_by_more_than_the_text_stays(house: House) -> 
     queue = house.queue(chain=Chain(plugins))
     fingerprint = await fails(queue, Coded("no", 9))
 
-    assert (await queue.regroup()).done == []
+    assert (await queue.groups.regroup()).done == []
     assert (await letter_of(queue, "wf_1")).fingerprint == fingerprint
     queue.context.chain.use(Chain())
-    assert (await queue.regroup()).done == []  # plugins that were registered stay
-    assert (await house.queue().regroup()).done == ["wf_1"]
+    assert (await queue.groups.regroup()).done == []  # plugins that were registered stay
+    assert (await house.queue().groups.regroup()).done == ["wf_1"]
 
 
 async def test_letters_made_by_hand_stay_outside(house: House) -> None:
@@ -826,7 +830,7 @@ async def test_a_later_failure_does_not_change_the_group(house: House) -> None:
     await queue.run_due()
 
     assert len((await letter_of(queue, "wf_1")).failures) > 1
-    assert (await queue.regroup()).done == []
+    assert (await queue.groups.regroup()).done == []
 
 
 class Odd(Exception):

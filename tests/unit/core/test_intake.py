@@ -151,7 +151,7 @@ async def test_the_same_task_again_is_merged(any_house: House) -> None:
 async def test_after_the_end_a_failure_starts_the_next_generation(any_house: House) -> None:
     queue = any_house.queue()
     former = await queue.enqueue("wf_1", {"n": 1}, [], "boom")
-    await queue.resolve("wf_1")
+    await queue.letters.resolve("wf_1")
     letter = await queue.enqueue("wf_1", {"n": 2}, [], "bang")
     assert (letter.generation, letter.previous_entry_id, letter.task) == (2, former.entry_id, {"n": 2})
     assert (letter.occurrences, letter.retry_count, letter.is_open) == (1, 0, True)
@@ -167,7 +167,7 @@ async def test_what_is_too_large_is_refused_or_cut(any_house: House) -> None:
     assert len(letter.error.encode()) <= 32 * 1024
     assert "the middle is cut" in letter.error
     with pytest.raises(InvalidPayload, match="dlq_max_task_bytes"):
-        await queue.edit("wf_1", task={"blob": "x" * 1000})
+        await queue.letters.edit("wf_1", task={"blob": "x" * 1000})
 
 
 async def test_secrets_are_masked_at_any_depth(house: House) -> None:

@@ -137,7 +137,7 @@ async def test_new_letters_start_on_time_while_an_old_run_lasts_longer_than_the_
     await queue.enqueue("long", {"name": "long"}, [], "boom", "immediate")
     for minutes in (1, 2):
         await queue.enqueue(f"after-{minutes}", {"name": minutes}, [], "boom", "exponential")
-        await queue.edit(f"after-{minutes}", next_retry_at=house.clock.now() + timedelta(seconds=70 * minutes))
+        await queue.letters.edit(f"after-{minutes}", next_retry_at=house.clock.now() + timedelta(seconds=70 * minutes))
     await queue.start_retry_processor()
     await pass_time(house.clock, 190, sleepers=5)
     assert started == [("long", 0.0), (1, 120.0), (2, 180.0)]
@@ -232,7 +232,7 @@ async def test_a_job_that_kills_its_process_is_put_aside_after_three_recoveries(
         any_house.kill(doomed)
         any_house.clock.advance(minutes=10)
     queue = any_house.queue(runs := Runs())
-    await queue.edit("other", retry_policy="immediate")
+    await queue.letters.edit("other", retry_policy="immediate")
     await queue.run_due()
     letter = await letter_of(queue, "killer")
     assert (letter.status, letter.retry_count, letter.recoveries) == (DeadLetterStatus.EXHAUSTED, 1, 0)
@@ -486,7 +486,7 @@ async def test_urgent_letters_run_first_and_the_others_are_not_starved(house: Ho
 
 
 def _done(queue: Any) -> int:
-    counts = queue._processor.counts
+    counts = queue.processing.processor.counts
     return int(counts["succeeded"] + counts["failed"])
 
 
@@ -515,7 +515,7 @@ async def test_a_letter_says_why_of_its_latest_failure_and_stays_in_its_group(an
     first = await queue.enqueue("wf_1", {}, [], KeyError("age"), max_retries=2)
     assert first.verdict.reason == "KeyError"
     seen = []
-    await queue.redrive("wf_1")
+    await queue.letters.redrive("wf_1")
     for _ in range(2):  # the second one exhausts it
         await queue.run_due()
         letter = await letter_of(queue, "wf_1")

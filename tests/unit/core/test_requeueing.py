@@ -87,12 +87,12 @@ class TestByHand:
         assert await queue.requeue_from_dlq("wf_1") == NOT_OPEN
         assert await letter_of(queue, "wf_1") == once
 
-    @pytest.mark.parametrize("close", ["resolve", "cancel", "fail", "archive_task"])
+    @pytest.mark.parametrize("close", ["resolve", "cancel", "fail", "archive"])
     async def test_what_a_person_closed_meanwhile_stays_closed(self, house: House, close: str) -> None:
         """R291."""
         queue = house.queue()
         await exhausted(queue, priority=5)
-        await getattr(queue, close)("wf_1")
+        await getattr(queue.letters, close)("wf_1")
         before = await letter_of(queue, "wf_1")
         assert await queue.requeue_from_dlq("wf_1") == NOT_OPEN
         assert await letter_of(queue, "wf_1") == before
@@ -241,7 +241,7 @@ class TestByRule:
         queue = house.queue()
         await exhausted(queue)
         house.clock.advance(10 * 86400)
-        assert await queue.requeue_exhausted() == 0
+        assert await queue.requeues.requeue_exhausted() == 0
         assert (await letter_of(queue, "wf_1")).status == "exhausted"
 
     async def test_after_60_minutes_then_120_then_never(self, any_house: House) -> None:
@@ -250,7 +250,7 @@ class TestByRule:
         await exhausted(queue)
         minutes = []
         for minute in range(0, 600, 10):
-            if await queue.requeue_exhausted():
+            if await queue.requeues.requeue_exhausted():
                 minutes.append(minute)
                 assert await queue.run_due() == 1
             any_house.clock.advance(600)
@@ -276,22 +276,22 @@ class TestByRule:
         queue = any_house.queue(requeues=AUTOMATIC)
         await exhausted(queue, error_category=category)
         any_house.clock.advance(86400)
-        assert await queue.requeue_exhausted() == 0
+        assert await queue.requeues.requeue_exhausted() == 0
 
     async def test_what_no_classifier_knows_is_tried(self, any_house: House) -> None:
         queue = any_house.queue(requeues=AUTOMATIC)
         await queue.enqueue("wf_1", {}, [], "an odd thing", max_retries=0)
         any_house.clock.advance(3600)
-        assert await queue.requeue_exhausted() == 1
+        assert await queue.requeues.requeue_exhausted() == 1
 
     async def test_what_is_never_to_be_retried_is_left(self, any_house: House) -> None:
         queue = any_house.queue(Runs(FAILS), requeues=AUTOMATIC)
         await queue.enqueue("wf_1", {}, [], "connection refused", "never")
-        await queue.retry_many(task_id="wf_1")
+        await queue.letters.retry_many(task_id="wf_1")
         assert await queue.run_due() == 1
         assert (await letter_of(queue, "wf_1")).status == "exhausted"
         any_house.clock.advance(86400)
-        assert await queue.requeue_exhausted() == 0
+        assert await queue.requeues.requeue_exhausted() == 0
 
     async def test_a_target_that_is_down_is_waited_for(self, house: House) -> None:
         """R289: and that is no act that would be audited."""
@@ -300,10 +300,10 @@ class TestByRule:
         house.clock.advance(3600)
         for _ in range(5):
             queue.context.breakers.record_failure("sweep", "network", house.clock.monotonic())
-        assert await queue.requeue_exhausted() == 0
+        assert await queue.requeues.requeue_exhausted() == 0
         assert (await queue.audit.list()).items == []
         house.clock.advance(60)
-        assert await queue.requeue_exhausted() == 1
+        assert await queue.requeues.requeue_exhausted() == 1
 
     async def test_the_limit_of_the_task_is_kept(self, any_house: House) -> None:
         """What people have sent back often enough is theirs; the rule gives nothing up."""
@@ -313,7 +313,7 @@ class TestByRule:
         await queue.archive_task("wf_1")
         await exhausted(queue)
         any_house.clock.advance(86400)
-        assert await queue.requeue_exhausted() == 0
+        assert await queue.requeues.requeue_exhausted() == 0
         assert (await letter_of(queue, "wf_1")).is_open
 
     async def test_two_that_sweep_at_once_send_it_back_once(self, any_house: House) -> None:
@@ -321,7 +321,7 @@ class TestByRule:
         for number in range(30):
             await exhausted(queues[0], f"wf_{number}")
         any_house.clock.advance(3600)
-        assert sum(await asyncio.gather(*(queue.requeue_exhausted() for queue in queues))) == 30
+        assert sum(await asyncio.gather(*(queue.requeues.requeue_exhausted() for queue in queues))) == 30
         assert {(await letter_of(queues[0], f"wf_{number}")).priority for number in range(30)} == {10}
         entries = (await queues[0].audit.list(action="requeue")).items
         assert {(entry.actor, entry.via, entry.subject) for entry in entries} == {(BY_RULE, "rule", "queue")}
@@ -357,5 +357,5 @@ async def test_from_a_failure_to_a_requeue_that_succeeds(house: House) -> None:
     assert (letter.status, letter.priority, await outcome_of(queue)) == ("completed", 15, "succeeded")
     names = [event.name for event in events]
     assert names == [EventName.REQUEUED, EventName.RETRY_STARTED, EventName.RETRY_SUCCEEDED]
-    assert await queue.requeue_outcomes() == {"succeeded": 1}
+    assert await queue.requeues.outcomes() == {"succeeded": 1}
     await sound(queue)

@@ -42,7 +42,7 @@ async def test_breakdowns_are_of_open_letters(any_house: House) -> None:
     await queue.enqueue("pending", {}, [], ValueError("x"), "linear")
     await queue.enqueue("exhausted", {}, [], ValueError("x"), "linear", max_retries=0)
     await queue.enqueue("closed", {}, [], MemoryError())
-    await queue.resolve("closed")
+    await queue.letters.resolve("closed")
     stats = await sound(queue)
     assert stats["status_breakdown"] == {"pending": 1, "retrying": 1, "exhausted": 1}
     assert stats["error_categories"] == {"network": 1, "validation": 2}
@@ -85,9 +85,9 @@ async def test_by_reason_equals_a_recount(any_house: House) -> None:
         any_house.clock.advance(1)
     await queue.enqueue("stale", {}, [], "boom", "never", reason="staleness_timeout")
     await queue.retry_task("wf_0")
-    await queue.fail("wf_1")
-    await queue.resolve("wf_2")
-    await queue.cancel("wf_3")
+    await queue.letters.fail("wf_1")
+    await queue.letters.resolve("wf_2")
+    await queue.letters.cancel("wf_3")
     first, second = await queue.get_statistics_by_reason()
     assert first == {
         "dlq_reason": "workflow_failed", "total_entries": 6, "pending": 2, "requeued": 1, "permanent_failures": 1,
@@ -127,8 +127,8 @@ async def test_what_matters_most_is_warned_of_first(house: House) -> None:
     """Groups that grow and those that are back, then the store, and the rate of success last."""
     queue = house.queue(Runs(NETWORK))
     await queue.enqueue("back", {}, [], ValueError("is back"), max_retries=0)
-    view = (await queue.groups()).items[0]
-    await queue.update_group(view.fingerprint, by="ann", state="resolved")
+    view = (await queue.groups.list()).items[0]
+    await queue.groups.update(view.fingerprint, by="ann", state="resolved")
     house.clock.advance(1)
     await queue.enqueue("again", {}, [], ValueError("is back"), max_retries=0)
     await fill(queue, 20)
@@ -260,7 +260,7 @@ class TestLists:
         any_house.clock.advance(60)
         await queue.enqueue("bad", {}, ["web"], ValueError("no such field"), "linear", reason="manual", queue="builds")
         await queue.enqueue("done", {}, [], "boom", namespace="other")
-        await queue.resolve("done", namespace="other")
+        await queue.letters.resolve("done", namespace="other")
         later = any_house.clock.now()
         for filters, expected in (
             ({"category": "network"}, ["net"]), ({"policy": "linear"}, ["bad"]), ({"reason": "manual"}, ["bad"]),
@@ -316,7 +316,7 @@ async def test_listeners_and_a_manager_hear_what_was_written(house: House, caplo
     assert manager.said == [("info", name) for name in story[:3]] + [("error", "dlq.exhausted")]
     assert "a listener stumbled" in caplog.text
     end()
-    await queue.resolve("wf_1")
+    await queue.letters.resolve("wf_1")
     assert seen == story
 
 

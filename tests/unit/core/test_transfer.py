@@ -33,7 +33,7 @@ def there(tmp_path: Path) -> House:
 
 
 async def lines(dlq: DeadLetterQueue, **filters: Any) -> list[Any]:
-    return [json.loads(line) async for line in dlq.export(**filters)]
+    return [json.loads(line) async for line in dlq.transfer.export(**filters)]
 
 
 def bare(letter: DeadLetter) -> DeadLetter:
@@ -77,10 +77,10 @@ MADE = st.fixed_dictionaries(
 
 async def done(dlq: DeadLetterQueue, act: str, made: dict[str, Any]) -> None:
     verbs: dict[str, Any] = {"retry": lambda task_id: dlq.retry_task(task_id, force=True)}
-    verbs |= {"edit": lambda task_id: dlq.edit(task_id, priority=7), "requeue": dlq.requeue_from_dlq}
+    verbs |= {"edit": lambda task_id: dlq.letters.edit(task_id, priority=7), "requeue": dlq.requeue_from_dlq}
     verbs |= {"again": lambda task_id: dlq.enqueue(**{**made, "task_id": task_id, "error": "reset"})}
     with contextlib.suppress(IllegalMove):
-        await (verbs.get(act) or getattr(dlq, act))("wf")
+        await (verbs.get(act) or getattr(dlq.letters, act))("wf")
 
 
 @given(MADE, st.lists(ACTS, max_size=6), st.booleans())
@@ -92,9 +92,9 @@ def test_a_letter_with_a_past_arrives_as_it_is(made: dict[str, Any], acts: list[
             await here.enqueue("wf", **made)
             for act in acts:
                 await done(here, act, made)
-            (document,) = [json.loads(line) async for line in here.export(Query())]
-            assert await there.take_in(document) == "new"
-            assert await there.take_in(document) == "same"
+            (document,) = [json.loads(line) async for line in here.transfer.export(Query())]
+            assert await there.transfer.import_letter(document) == "new"
+            assert await there.transfer.import_letter(document) == "same"
             assert bare(await letter_of(there, "wf")) == bare(await letter_of(here, "wf"))
             await sound(there)
 
@@ -106,7 +106,7 @@ async def test_only_what_is_asked_for_goes_out(house: House) -> None:
     await here.enqueue("a", {}, [], "connection refused", queue="mail")
     await here.enqueue("b", {}, [], "connection refused")
     await here.enqueue("c", {}, [], "connection refused")
-    await here.resolve("c")
+    await here.letters.resolve("c")
     assert {line["task_id"] for line in await lines(here)} == {"a", "b"}
     assert {line["task_id"] for line in await lines(here, queue="mail")} == {"a"}
     assert {line["task_id"] for line in await lines(here, status="completed")} == {"c"}
@@ -131,8 +131,8 @@ async def test_an_open_letter_of_the_same_task_becomes_one_with_it(house: House,
     await here.enqueue("wf", {}, ["api"], "connection refused")
     await other.enqueue("wf", {}, ["web"], "disk full")
     (document,) = await lines(here)
-    assert await other.take_in(document) == "joined"
-    assert await other.take_in(document) == "same"
+    assert await other.transfer.import_letter(document) == "joined"
+    assert await other.transfer.import_letter(document) == "same"
     letter = await letter_of(other, "wf")
     assert (letter.occurrences, letter.repos) == (2, ("web", "api"))
     stats = await sound(other)
@@ -144,10 +144,10 @@ async def test_a_closed_letter_is_succeeded(house: House, there: House) -> None:
     here, other = house.queue(), there.queue()
     await here.enqueue("wf", {"n": 2}, [], "connection refused")
     old = await other.enqueue("wf", {"n": 1}, [], "connection refused")
-    await other.resolve("wf")
+    await other.letters.resolve("wf")
     (document,) = await lines(here)
-    assert await other.take_in(document) == "succeeded"
-    assert await other.take_in(document) == "same"
+    assert await other.transfer.import_letter(document) == "succeeded"
+    assert await other.transfer.import_letter(document) == "same"
     letter = await letter_of(other, "wf")
     assert (letter.task, letter.generation, letter.is_open) == ({"n": 2}, 2, True)
     former = await get_one(other.store.collection(HISTORY), old.entry_id)
@@ -160,10 +160,10 @@ async def test_what_was_here_in_a_former_life_is_the_same(house: House) -> None:
     dlq = house.queue()
     await dlq.enqueue("wf", {}, [], "connection refused")
     (document,) = await lines(dlq)
-    await dlq.resolve("wf")
+    await dlq.letters.resolve("wf")
     await dlq.enqueue("wf", {}, [], "disk full")
-    await dlq.resolve("wf")
-    assert await dlq.take_in(document) == "same"
+    await dlq.letters.resolve("wf")
+    assert await dlq.transfer.import_letter(document) == "same"
     assert not (await letter_of(dlq, "wf")).is_open
     await sound(dlq)
 
@@ -172,13 +172,13 @@ async def test_a_letter_that_was_being_run_comes_as_it_was_before(house: House, 
     here, other = house.queue(), there.queue()
     await here.enqueue("wf", {}, [], "connection refused", "immediate")
     before = await letter_of(here, "wf")
-    assert await here.claim_letters("w")
+    assert await here.claims.claim("w")
     (document,) = await lines(here)
     assert (document["status"], document.get("lease")) == ("pending", None), "nobody else gets a right to settle it"
-    await other.take_in(document)
+    await other.transfer.import_letter(document)
     letter = await letter_of(other, "wf")
     assert (letter.status, letter.lease, letter.total_attempts) == ("pending", None, before.total_attempts)
-    assert await other.claim_letters("w"), "it can be run there"
+    assert await other.claims.claim("w"), "it can be run there"
     await sound(other)
     await there.close()
 
@@ -187,14 +187,14 @@ async def test_a_full_queue_takes_no_open_letter_but_every_closed_one(house: Hou
     here, other = house.queue(), there.queue(max_size=1)
     await here.enqueue("open", {}, [], "connection refused")
     await here.enqueue("closed", {}, [], "connection refused")
-    await here.resolve("closed")
+    await here.letters.resolve("closed")
     await other.enqueue("there", {}, [], "connection refused")
     documents = {line["task_id"]: line for line in await lines(here) + await lines(here, status="completed")}
     with pytest.raises(DLQFullError):
-        await other.take_in(documents["open"])
-    assert await other.take_in(documents["closed"]) == "new"
-    await other.resolve("there")
-    assert await other.take_in(documents["open"]) == "new"
+        await other.transfer.import_letter(documents["open"])
+    assert await other.transfer.import_letter(documents["closed"]) == "new"
+    await other.letters.resolve("there")
+    assert await other.transfer.import_letter(documents["open"]) == "new"
     assert (await sound(other))["queue_size"] == 1
     await there.close()
 
@@ -203,8 +203,8 @@ async def test_a_refusal_leaves_the_room_as_it_was(house: House) -> None:
     dlq = house.queue(max_size=1)
     document = json.loads(exported(make_letter()))
     with house.faults.unavailable("write"), pytest.raises(StoreUnavailable):
-        await dlq.take_in(document)
-    assert await dlq.take_in(document) == "new"
+        await dlq.transfer.import_letter(document)
+    assert await dlq.transfer.import_letter(document) == "new"
 
 
 LEASE = {"owner": "w", "token": "t", "manual": False, "prior_due": "2026-01-01T00:00:00Z"}
@@ -243,7 +243,7 @@ async def test_junk_is_refused_with_a_reason(house: House, junk: Any, said: str)
     dlq = house.queue()
     document = {**json.loads(exported(make_letter())), **junk} if junk and isinstance(junk, dict) else junk
     with pytest.raises(InvalidInput, match=said):
-        await dlq.take_in(document)
+        await dlq.transfer.import_letter(document)
     assert (await sound(dlq))["queue_size"] == 0
 
 
@@ -255,15 +255,15 @@ async def test_what_a_store_could_not_keep_is_refused(house: House) -> None:
         deep = [deep]
     for bad in ({"task": deep}, {"task": float("nan")}, {"metadata": {"n": float("inf")}}, {"task": "x" * 2_000_000}):
         with pytest.raises(InvalidPayload):
-            await dlq.take_in({**whole, **bad})
+            await dlq.transfer.import_letter({**whole, **bad})
 
 
 async def test_it_is_told(house: House) -> None:
     dlq = house.queue()
     events = heard(dlq)
     document = json.loads(exported(make_letter(task_id="wf")))
-    await dlq.take_in(document, by="ann")
-    await dlq.take_in(document, by="ann")
+    await dlq.transfer.import_letter(document, by="ann")
+    await dlq.transfer.import_letter(document, by="ann")
     assert [(event.name, event.letter and event.letter.task_id, event.detail) for event in events] == [
         ("dlq.captured", "wf", {"by": "ann", "imported": True})
     ]
@@ -272,7 +272,7 @@ async def test_it_is_told(house: House) -> None:
 async def test_who_takes_letters_in_is_on_record(house: House) -> None:
     dlq = house.queue()
     document = json.loads(exported(make_letter(task_id="wf")))
-    result = await dlq.take_in_many([document, {"junk": True}], by="ann", notes="from the old machine")
+    result = await dlq.transfer.import_letters([document, {"junk": True}], by="ann", notes="from the old machine")
     assert list(result.taken.values()) == ["new"] and len(result.refused) == 1
     (entry,) = (await dlq.audit.list(action="import")).items
     assert (entry.actor, entry.reason, entry.outcome) == ("ann", "from the old machine", "done")
@@ -282,12 +282,12 @@ async def test_who_takes_letters_in_is_on_record(house: House) -> None:
 async def test_what_would_change_a_letter_that_is_being_run_is_refused_and_not_lost(house: House) -> None:
     dlq = house.queue()
     await dlq.enqueue("wf", {}, [], "connection refused", "immediate")
-    await dlq.claim_letters("w")
+    await dlq.claims.claim("w")
     edited = make_letter(task_id="wf", revision=1, task={"fixed": True})
     with pytest.raises(IllegalMove, match="run is over"):
-        await dlq.take_in(json.loads(exported(edited)))
+        await dlq.transfer.import_letter(json.loads(exported(edited)))
     house.clock.advance(minutes=60)  # nobody takes the letter from the run that died
-    assert await dlq.take_in(json.loads(exported(edited))) == "joined"
+    assert await dlq.transfer.import_letter(json.loads(exported(edited))) == "joined"
     letter = await dlq.get_task("wf")
     assert letter is not None
     assert (letter.status, letter.task, letter.tallies.claims_recovered) == ("pending", {"fixed": True}, 1)

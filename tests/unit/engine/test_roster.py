@@ -84,10 +84,10 @@ async def test_four_workers_each_get_some_and_none_waits_for_another(any_house: 
         queues[number].listen(lambda event: done[number].append(event.letter.key) if event.letter else None)
 
     for number, queue in enumerate(queues):
-        await (await queue.open()).roster.heartbeat()
+        await (await queue.open()).processing.workers.heartbeat()
         note(number)
     for queue in queues:
-        await queue.roster.heartbeat()
+        await queue.processing.workers.heartbeat()
     counts = await asyncio.gather(*(queue.run_due() for queue in queues))
     assert sum(counts) == 1000
     assert min(counts) > 0
