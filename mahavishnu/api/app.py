@@ -1,4 +1,4 @@
-"""The ASGI app of the API, put together."""
+"""`create_app` puts the routes, the middleware and the error handlers together."""
 
 from __future__ import annotations
 
@@ -21,8 +21,14 @@ from mahavishnu.api.schemas import ResponseModel
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-SHARED = (f"{API}/dlq", f"{API}/dlq/stats", f"{API}/dlq/statistics", f"{API}/groups", "/metrics")  # the same for all
-STREAMS = (f"{API}/dlq/export", f"{API}/events")  # HEAD would have all of it made for nothing
+SHARED = (
+    f"{API}/dlq",
+    f"{API}/dlq/stats",
+    f"{API}/dlq/statistics",
+    f"{API}/groups",
+    "/metrics",
+)  # the response does not depend on who asks
+STREAMS = (f"{API}/dlq/export", f"{API}/events")  # a HEAD request must not produce all of it
 start = Router(tag="start")
 _DESCRIPTION = """Failed workflows: find, understand, fix and redrive what is left.
 
@@ -63,7 +69,7 @@ def create_app(
         description=_DESCRIPTION,
         lifespan=lifespan,
         openapi_url=f"{API}/openapi.json",
-        docs_url=None,  # it would load scripts of other sites
+        docs_url=None,  # its page would load scripts of other sites
         redoc_url=None,
         responses=problem_responses(400, 401, 403, 408, 413, 422, 503),
         redirect_slashes=False,
@@ -104,7 +110,7 @@ async def server_info(request: Request, actor: Viewer) -> Response:
 
 
 def _document(api: FastAPI) -> None:
-    """OpenAPI with what FastAPI does not know of: the shape of problems, and the token."""
+    """Add to OpenAPI what FastAPI does not know: the schema of problems, and the token."""
     generate = api.openapi
 
     def openapi() -> dict[str, Any]:

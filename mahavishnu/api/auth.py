@@ -1,4 +1,4 @@
-"""Who may do what: a token names a person and a role; without tokens the server is for this machine only."""
+"""Who may do what: a token names a person and a role; without tokens the server answers this machine only."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from mahavishnu.api.routing import Depends
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput
 
-ANONYMOUS = "api_user"  # who acts where there are no tokens
+ANONYMOUS = "api_user"  # the name of whoever acts where there are no tokens
 
 
 class Role(IntEnum):
-    """Each may what the ones before it may."""
+    """Each role may do what the roles before it may do."""
 
-    NOBODY = 0  #: ask for its health
-    VIEWER = 1  #: look
-    OPERATOR = 2  #: and act on letters, groups and runs, work as a worker
-    ADMIN = 3  #: and delete
+    NOBODY = 0  #: ask for the health
+    VIEWER = 1  #: read
+    OPERATOR = 2  #: change letters, groups and runs; work as a worker
+    ADMIN = 3  #: delete letters
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Somebody who asks."""
+    """Whoever sends a request."""
 
     name: str
     role: Role
@@ -45,7 +45,7 @@ class Access:
 
     @classmethod
     def of(cls, viewers: Mapping[str, str], operators: Mapping[str, str], admins: Mapping[str, str]) -> Access:
-        """From names and their tokens. Raises InvalidInput for one that is empty or means two people, or nobody."""
+        """From the token of each name. Raises InvalidInput for a token that is empty or means two people."""
         tokens: dict[bytes, Actor] = {}
         for role, people in ((Role.VIEWER, viewers), (Role.OPERATOR, operators), (Role.ADMIN, admins)):
             for name, token in people.items():
@@ -59,7 +59,7 @@ class Access:
         return cls(tokens)
 
     def check_address(self, host: str) -> None:
-        """Raise InvalidInput for an address that others can reach while there are no tokens."""
+        """Raise InvalidInput if other machines can reach this address and there are no tokens."""
         if not self.tokens and not is_loopback(host):
             raise InvalidInput(
                 f"without a token the server listens on loopback only, not on {host!r}: give one in server.viewers, "
@@ -67,7 +67,7 @@ class Access:
             )
 
     def actor(self, authorization: str | None) -> Actor | None:
-        """Who sends this Authorization header, or None."""
+        """Who sends this Authorization header; None if nobody that is known."""
         if not self.tokens:
             return Actor(ANONYMOUS, Role.ADMIN)
         kind, _, token = (authorization or "").partition(" ")
@@ -76,7 +76,7 @@ class Access:
 
 @lru_cache(32)
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it.
+    """Whether only this machine can reach `host`.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -90,7 +90,10 @@ def is_loopback(host: str) -> bool:
 
 
 def is_foreign_request(headers: Mapping[str, str], client: tuple[str, int] | None) -> bool:
-    """Whether another machine sends this, or a browser for another site; without tokens nothing else stops it."""
+    """Whether another machine sent the request, or a browser for a page of another site.
+
+    Without tokens this is the only thing that keeps them out.
+    """
     if client is not None and not is_loopback(client[0]):
         return True
     host = headers.get("host", "")
@@ -100,19 +103,21 @@ def is_foreign_request(headers: Mapping[str, str], client: tuple[str, int] | Non
 
 
 def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()  # looking it up tells nothing by its time
+    return hashlib.sha256(
+        token.encode("utf-8", "surrogateescape")
+    ).digest()  # the time of a lookup reveals nothing about the token
 
 
 async def get_queue(request: Request) -> DeadLetterQueue:  # async: FastAPI runs others in threads
-    """The queue that this API is for."""
+    """The queue that this API serves."""
     queue: DeadLetterQueue = request.app.state.dlq
     return queue
 
 
 def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor]]:
-    """A dependency: the actor, if he has at least this role. A denial is written into the audit."""
+    """A dependency: the actor, who must have at least this role. A denial is written into the audit."""
 
-    async def allowed(request: Request) -> Actor:
+    async def check_role(request: Request) -> Actor:
         actor: Actor = request.scope["actor"]
         if actor.role < role:
             what = request.scope["request_path"]
@@ -122,7 +127,7 @@ def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor
             raise HTTPException(403, f"{action} {why}")
         return actor
 
-    return allowed
+    return check_role
 
 
 Queue = Annotated[DeadLetterQueue, Depends(get_queue)]
@@ -130,7 +135,9 @@ Viewer = Annotated[Actor, Depends(require_role(Role.VIEWER, "looking"))]
 
 
 def acting_name(actor: Actor, named: str | None) -> str:
-    """Whose name an act goes under: the token's; another one only with it, or where there are no tokens.
+    """The name that an act is recorded under.
+
+    It is the name of the token. Another name in the request is recorded with the token's, or alone without tokens.
 
     >>> acting_name(Actor("ann", Role.OPERATOR), "bob"), acting_name(Actor("api_user", Role.ADMIN), "bob")
     ('bob (token of ann)', 'bob')

@@ -1,6 +1,6 @@
-"""Errors as answers: RFC 9457 problem documents, one table from our exceptions to a status.
+"""Errors as problem documents (RFC 9457); one table maps our exceptions to statuses.
 
-A problem says what happened, to which letter, and what to do; it never says anything about the inside of the server.
+A problem says what happened, to which letter, and what to do. It never reveals anything about the inside of the server.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Problem(BaseModel):
     detail: str = Field(description="What happened, and what can be done.")
 
 
-# The first that fits counts.
+# The first class that fits decides.
 _STATUSES: tuple[tuple[type[BaseException], int, str], ...] = (
     (NoSuchLetter, 404, "no-such-letter"),
     (LookupError, 404, "not-found"),
@@ -78,7 +78,7 @@ _STATUSES: tuple[tuple[type[BaseException], int, str], ...] = (
 
 
 def problem(status: int, name: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
-    """An answer that says what went wrong.
+    """A response that says what went wrong.
 
     >>> problem(404, "not-found", "there is no run 'x'").status_code
     404
@@ -88,7 +88,7 @@ def problem(status: int, name: str, detail: str, *, headers: Mapping[str, str] |
 
 
 def problem_for(error: Exception) -> Response:
-    """The problem that an error of ours is. What a store says of its own inside goes to the log only."""
+    """The response to an error of ours. What a store says about itself goes to the log only."""
     status, name = next((status, name) for kind, status, name in _STATUSES if isinstance(error, kind))
     if isinstance(error, StoreError):
         log.error("the store failed: %s", error)
@@ -100,7 +100,7 @@ def problem_for(error: Exception) -> Response:
 
 
 def problem_for_request(errors: Sequence[Mapping[str, Any]]) -> Response:
-    """The problem that a request with these errors of its fields and parameters is."""
+    """The response to a request whose fields or parameters have these errors."""
     problems = [{"where": ".".join(map(str, each["loc"])), "problem": _field_problem(each)} for each in errors[:20]]
     detail = "; ".join(f"{each['where']}: {each['problem']}" for each in problems)
     is_text = any(each["type"] == "json_invalid" for each in errors)
@@ -108,19 +108,19 @@ def problem_for_request(errors: Sequence[Mapping[str, Any]]) -> Response:
 
 
 def handle_errors(api: FastAPI, at: str) -> None:
-    """Have every error of this API, whose paths begin with `at`, answered with a problem."""
+    """Answer every error of this API, whose paths begin with `at`, with a problem document."""
     from fastapi.exceptions import RequestValidationError
 
-    async def ours(request: Request, error: Exception) -> Response:
+    async def on_own_error(request: Request, error: Exception) -> Response:
         if getattr(error, "maybe_written", False):
             request.state.maybe_done = True
         return problem_for(error)
 
-    async def malformed(request: Request, error: Exception) -> Response:
+    async def on_invalid_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         return problem_for_request(error.errors())
 
-    async def http(request: Request, error: Exception) -> Response:
+    async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         name, detail, headers = HTTPStatus(error.status_code).phrase, str(error.detail), error.headers
         if error.status_code == 404:
@@ -132,18 +132,18 @@ def handle_errors(api: FastAPI, at: str) -> None:
             detail = _body_problem(error.__cause__)
         return problem(error.status_code, name.lower().replace(" ", "-"), detail, headers=headers)
 
-    async def unexpected(request: Request, error: Exception) -> Response:
+    async def on_unexpected_error(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return problem(500, "internal-error", "this should not have happened; the server's log says more")
 
-    api.add_exception_handler(MahavishnuError, ours)
-    api.add_exception_handler(RequestValidationError, malformed)
-    api.add_exception_handler(HTTPException, http)
-    api.add_exception_handler(Exception, unexpected)
+    api.add_exception_handler(MahavishnuError, on_own_error)
+    api.add_exception_handler(RequestValidationError, on_invalid_request)
+    api.add_exception_handler(HTTPException, on_http_error)
+    api.add_exception_handler(Exception, on_unexpected_error)
 
 
 def _field_problem(error: Mapping[str, Any]) -> str:
-    """What is wrong with one field or parameter, and what is probably meant."""
+    """What is wrong with one field or parameter, and what was probably meant."""
     kind, given, message = error["type"], error["input"], str(error["msg"])
     if error["loc"] == ("body",) and isinstance(given, bytes):
         return "it is not read as JSON: send it with the header Content-Type: application/json"
@@ -164,7 +164,7 @@ def _unknown_path(request: Request, at: str) -> str:
 
 
 def _allowed_methods(request: Request) -> list[str]:
-    """What can be asked of this path; Starlette names the methods of the first route only."""
+    """The methods of this path, over all its routes; Starlette names those of the first route only."""
     from starlette.routing import Match
 
     def fits(method: str) -> bool:
@@ -174,7 +174,7 @@ def _allowed_methods(request: Request) -> list[str]:
 
 
 def _body_problem(why: BaseException) -> str:
-    """Why a body could not be read, where it is not the grammar of JSON."""
+    """Why a body could not be read, if not because it is no JSON."""
     if isinstance(why, UnicodeError):
         return "the body is not UTF-8"
     if isinstance(why, RecursionError):
@@ -183,7 +183,7 @@ def _body_problem(why: BaseException) -> str:
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For OpenAPI: these statuses are answered with a problem."""
+    """For OpenAPI: responses with these statuses are problem documents."""
     return {
         status: {
             "description": HTTPStatus(status).phrase,

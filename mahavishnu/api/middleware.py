@@ -1,6 +1,6 @@
-"""What every request passes before a route sees it: who asks, how much they send, and whether they asked before.
+"""What every request passes before a route sees it: authentication, the limits of its body, its idempotency key.
 
-What many ask for at the same time is shared here, so that it passes the rest once for all of them.
+Reads that several clients send at the same time are shared here, so that the rest of the API answers them once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 R = TypeVar("R")
 
 log = logging.getLogger(__name__)
-MARK = "\ue000"  # begins what stands for an escaped slash inside a path's part, or for itself
+MARK = "\ue000"  # begins the stand-in for a slash inside a part of the path, and for itself
 ESCAPED_SLASH, ESCAPED_MARK = f"{MARK}s", f"{MARK}m"  # a task id may contain both
 PUBLIC_PATHS = ("/healthz", "/readyz")
 BODY_SECONDS = 60.0
@@ -41,7 +41,7 @@ _CHANGING_METHODS = ("POST", "PATCH", "PUT", "DELETE")
 
 
 class CompleteResponse(NamedTuple):
-    """A whole answer, to be sent to many."""
+    """A whole response, which may be sent to several clients."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
@@ -62,14 +62,11 @@ class ApiMiddleware:
         shared: Collection[str],
         endless: Collection[str] = (),
     ) -> None:
-        """`shared` are paths whose answers depend on the query alone, and not on who asks; `endless` are streams."""
+        """`shared` are paths whose responses depend on the query alone, not on who asks; `endless` are streams."""
         self._app, self._dlq, self._access = app, dlq, access
         self._max_body_bytes, self._via = max_body_bytes, via
-        self._shared, self._reads, self._endless = (
-            frozenset(shared),
-            SharedReads[CompleteResponse](),
-            frozenset(endless),
-        )
+        self._shared, self._endless = frozenset(shared), frozenset(endless)
+        self._reads = SharedReads[CompleteResponse]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -100,6 +97,7 @@ class ApiMiddleware:
                 await self._app(scope, receive, send)
 
     async def _authenticate(self, scope: Scope, headers: Headers) -> Response | None:
+        """Put the decoded path and the actor into the scope; or the response that refuses the request."""
         raw = scope.get("raw_path") or scope["path"].encode()
         try:
             parts = [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")]
@@ -125,18 +123,18 @@ class ApiMiddleware:
         return None
 
     async def _send_shared(self, scope: Scope, send: Send) -> None:
-        """Answer everybody who asks the same at the same time from one read."""
-        asked = (scope.get("root_path", ""), scope["path"], scope["query_string"])
-        answer = await self._reads.get(asked, partial(_complete_response, self._app, scope))
-        await send({"type": "http.response.start", "status": answer.status, "headers": [*answer.headers]})
-        await send({"type": "http.response.body", "body": answer.body})
+        """Answer all clients that send the same request at the same time from one read."""
+        request = (scope.get("root_path", ""), scope["path"], scope["query_string"])
+        response = await self._reads.get(request, partial(_complete_response, self._app, scope))
+        await send({"type": "http.response.start", "status": response.status, "headers": [*response.headers]})
+        await send({"type": "http.response.body", "body": response.body})
 
     async def _read_body(self, receive: Receive, headers: Headers) -> bytes | Response:
-        """The whole body, or the refusal of one that is too large or takes too long."""
+        """The whole body, or the response that refuses one that is too large or takes too long."""
         limit = self._max_body_bytes
         refusal = problem(413, "content-too-large", f"a request may have {limit} bytes; send it in parts")
-        told = headers.get("content-length", "")
-        if told.isdecimal() and int(told) > limit:
+        announced = headers.get("content-length", "")
+        if announced.isdecimal() and int(announced) > limit:
             return refusal
         parts, size, more = [], 0, True
         try:
@@ -150,77 +148,77 @@ class ApiMiddleware:
                     if size > limit:
                         return refusal
                     more = message.get("more_body", False)
-        except TimeoutError:  # who sends without an end would hold a connection for ever
-            told = f"the body did not come to its end within {BODY_SECONDS:g} seconds; nothing was done"
-            return problem(408, "request-timeout", told, headers={"Connection": "close"})
+        except TimeoutError:  # a client that sends without an end would hold a connection for ever
+            detail = f"the body did not come to its end within {BODY_SECONDS:g} seconds; nothing was done"
+            return problem(408, "request-timeout", detail, headers={"Connection": "close"})
         return b"".join(parts)
 
     async def _with_idempotency_key(
         self, key: str, actor: Actor, scope: Scope, body: bytes, receive: Receive, send: Send
     ) -> None:
-        """Do it, or give the answer again that was given when it was done."""
-        asked = hashlib.sha256(
+        """Let the request through once; answer it again from what was stored."""
+        request = hashlib.sha256(
             b"\0".join([scope["method"].encode(), scope["path"].encode(), scope["query_string"], body])
         ).hexdigest()
         if len(key) > 200:
             await problem(400, "bad-request", "an Idempotency-Key has at most 200 characters")(scope, receive, send)
             return
-        whose = hashlib.sha256(json.dumps([actor.name, key]).encode()).hexdigest()
+        reply_key = hashlib.sha256(json.dumps([actor.name, key]).encode()).hexdigest()
         try:
             await self._dlq.open()
-            former = await self._dlq.replies.begin(whose, asked)
+            former = await self._dlq.replies.begin(reply_key, request)
         except StoreError as failed:
             await problem_for(failed)(scope, receive, send)
             return
         if former is not None:
-            await _replay(former, asked)(scope, receive, send)
+            await _replay(former, request)(scope, receive, send)
             return
         status, headers, parts = 0, {}, []
         scope["state"] = {**scope.get("state", {})}
 
-        async def keeping(message: Message) -> None:
+        async def send_and_store(message: Message) -> None:
             nonlocal status, headers
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
             elif message["type"] == "http.response.body":
                 parts.append(message.get("body", b""))
-                nobody_knows = status >= 500 and scope["state"].get("maybe_done", False)
-                if not nobody_knows and not message.get("more_body", False):
-                    await self._store_reply(whose, status, headers, b"".join(parts))
+                uncertain = status >= 500 and scope["state"].get("maybe_done", False)
+                if not uncertain and not message.get("more_body", False):
+                    await self._store_reply(reply_key, status, headers, b"".join(parts))
             await send(message)
 
-        await self._app(scope, receive, keeping)
+        await self._app(scope, receive, send_and_store)
 
-    async def _store_reply(self, whose: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """Remember an answer. What cannot be remembered is answered all the same: it has had its effect."""
+    async def _store_reply(self, key: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Store a response. If that fails it is sent all the same: the request has had its effect."""
         kept = {name: headers[name] for name in ("content-type", "location", "etag") if name in headers}
         try:
-            if status >= 500:  # nothing was done: it may work the next time
-                await self._dlq.replies.forget(whose)
+            if status >= 500:  # nothing was done: the request may be sent again
+                await self._dlq.replies.forget(key)
             else:
-                await self._dlq.replies.finish(whose, status, json.dumps(kept), body.decode())
+                await self._dlq.replies.finish(key, status, json.dumps(kept), body.decode())
         except StoreError as failed:
             log.error("an answer cannot be given again, its Idempotency-Key stays unfinished: %s", failed)
 
 
 async def _without_body(send: Send, message: Message) -> None:
-    """What HEAD is answered: all but the body."""
+    """The response to HEAD: all but the body."""
     await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
 
 async def _complete_response(app: App, scope: Scope) -> CompleteResponse:
-    """What `app` answers to a request without a body."""
+    """The response of `app` to a request without a body."""
     status, headers, parts = 0, (), []
 
-    async def keeping(message: Message) -> None:
+    async def collect(message: Message) -> None:
         nonlocal status, headers
         if message["type"] == "http.response.start":
             status, headers = message["status"], tuple(message["headers"])
         elif message["type"] == "http.response.body":
             parts.append(message.get("body", b""))
 
-    await app(scope, _receive_once(b""), keeping)
+    await app(scope, _receive_once(b""), collect)
     return CompleteResponse(status, headers, b"".join(parts))
 
 
@@ -230,8 +228,9 @@ def _local_path(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", ""))
 
 
-def _replay(former: Reply, asked: str) -> Response:
-    if former.asked != asked:
+def _replay(former: Reply, request: str) -> Response:
+    """The response to a request whose key was used before, for the request with the digest `former.asked`."""
+    if former.asked != request:
         return problem(
             422, "idempotency-key-reused", "this Idempotency-Key was used for another request; take a new one"
         )
@@ -248,6 +247,7 @@ def _replay(former: Reply, asked: str) -> Response:
 
 
 def _receive_once(body: bytes) -> Receive:
+    """What stands for the client once its body has been read."""
     sent = False
 
     async def receive() -> Message:
@@ -261,10 +261,10 @@ def _receive_once(body: bytes) -> Receive:
 
 
 class SharedReads(Generic[R]):
-    """Reads that many ask for at the same time are done once.
+    """Does reads that are asked for several times at the same time once.
 
-    Whoever asks while such a read is under way waits for the next one, which all who wait share: nobody is answered
-    from a read that began before they asked, so that they see what was written before.
+    A call that comes while such a read is under way waits for the next one, which all waiting calls share. So no call
+    gets the result of a read that began before the call, and each one sees what was written before it.
     """
 
     def __init__(self) -> None:
@@ -272,7 +272,7 @@ class SharedReads(Generic[R]):
         self._next: dict[Any, asyncio.Task[R]] = {}
 
     async def get(self, key: Any, read: Callable[[], Awaitable[R]]) -> R:
-        """The answer of a read that has begun after this was called."""
+        """The result of a read that began after this call."""
         if key in self._next:
             return await asyncio.shield(self._next[key])
         running = self._running.get(key)
@@ -280,7 +280,7 @@ class SharedReads(Generic[R]):
             task = self._running[key] = asyncio.ensure_future(self._begin(key, read))
         else:
             task = self._next[key] = asyncio.ensure_future(self._after(running, key, read))
-        task.add_done_callback(_retrieve_exception)  # also if nobody waits for it any more
+        task.add_done_callback(_retrieve_exception)  # also if no call waits for it any more
         return await asyncio.shield(task)
 
     async def _begin(self, key: Any, read: Callable[[], Awaitable[R]]) -> R:
@@ -293,7 +293,7 @@ class SharedReads(Generic[R]):
     async def _after(self, running: asyncio.Task[R], key: Any, read: Callable[[], Awaitable[R]]) -> R:
         try:
             await asyncio.wait({running})
-        except asyncio.CancelledError:  # the loop ends; another one may come
+        except asyncio.CancelledError:  # this event loop ends; the object may be used in another one
             del self._next[key]
             self._running.pop(key, None)
             raise

@@ -1,7 +1,7 @@
 """What changes, as it changes: server-sent events for live views.
 
-The store is asked, not only this process: letters change in workers, and runs in others. Everybody who listens shares
-one look at the store; a look comes at once after something has happened here, and every second otherwise.
+The store is polled, because letters and runs also change in other processes. All listeners share one poll; it comes at
+once after something has changed in this process, and every second otherwise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 from starlette.requests import Request
@@ -33,9 +33,9 @@ from mahavishnu.stores.runs import RUNS
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
-KEEPALIVE_SECONDS = 15.0  # after which a comment shows that the line is open
+KEEPALIVE_SECONDS = 15.0  # after which a comment shows that the connection is open
 _CLOCK_SKEW = timedelta(seconds=5)  # clocks of other machines may be behind, and their writes visible later
-_MAX_CHANGES = 500  # changes told in one look; beyond that, one is told to read anew
+_MAX_CHANGES = 500  # changes sent after one poll; if there are more, clients are told to read the lists again
 _MAX_QUEUED = 2000  # events kept for a slow listener
 _MAX_SEEN = 10_000
 _LETTER = ("task_id", "namespace", "queue", "entry_id", "status", "error_category", "fingerprint", "retry_count",
@@ -44,17 +44,27 @@ _RUN = ("run_id", "verb", "state", "counts", "halted_because", "updated_at")
 _GROUP = ("fingerprint", "state", "owner", "updated_at")
 router = Router(tag="live")
 
-LiveEvent = tuple[str, str, dict[str, Any]]  # the event's id (empty: the last one counts on), its name, its data
 Seen = OrderedDict[tuple[str, str, Any], None]
 EventId = Annotated[str, Field(max_length=100)]
-READ_AGAIN: LiveEvent = ("", "many", {"of": "everything"})
+
+
+class LiveEvent(NamedTuple):
+    """One event for clients. With an empty id, the client goes on from the id before it."""
+
+    id: str
+    name: str
+    data: dict[str, Any]
+
+
+READ_AGAIN = LiveEvent("", "many", {"of": "everything"})
+_END = LiveEvent("", "end", {})
 
 
 class LiveFeed:
-    """Looks at the store while somebody listens, and tells every listener."""
+    """Polls the store while there are listeners, and sends what changes to each of them."""
 
     def __init__(self, dlq: DeadLetterQueue, pace: Clock | None = None) -> None:
-        """`pace` says how often it looks; it is not the clock of the letters, whose time may be another one."""
+        """`pace` times the polls; it is not the clock of the letters, whose time may be another one."""
         self._dlq = dlq
         self._pace = pace or SystemClock()
         self._listeners: set[asyncio.Queue[LiveEvent | None]] = set()
@@ -65,25 +75,22 @@ class LiveFeed:
         self._cleared = False
 
     async def listen(self, since: datetime | None = None) -> AsyncIterator[LiveEvent | None]:
-        """Everything from now on, or from shortly before `since`; None now and then while nothing happens.
+        """All events from now on, or from shortly before `since`; None now and then while nothing changes.
 
-        It ends when this is closed.
+        It ends when the feed is closed.
         """
         queue: asyncio.Queue[LiveEvent | None] = asyncio.Queue(_MAX_QUEUED)
-        self._listeners.add(queue)  # before the look back: what is told meanwhile comes after it
+        self._listeners.add(queue)  # before the missed events are read: what is published meanwhile comes after them
         try:
             if self._polling is None:
                 self._polling = asyncio.create_task(self._poll(self._dlq.clock.now()))
             elif self._degraded is not None:
                 yield _degraded_event(self._degraded)
             if since is not None:
-                for told in await self._missed_events(since):
-                    yield told
-            while True:
-                each = await queue.get()
-                if each is _END:
-                    return
-                yield each
+                for missed in await self._missed_events(since):
+                    yield missed
+            while (event := await queue.get()) is not _END:
+                yield event
         finally:
             self._listeners.discard(queue)
             if not self._listeners:
@@ -97,7 +104,7 @@ class LiveFeed:
             return [READ_AGAIN]
 
     async def close(self) -> None:
-        """Tell nobody anything any more: who listens is at the end."""
+        """End the streams of all listeners, and stop polling."""
         self._publish(_END)
         self._stop_polling()
 
@@ -122,14 +129,14 @@ class LiveFeed:
                     if self._degraded is None:
                         log.warning("live views cannot look at the store: %s", problem)
                 changes += self._status_events(degraded)
-                for told in changes:
-                    self._publish(told)
+                for event in changes:
+                    self._publish(event)
                 quiet = 0.0 if changes else quiet + POLL_SECONDS
                 if quiet >= KEEPALIVE_SECONDS:
                     quiet = 0.0
                     self._publish(None)
                 await self._wait_for_next_poll()
-        except Exception:  # nobody else would notice: who listens comes back, and then it is looked again
+        except Exception:  # no caller awaits this task: clients whose streams end reconnect, which restarts it
             log.exception("live views have stopped looking")
             self._polling = None
             self._publish(_END)
@@ -137,21 +144,21 @@ class LiveFeed:
             stop()
 
     def _on_event(self, event: Event) -> None:
-        self._cleared |= event.name is EventName.CLEARED  # what is deleted is found by no look
+        self._cleared |= event.name is EventName.CLEARED  # no poll finds what was deleted
         self._wake.set()
 
     def _status_events(self, degraded: str | None) -> list[LiveEvent]:
-        """What is to be told that no record says."""
-        told: list[LiveEvent] = []
+        """Events about the feed itself, which come from no record."""
+        events: list[LiveEvent] = []
         if degraded is not None and self._degraded is None:
-            told.append(_degraded_event(degraded))
+            events.append(_degraded_event(degraded))
         if self._cleared or (degraded is None and self._degraded is not None):  # others may have written meanwhile
-            told.append(READ_AGAIN)
+            events.append(READ_AGAIN)
         self._degraded, self._cleared = degraded, False
-        return told
+        return events
 
     async def _wait_for_next_poll(self) -> None:
-        """A moment, so that a busy queue is not looked at all the time; then until something happens, or a while."""
+        """Wait a moment, so that a busy queue is not polled all the time; then for a change here, or a second."""
         await self._pace.sleep(POLL_SECONDS / 5)
         waits = {asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(self._pace.sleep(POLL_SECONDS))}
         try:
@@ -161,40 +168,35 @@ class LiveFeed:
                 wait.cancel()
 
     async def _changes(self, since: datetime, seen: Seen | None = None) -> tuple[list[LiveEvent], str | None]:
-        """What has changed, except for what is `seen`, and why some may be missing."""
-        store, query = (
-            self._dlq.store,
-            Query((Between("updated_at", at_least=since),), (Sort("updated_at"),), _MAX_CHANGES),
-        )
+        """What has changed, except for what is in `seen`, and why some of it may be missing."""
+        store = self._dlq.store
+        query = Query((Between("updated_at", at_least=since),), (Sort("updated_at"),), _MAX_CHANGES)
         letters = await store.collection(LETTERS).find(query)
         runs = await store.collection(RUNS).find(query)
-        groups = await store.collection(GROUPS).find(query)  # all of them, before one counts as seen
+        groups = await store.collection(GROUPS).find(query)  # all three are read before anything counts as seen
         changes = _events_of("letter", letters, _LETTER, seen) + _events_of("run", runs, _RUN, seen)
         changes += _events_of("group", groups, _GROUP, seen)
-        return sorted(changes, key=lambda told: told[0]), letters.degraded or runs.degraded or groups.degraded
+        return sorted(changes, key=lambda event: event.id), letters.degraded or runs.degraded or groups.degraded
 
-    def _publish(self, told: LiveEvent | None) -> None:
+    def _publish(self, event: LiveEvent | None) -> None:
         for queue in list(self._listeners):
-            _enqueue(queue, told)
+            _enqueue(queue, event)
 
 
-_END: LiveEvent = ("", "end", {})
-
-
-def _enqueue(queue: asyncio.Queue[LiveEvent | None], told: LiveEvent | None) -> None:
-    if queue.full():  # too slow: it reads anew
+def _enqueue(queue: asyncio.Queue[LiveEvent | None], event: LiveEvent | None) -> None:
+    if queue.full():  # the client is too slow: it has to read the lists again
         while not queue.empty():
             queue.get_nowait()
         queue.put_nowait(READ_AGAIN)
-    queue.put_nowait(told)
+    queue.put_nowait(event)
 
 
 def _degraded_event(why: str) -> LiveEvent:
-    return "", "degraded", {"detail": why}
+    return LiveEvent("", "degraded", {"detail": why})
 
 
 def _events_of(name: str, page: Page[Any], shown: tuple[str, ...], seen: Seen | None) -> list[LiveEvent]:
-    told: list[LiveEvent] = []
+    events: list[LiveEvent] = []
     for record in page.items:
         mark = (name, record.key, record.version)  # two changes may have the same instant
         if seen is not None:
@@ -203,10 +205,11 @@ def _events_of(name: str, page: Page[Any], shown: tuple[str, ...], seen: Seen | 
             seen[mark] = None
             while len(seen) > _MAX_SEEN:
                 seen.popitem(last=False)
-        told.append((instant_text(record.updated_at), name, {each: to_json(getattr(record, each)) for each in shown}))
+        data = {field: to_json(getattr(record, field)) for field in shown}
+        events.append(LiveEvent(instant_text(record.updated_at), name, data))
     if page.next is not None:
-        told.append((told[-1][0] if told else "", "many", {"of": name}))
-    return told
+        events.append(LiveEvent(events[-1].id if events else "", "many", {"of": name}))
+    return events
 
 
 @router.get(
@@ -230,7 +233,7 @@ async def events(
 
 
 def _instant_from_id(event_id: str | None) -> datetime | None:
-    """When the last event that was heard happened; None for an id that is not ours: from now on.
+    """When the last event that the client got happened; None for an id that is not ours.
 
     >>> _instant_from_id("2026-01-01T00:00:00.000Z").year
     2026
@@ -238,10 +241,8 @@ def _instant_from_id(event_id: str | None) -> datetime | None:
     (None, None)
     """
     try:
-        looked_from = instant(
-            datetime.fromisoformat(event_id or "") - _CLOCK_SKEW
-        )  # in the year 1 there is none before
-        return looked_from + _CLOCK_SKEW
+        start = instant(datetime.fromisoformat(event_id or "") - _CLOCK_SKEW)  # the year 1 has no such instant
+        return start + _CLOCK_SKEW
     except (ValueError, OverflowError, InvalidInput):
         return None
 
@@ -249,12 +250,11 @@ def _instant_from_id(event_id: str | None) -> datetime | None:
 _UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-async def _as_sse(told: AsyncIterator[LiveEvent | None]) -> AsyncIterator[str]:
+async def _as_sse(events: AsyncIterator[LiveEvent | None]) -> AsyncIterator[str]:
     yield ": open\n\n"
-    async for each in told:
-        if each is None:
+    async for event in events:
+        if event is None:
             yield ": still here\n\n"
         else:
-            identity, name, data = each
-            head = f"id: {identity}\n" if identity else ""
-            yield f"{head}event: {name}\ndata: {json.dumps(data)}\n\n"
+            head = f"id: {event.id}\n" if event.id else ""
+            yield f"{head}event: {event.name}\ndata: {json.dumps(event.data)}\n\n"

@@ -312,12 +312,12 @@ async def test_an_id_that_is_none_of_ours_means_from_now_on(odd: str) -> None:
 
 
 async def test_what_is_written_on_the_wire() -> None:
-    async def told() -> AsyncIterator[LiveEvent | None]:
-        yield "2026-01-01T00:00:00.000Z", "letter", {"task_id": "a\nb"}
+    async def events() -> AsyncIterator[LiveEvent | None]:
+        yield LiveEvent("2026-01-01T00:00:00.000Z", "letter", {"task_id": "a\nb"})
         yield None
-        yield "", "degraded", {"detail": "away"}
+        yield LiveEvent("", "degraded", {"detail": "away"})
 
-    assert [text async for text in _as_sse(told())] == [
+    assert [text async for text in _as_sse(events())] == [
         ": open\n\n",
         'id: 2026-01-01T00:00:00.000Z\nevent: letter\ndata: {"task_id": "a\\nb"}\n\n',
         ": still here\n\n",
