@@ -157,7 +157,7 @@ async def bulk_slice(app: MahavishnuApp) -> Callable[[], Awaitable[object]]:
     names = [await clear_and_fail(app), *[await fail_once(app) for _ in range(MEMBERS - 1)]]
     runs = getattr(queue(app), "runs", queue(app))  # it was a part of the queue itself
     start = getattr(runs, "start_run", None) or runs.start
-    work = getattr(runs, "work_runs", None) or runs.work
+    work = getattr(runs, "work_runs", None) or runs.advance
     await start("redrive", task_id=names, by="ann")
 
     async def slice_() -> None:
@@ -172,7 +172,7 @@ WALKS: dict[str, Prepare] = {
     "retry by hand": retry,
     "statistics": statistics_asked,
     "POST /api/v1/dlq/{id}/redrive": http_redrive,
-    "bulk run: one `work_runs` (plan, one slice)": bulk_slice,
+    "bulk run: one `runs.advance` (plan, one slice)": bulk_slice,
 }
 
 

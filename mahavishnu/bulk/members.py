@@ -1,7 +1,4 @@
-"""The members of a bulk run: who they are, moving some of them, and what became of them.
-
-The mark that a run leaves on a letter in the same write as its move decides what was done: pages only report it.
-"""
+"""The members of a bulk run: writing them down, moving their letters, recognising moved ones, finding outcomes."""
 
 from __future__ import annotations
 
@@ -9,38 +6,49 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from mahavishnu.model import bulk_rules, bulk_run, lifecycle
-from mahavishnu.model.bulk_run import BUSY, BulkRun, ItemOutcome, ItemState, RunItem
+from mahavishnu.bulk.run_store import READ, RunLeaseLost, RunStore
+from mahavishnu.bulk.verbs import RunVerb
+from mahavishnu.model.bulk_rules import is_busy
+from mahavishnu.model.bulk_run import (
+    ACTIVE,
+    BUSY,
+    PAGE,
+    BulkRun,
+    ItemOutcome,
+    ItemState,
+    RunCounts,
+    RunItem,
+    RunPage,
+    RunState,
+    count_items,
+    outcome_for,
+    split_into_pages,
+)
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreError, StoreUnavailable, cannot
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.lifecycle import MAX_RUNS
-from mahavishnu.model.query import Between, Query, Sort
+from mahavishnu.model.lifecycle import MAX_RUNS, mark_moved_by_run
+from mahavishnu.model.query import Between, Query, Sort, query_from_json
 from mahavishnu.stores.base import Collection, Cursor, Result
 
-Change = Callable[[DeadLetter], DeadLetter]
 _FOUND = 1000  # letters that are looked up at once
 _TRIES = 20
 
 
-class Lost(Exception):
-    """Somebody else carries the run on, or has done so to its end."""
-
-
-def meant(query: Query, until: datetime) -> Query:
-    """The query, for letters that were there then, the oldest first, many at a time."""
+def member_query(query: Query, until: datetime) -> Query:
+    """The query, restricted to letters created until then, the oldest first, in large pages."""
     return Query((*query.where, Between("created_at", at_most=until)), (Sort("created_at"),), _FOUND)
 
 
-async def members(
+async def find_members(
     letters: Collection[DeadLetter], query: Query, until: datetime
 ) -> AsyncIterator[tuple[list[DeadLetter], tuple[StoreError, ...]]]:
-    """The letters that the query means and that there were then, the oldest first, many at a time.
+    """The letters of the query that were created until then, the oldest first, a page at a time.
 
-    With them come the records that cannot be read. Raises StoreUnavailable where not everything can be seen.
+    With each page come the records that cannot be read. Raises StoreUnavailable unless every letter can be seen.
     """
-    chosen = meant(query, until)
+    chosen = member_query(query, until)
     after: Cursor | None = None
-    seen: set[str] = set()  # a letter that goes home from a local store meanwhile is found twice
+    seen: set[str] = set()  # a letter that is drained from a local store meanwhile is found twice
     while True:
         page = await letters.find(chosen, after)
         if page.degraded:
@@ -53,76 +61,93 @@ async def members(
         after = page.next
 
 
-def reason_of(problem: MahavishnuError, key: str) -> str:
-    """Why a letter is refused, in words that are the same for all letters refused for this reason."""
+def refusal_reason(problem: MahavishnuError, key: str) -> str:
+    """Why a letter is refused, in words that do not name it, so that equal reasons can be counted."""
     if isinstance(problem, IllegalMove):
         return f"{problem.state}: {cannot(problem.move)}"
     return str(problem).replace(f"letter {key!r}", "it").replace(f"of {key!r}", "of it").replace(repr(key), "it")
 
 
-async def _no_objection(before: Sequence[DeadLetter], after: Sequence[DeadLetter]) -> Sequence[MahavishnuError | None]:
-    return [None] * len(before)
-
-
 @dataclass(frozen=True, slots=True)
-class Movers:
-    """What moves the letters of one run: `change` is the verb; `prepare` may object before letters are replaced."""
+class RunMembers:
+    """The members of one run, and what the store knows about their letters."""
 
-    letters: Collection[DeadLetter]
-    history: Collection[FormerLetter]
-    runs: Collection[BulkRun]
+    store: RunStore
     run_id: str
-    awaited: bool = False
-    change: Change = lambda letter: letter
-    prepare: Callable[[Sequence[DeadLetter], Sequence[DeadLetter]], Awaitable[Sequence[MahavishnuError | None]]] = (
-        _no_objection
-    )
-    moved: Callable[[DeadLetter], object] = lambda letter: None
+    awaited: bool = False  # whether the run waits for the outcomes of the letters that it moves
 
-    async def move(self, items: Sequence[RunItem], now: datetime) -> tuple[list[RunItem], StoreError | None]:
-        """Move these waiting members. Those that a store could not take now stay waiting, and the reason is given.
+    async def plan(
+        self, run: BulkRun, plan: str, check_lease: Callable[[], Awaitable[object]]
+    ) -> tuple[int, RunCounts]:
+        """Write pages of members for this plan. Returns how many there are, and their counts.
 
-        Raises StoreUnavailable where it is not known what was done: asking the letters tells, later; and Lost.
+        Awaits `check_lease`, which may raise, between large steps. Raises StoreError, and RunLeaseLost.
+        """
+        items: list[RunItem] = []
+        number, counts = 0, RunCounts()
+        async for found, corrupt in find_members(self.store.letters, query_from_json(run.query.value), run.created_at):
+            if counts.members:
+                await check_lease()
+            items += [RunItem(letter.key, letter.entry_id) for letter in found]
+            items += [RunItem(getattr(problem, "key", "?"), "", ItemState.REFUSED, str(problem)) for problem in corrupt]
+            whole = len(items) // PAGE * PAGE
+            number, counts = await self._write_pages(plan, number, counts, items[:whole])
+            items = items[whole:]
+        return await self._write_pages(plan, number, counts, items)
+
+    async def _write_pages(
+        self, plan: str, number: int, counts: RunCounts, items: Sequence[RunItem]
+    ) -> tuple[int, RunCounts]:
+        pages = split_into_pages(self.run_id, plan, number, items)
+        await self.store.create_pages(pages)
+        return number + len(pages), counts.plus(count_items(items))
+
+    # --- moving
+
+    async def move(
+        self, items: Sequence[RunItem], verb: RunVerb, now: datetime
+    ) -> tuple[list[RunItem], StoreError | None]:
+        """Move the letters of these waiting members. Returns the members as they are then.
+
+        If the store could not take some letters, they stay waiting, and the error is returned too. Raises
+        StoreUnavailable if it is not known what was moved (the letters know it), and RunLeaseLost.
         """
         done = list(items)
         todo = list(range(len(items)))
         away: StoreError | None = None
         for _ in range(_TRIES):
-            current = await self._now([items[place] for place in todo])
-            over = await self._over(current)
+            letters = await self._current_letters([items[place] for place in todo])
+            over = await self._finished_runs(letters)
             before: dict[int, DeadLetter] = {}
-            changed: dict[int, DeadLetter] = {}
-            for place, letter in zip(todo, current, strict=True):
-                settled = self._settled(items[place], letter)
-                if settled is not None:
-                    done[place] = settled
+            after: dict[int, DeadLetter] = {}
+            for place, letter in zip(todo, letters, strict=True):
+                final = self._final_state(items[place], letter)
+                if final is not None:
+                    done[place] = final
                 elif isinstance(letter, DeadLetter):
                     try:
-                        moved = self.change(letter)
-                        changed[place] = lifecycle.mark_moved_by_run(
-                            letter, moved, self.run_id, awaited=self.awaited, over=over
-                        )
+                        moved = verb.change(letter, now)
+                        after[place] = mark_moved_by_run(letter, moved, self.run_id, awaited=self.awaited, over=over)
                         before[place] = letter
                     except MahavishnuError as problem:
-                        waits = isinstance(problem, IllegalMove) and bulk_rules.is_busy(letter, now)
+                        waits = isinstance(problem, IllegalMove) and is_busy(letter, now)
                         done[place] = replace(items[place], why=BUSY) if waits else _refused(items[place], problem)
-            places = list(changed)
-            objections = await self.prepare(list(before.values()), list(changed.values())) if changed else []
-            for place, objection in zip(places, objections, strict=True):
+            objections = await verb.prepare(list(before.values()), list(after.values())) if after else []
+            for place, objection in zip(list(after), objections, strict=True):
                 if objection is not None:
-                    del changed[place]
+                    del after[place]
                     if isinstance(objection, StoreUnavailable):
                         away = objection
                     else:
                         done[place] = _refused(items[place], objection)
             todo = []
-            results = await self.letters.write(list(changed.values())) if changed else []
-            for place, written in zip(changed, results, strict=True):
+            results = await self.store.letters.write(list(after.values())) if after else []
+            for place, written in zip(after, results, strict=True):
                 if written is None:
-                    todo.append(place)  # somebody was quicker: look again
+                    todo.append(place)  # somebody else changed the letter: read it again
                 elif isinstance(written, DeadLetter):
                     done[place] = replace(items[place], state=ItemState.MOVED, why=None)
-                    self.moved(written)
+                    verb.announce(written)
                 elif isinstance(written, StoreUnavailable):
                     away = written
                 else:
@@ -131,38 +156,74 @@ class Movers:
                 return done, away
         return done, away or StoreUnavailable(f"{len(todo)} letters were changed by others {_TRIES} times in a row")
 
-    async def ready(self, items: Sequence[RunItem], now: datetime) -> list[bool]:
-        """Which of these members are not being run, or not any more."""
-        return [
-            not isinstance(letter, DeadLetter) or not bulk_rules.is_busy(letter, now)
-            for letter in await self._now(items)
-        ]
+    async def are_idle(self, items: Sequence[RunItem], now: datetime) -> list[bool]:
+        """For each of these members whether its letter is not being run."""
+        letters = await self._current_letters(items)
+        return [not isinstance(letter, DeadLetter) or not is_busy(letter, now) for letter in letters]
 
-    async def recognise(self, items: Sequence[RunItem]) -> list[RunItem]:
-        """Which of these waiting members were moved by somebody who could not say so any more."""
-        current = await self._now(items)
+    # --- what the letters know
+
+    async def recognise_moved(self, items: Sequence[RunItem]) -> list[RunItem]:
+        """These waiting members, those marked as moved that a process moved before it died."""
+        letters = await self._current_letters(items)
         return [
             replace(item, state=ItemState.MOVED, why=None) if self._is_marked(letter) else item
-            for item, letter in zip(items, current, strict=True)
+            for item, letter in zip(items, letters, strict=True)
         ]
 
-    async def outcomes(self, items: Sequence[RunItem]) -> list[RunItem]:
-        """These moved members with what became of them, as far as it is known now."""
+    async def find_outcomes(self, items: Sequence[RunItem]) -> list[RunItem]:
+        """These moved members with what has become of their letters up to now."""
+        letters = await self._current_letters(items)
         return [
             item if isinstance(letter, StoreError) else replace(item, outcome=self._outcome(letter, item.outcome))
-            for item, letter in zip(items, await self._now(items), strict=True)
+            for item, letter in zip(items, letters, strict=True)
         ]
 
-    async def _now(self, items: Sequence[RunItem]) -> list[Result[DeadLetter]]:
-        """The members' letters as they are now: the one that was meant, also where another has replaced it."""
-        found: list[Result[DeadLetter]] = list(await self.letters.get([item.key for item in items]))
+    async def pages_for_display(self, run: BulkRun, numbers: Sequence[int]) -> list[RunPage]:
+        """These pages, with the members marked that were moved by a process that died.
+
+        Only of a run that was stopped after that: while it is active, the next process to take it does this.
+        """
+        pages = await self.store.read_pages(run, numbers)
+        if run.lease is None or run.state in ACTIVE:
+            return pages
+        for number, page in enumerate(pages):
+            places = [place for place, item in enumerate(page.items) if item.state is ItemState.WAITING]
+            if not places:
+                continue
+            waiting = [page.items[place] for place in places]
+            found = dict(zip(places, await self.recognise_moved(waiting), strict=True))
+            items = tuple(found.get(place, item) for place, item in enumerate(page.items))
+            pages[number] = replace(page, items=items)
+            if any(item.is_fresh for item in waiting):  # members are moved in order: none was moved behind this page
+                break
+        return pages
+
+    async def with_current_counts(self, run: BulkRun) -> BulkRun:
+        """The run with counts as they are now, also while a process works on it."""
+        if run.plan is None or run.state is RunState.DONE:
+            return run
+        if run.lease is not None:
+            counts = RunCounts()
+            for start in range(0, run.pages, READ):
+                for page in await self.pages_for_display(run, range(start, min(start + READ, run.pages))):
+                    counts = counts.plus(count_items(page.items))
+            run = replace(run, counts=counts)
+        if run.awaits_outcomes:
+            known = await self.store.count_outcomes(run.run_id)
+            run = replace(run, counts=replace(run.counts, **{str(how): known[how] for how in ItemOutcome}))
+        return run
+
+    async def _current_letters(self, items: Sequence[RunItem]) -> list[Result[DeadLetter]]:
+        """The letters of the members as they are now; one that was replaced comes from the history."""
+        found: list[Result[DeadLetter]] = list(await self.store.letters.get([item.key for item in items]))
         replaced = [
             place
             for place, (item, letter) in enumerate(zip(items, found, strict=True))
             if letter is None or (isinstance(letter, DeadLetter) and letter.entry_id != item.entry_id)
         ]
         if replaced:
-            formers = await self.history.get([items[place].entry_id for place in replaced])
+            formers = await self.store.history.get([items[place].entry_id for place in replaced])
             for place, former in zip(replaced, formers, strict=True):
                 found[place] = former
         for letter in found:
@@ -170,34 +231,34 @@ class Movers:
                 raise letter
         return found
 
-    async def _over(self, letters: Sequence[Result[DeadLetter]]) -> frozenset[str]:
-        """The runs that letters with many of them may forget. Raises Lost if this one is over itself.
+    async def _finished_runs(self, letters: Sequence[Result[DeadLetter]]) -> frozenset[str]:
+        """The runs that letters with many marks may forget. Raises RunLeaseLost if this run is over itself.
 
-        It is asked after the letters were read: what is not over then has not been forgotten by them. So a runner that
-        was asleep for long does not take a letter that has forgotten its run for one that was never moved.
+        Call it after the letters were read: they cannot have forgotten a run that is not over now. Otherwise a process
+        that was suspended for long could take a letter that has forgotten the run for one that was never moved.
         """
         many = [letter for letter in letters if isinstance(letter, DeadLetter) and len(letter.runs) >= MAX_RUNS]
         asked = {run_id for letter in many for run_id in letter.runs}
         if not asked:
             return frozenset()
-        ours, *others = await self.runs.get([self.run_id, *asked])
+        ours, *others = await self.store.runs.get([self.run_id, *asked])
         if isinstance(ours, StoreError):
             raise ours
         if ours is None or ours.is_over:
-            raise Lost
+            raise RunLeaseLost
         return frozenset(run.run_id for run in others if isinstance(run, BulkRun) and run.is_over)
 
     def _outcome(self, letter: DeadLetter | None, known: ItemOutcome | None) -> ItemOutcome | None:
-        """What is known stays so where the letter does not tell any more."""
+        """The outcome that the letter notes, or the `known` one where it does not note any more."""
         if letter is None:
             return known or ItemOutcome.CLOSED
-        return bulk_run.outcome_for(letter, self.run_id) or known
+        return outcome_for(letter, self.run_id) or known
 
     def _is_marked(self, letter: Result[DeadLetter]) -> bool:
         return isinstance(letter, DeadLetter) and self.run_id in letter.runs
 
-    def _settled(self, item: RunItem, letter: Result[DeadLetter]) -> RunItem | None:
-        """What becomes of a member that cannot be moved any more, or has been; None for one that can."""
+    def _final_state(self, item: RunItem, letter: Result[DeadLetter]) -> RunItem | None:
+        """The member if its letter cannot be moved, or was moved before; None if it is to be moved."""
         if isinstance(letter, StoreError):
             return _refused(item, letter)
         if self._is_marked(letter):
@@ -210,4 +271,4 @@ class Movers:
 
 
 def _refused(item: RunItem, problem: MahavishnuError) -> RunItem:
-    return replace(item, state=ItemState.REFUSED, why=reason_of(problem, item.key))
+    return replace(item, state=ItemState.REFUSED, why=refusal_reason(problem, item.key))

@@ -6,24 +6,24 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mahavishnu.bulk.members import meant, members, reason_of
-from mahavishnu.bulk.verbs import RunVerbs
+from mahavishnu.bulk.members import find_members, member_query, refusal_reason
+from mahavishnu.bulk.verbs import RunVerb
+from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.bulk_run import BUSY, BulkRun
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.model.query import Is, Query, query_from_json
-from mahavishnu.stores.base import Collection
 
-READ = 1000  # letters that are read before the others are counted
+READ = 1000  # letters that are read one by one before the rest is counted
 _SAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class RunPreview:
-    """What a run would do now: how many letters are meant, how many it could move, and why not the others.
+    """What a run would do now: how many letters match, how many it could move, and why not the others.
 
-    `samples` are some that it could move, as they are. `ramp` are the sizes of the first waves; no ramp: all at once.
+    `samples` are some letters that it could move. `ramp` are the sizes of the first waves; empty: all at once.
     """
 
     matched: int
@@ -33,80 +33,81 @@ class RunPreview:
     ramp: tuple[int, ...] = ()
 
 
-async def previewed(letters: Collection[DeadLetter], run: BulkRun, verbs: RunVerbs) -> RunPreview:
-    """What the run would do. Raises StoreUnavailable where not every letter that is meant can be seen."""
-    view = _View(letters, run, verbs)
-    async for found, corrupt in members(letters, view.query, run.created_at):
-        view.matched += len(found) + len(corrupt)
-        view.ineligible.update(str(problem) for problem in corrupt)
-        await view.read(found)
-        if found and view.matched >= READ and verbs.decides_by_state(run):
-            await view.count(found[0])
+async def preview_run(context: QueueContext, run: BulkRun) -> RunPreview:
+    """What the run would do. Raises StoreUnavailable unless every matching letter can be seen."""
+    preview = _Preview(context, run)
+    async for found, corrupt in find_members(context.letters, preview.query, run.created_at):
+        preview.matched += len(found) + len(corrupt)
+        preview.ineligible.update(str(problem) for problem in corrupt)
+        await preview.read(found)
+        if found and preview.matched >= READ and preview.verb.depends_on_state_only:
+            await preview.count(found[0])
             break
-    eligible = view.matched - view.ineligible.total()
-    return RunPreview(view.matched, eligible, dict(view.ineligible.most_common()), tuple(view.samples), run.ramp)
+    eligible = preview.matched - preview.ineligible.total()
+    return RunPreview(
+        preview.matched, eligible, dict(preview.ineligible.most_common()), tuple(preview.samples), run.ramp
+    )
 
 
-class _View:
-    """What is known so far of what the run would do."""
+class _Preview:
+    """A preview while it is made."""
 
-    def __init__(self, letters: Collection[DeadLetter], run: BulkRun, verbs: RunVerbs) -> None:
+    def __init__(self, context: QueueContext, run: BulkRun) -> None:
         self.query = query_from_json(run.query.value)
+        self.verb = RunVerb(context, run)
         self.matched = 0
         self.ineligible = Counter[str]()
         self.samples: list[DeadLetter] = []
-        self._letters = letters
+        self._letters, self._clock = context.letters, context.clock
         self._run = run
-        self._verbs = verbs
 
     async def read(self, found: Iterable[DeadLetter]) -> None:
-        """Ask the verb about each of these letters."""
+        """Try the verb on each of these letters."""
         for letter in found:
-            after = self._after(letter)
+            after = self._try(letter)
             if isinstance(after, DeadLetter) and self._run.patch is not None:
-                why = await self._verbs.objection(after)
-                after = after if why is None else reason_of(why, letter.key)
+                why = await self.verb.objection(after)
+                after = after if why is None else refusal_reason(why, letter.key)
             if isinstance(after, str):
                 self.ineligible[after] += 1
             elif len(self.samples) < _SAMPLES:
                 self.samples.append(letter)
 
-    async def count(self, some: DeadLetter) -> None:
-        """Ask it about one letter of each state, and count them: for verbs that decide by nothing else.
+    async def count(self, example: DeadLetter) -> None:
+        """Try the verb on one letter of each state, and count the letters in these states.
 
-        `some` stands in for all. Letters that cannot be read are counted as what they were written as.
+        `example` stands in for all letters. Unreadable records are counted by the state that they were written with.
         """
-        chosen = meant(self.query, self._run.created_at)
+        chosen = member_query(self.query, self._run.created_at)
         tally = await self._letters.tally(chosen, ["status", "resolution_status"])
         if tally.degraded:
             raise StoreUnavailable(f"not every letter that is meant can be seen now: {tally.degraded}")
         self.matched, self.ineligible = tally.total.count, Counter()
-        fine: list[tuple[str, str]] = []
+        eligible: list[tuple[str, str]] = []
         for (status, resolution), cell in tally.cells.items():
             try:
                 ended = Resolution(ResolutionStatus(resolution))
-                after = self._after(evolve(some, status=DeadLetterStatus(status), resolution=ended))
+                after = self._try(evolve(example, status=DeadLetterStatus(status), resolution=ended))
             except ValueError as problem:  # a newer version wrote it
                 after = str(problem)
             if isinstance(after, str):
                 self.ineligible[after] += cell.count
             else:
-                fine.append((status, resolution))
-        if fine and len(self.samples) < _SAMPLES:
+                eligible.append((status, resolution))
+        if eligible and len(self.samples) < _SAMPLES:
             self.samples.clear()
-            await self.sample(chosen, fine)
+            await self._find_samples(chosen, eligible)
 
-    async def sample(self, chosen: Query, states: Sequence[tuple[str, str]]) -> None:
-        """Find some letters in these states."""
+    async def _find_samples(self, chosen: Query, states: Sequence[tuple[str, str]]) -> None:
         statuses, resolutions = map(tuple, zip(*states, strict=True))
         where = (*chosen.where, Is("status", statuses), Is("resolution_status", resolutions))
         page = await self._letters.find(Query(where, chosen.sort, _SAMPLES))
-        self.samples += [letter for letter in page.items if isinstance(self._after(letter), DeadLetter)]
+        self.samples += [letter for letter in page.items if isinstance(self._try(letter), DeadLetter)]
 
-    def _after(self, letter: DeadLetter) -> DeadLetter | str:
-        """The letter after its move, or why that cannot be."""
+    def _try(self, letter: DeadLetter) -> DeadLetter | str:
+        """The letter after its move, or why it cannot be moved."""
         try:
-            return self._verbs.change(self._run, letter)
+            return self.verb.change(letter, self._clock.now())
         except MahavishnuError as problem:
             waits = isinstance(problem, IllegalMove) and letter.status is DeadLetterStatus.RETRYING
-            return BUSY if waits else reason_of(problem, letter.key)
+            return BUSY if waits else refusal_reason(problem, letter.key)

@@ -1,59 +1,59 @@
-"""Bulk runs: what is to be done to all that a query means, as something that lasts, and can be watched and stopped."""
+"""Bulk runs for people: one verb over all letters that a query means, as something that can be watched and stopped."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from mahavishnu.bulk.preview import RunPreview, previewed
-from mahavishnu.bulk.run_store import READ, Shelves
-from mahavishnu.bulk.runner import LEASE_SECONDS, Runner
-from mahavishnu.bulk.verbs import RunVerbs, known
+from mahavishnu.bulk.executor import announce_run
+from mahavishnu.bulk.members import RunMembers
+from mahavishnu.bulk.preview import RunPreview, preview_run
+from mahavishnu.bulk.run_store import READ, RunStore
+from mahavishnu.bulk.runner import Runner
+from mahavishnu.bulk.verbs import require_verb
 from mahavishnu.engine.background import PeriodicTask
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import bulk_rules
 from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, ItemState, RunItem, RunState
-from mahavishnu.model.errors import InvalidInput, NoSuchRun, StoreUnavailable
+from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import FormerLetter
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 from mahavishnu.model.query import Is, Query, Sort, filter_query, query_to_json, require_query
-from mahavishnu.stores.base import Collection, Cursor, Page, get_one, write_one
+from mahavishnu.stores.base import Cursor, Page, write_one
 from mahavishnu.stores.codec import LETTERS
-from mahavishnu.stores.runs import RUN_PAGES, RUNS
 
 E = TypeVar("E", bound=StrEnum)
-LOOK_SECONDS = 2.0  # between two looks for runs that are due
-MOST_ITEMS = 10_000
+POLL_SECONDS = 2.0  # between two searches for runs that are due
+MAX_ITEMS = 10_000
 _TRIES = 50
 
 
 @dataclass(frozen=True, slots=True)
 class RunItems:
-    """Members of a run, in the order in which they are moved; `next` goes on after them."""
+    """Members of a run, in the order in which they are moved; `next` is the cursor of the page after these."""
 
     items: tuple[RunItem, ...]
     next: Cursor | None = None
 
 
-class Bulk:
-    """The part of `DeadLetterQueue` that starts, shows, stops and carries on bulk runs.
+class BulkRuns:
+    """Starts, shows, stops and works on bulk runs.
 
-    The methods raise NoSuchRun for a run that there is not, IllegalRunMove for what its state does not allow,
-    InvalidInput for what cannot be, and StoreError.
+    The methods raise NoSuchRun for a run that does not exist, IllegalRunMove for what its state does not allow,
+    InvalidInput for invalid arguments, and StoreError.
     """
 
-    context: QueueContext
-    _shelves: Shelves
-    _run_verbs: RunVerbs
-    _runner: Runner
-    _carrying: PeriodicTask
+    def __init__(self, context: QueueContext) -> None:
+        self._context = context
+        self._store = RunStore(context)
+        self._runner = Runner(context, self._store)
+        self.periodic_task = PeriodicTask("carrying bulk runs on", self.advance, self._seconds_to_wait)
 
-    async def preview_run(
+    async def preview(
         self,
         verb: str,
         query: Query | None = None,
@@ -66,19 +66,19 @@ class Bulk:
         everything: bool = False,
         **filters: Any,
     ) -> RunPreview:
-        """What `start_run` with the same arguments would do. Nothing is changed.
+        """What `start` with the same arguments would do. Nothing is changed.
 
         Letters are read one by one up to a thousand, and beyond that where the verb has to see each (an edit, a redrive
         with a patch, a regrouping); otherwise those in one state are counted together.
 
-        preview = await dlq.preview_run("redrive", fingerprint="9f3c", status="exhausted")
+        preview = await dlq.runs.preview("redrive", fingerprint="9f3c", status="exhausted")
         """
-        await self.context.open()
-        run = self._wanted(verb, query, filters, patch, redrive=redrive, everything=everything)
-        run = _going(run, ramp, max_per_second, stop_percent)
-        return await previewed(self.context.letters, run, self._run_verbs)
+        await self._context.open()
+        run = self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
+        run = _with_options(run, ramp, max_per_second, stop_percent)
+        return await preview_run(self._context, run)
 
-    async def start_run(
+    async def start(
         self,
         verb: str,
         query: Query | None = None,
@@ -93,10 +93,10 @@ class Bulk:
         everything: bool = False,
         **filters: Any,
     ) -> BulkRun:
-        """Have `verb` done to every letter that the query means now: redrive, archive, resolve, cancel, fail or edit.
+        """Have `verb` done to every letter that the query means now: redrive, archive, resolve, cancel, fail, edit, …
 
-        It is on record when this returns, and running processors carry it on, whatever becomes of this process: each
-        letter is moved once. Letters captured later are no members. An edit needs a `patch` (RFC 7386) of the tasks; a
+        The run is stored when this returns, and running processors work on it, whatever happens to this process. Each
+        letter is moved once; letters captured later are no members. An edit needs a `patch` (RFC 7386) of the tasks. A
         redrive may have one, and an edit with `redrive` is one: both then happen in one write.
 
         `ramp` are the sizes of the first waves: each waits until the letters before it have been run. With
@@ -104,36 +104,36 @@ class Bulk:
         and the ramp is 1, 5, 25 unless another one is given; `()` moves all at once. `max_per_second` is how many
         letters are moved at most in a second.
 
-            run = await dlq.start_run("redrive", fingerprint="9f3c", by="ann", stop_percent=20)
+            run = await dlq.runs.start("redrive", fingerprint="9f3c", by="ann", stop_percent=20)
         """
-        await self.context.open()
-        run = self._wanted(verb, query, filters, patch, redrive=redrive, everything=everything)
-        run = _going(replace(run, by=by, reason=reason), ramp, max_per_second, stop_percent)
-        async with self.context.audit.record("run.start", f"run:{run.run_id}", by=by, reason=reason) as record:
+        await self._context.open()
+        run = self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
+        run = _with_options(replace(run, by=by, reason=reason), ramp, max_per_second, stop_percent)
+        async with self._context.audit.record("run.start", f"run:{run.run_id}", by=by, reason=reason) as record:
             record.add(verb=run.verb, query=run.query.value["where"], patch=run.patch and run.patch.value)
             record.add(ramp=list(run.ramp), max_per_second=max_per_second, stop_percent=stop_percent)
-            stored = await write_one(self._shelves.runs, run)
+            stored = await write_one(self._store.runs, run)
             if stored is None:  # ids are random: nobody else has this one
                 raise StoreUnavailable(f"bulk run {run.run_id} is there already")
-        self._run_verbs.changed(stored, EventName.RUN_STARTED)
-        self._carrying.wake()
+        announce_run(self._context, stored, EventName.RUN_STARTED)
+        self.periodic_task.wake()
         return stored
 
-    async def get_run(self, run_id: str) -> BulkRun:
-        """The run as it is, with what became of its letters up to now."""
-        await self.context.open()
-        return await self._shelves.up_to_date(await self._run(run_id))
+    async def get(self, run_id: str) -> BulkRun:
+        """The run, with what has become of its letters up to now."""
+        await self._context.open()
+        return await self._with_current_counts(await self._store.get(run_id))
 
-    async def list_runs(
+    async def list(
         self, state: RunState | str | None = None, *, limit: int = 50, after: Cursor | str | None = None
     ) -> Page[BulkRun]:
-        """Runs, newest first. The counts of one that is being carried on may be some seconds old."""
-        await self.context.open()
+        """Runs, newest first. The counts of a run that is being worked on may be some seconds old."""
+        await self._context.open()
         where = () if state is None else (Is("state", (_member(RunState, state, "state"),)),)
         query = Query(where, (Sort("created_at", descending=True), Sort("run_id", descending=True)), limit)
-        return await self._shelves.runs.find(query, _cursor(after))
+        return await self._store.runs.find(query, _cursor(after))
 
-    async def run_items(
+    async def items(
         self,
         run_id: str,
         *,
@@ -142,18 +142,18 @@ class Bulk:
         limit: int = 100,
         after: Cursor | str | None = None,
     ) -> RunItems:
-        """The members of a run, and what became of each: all, or those in a state or with an outcome."""
-        if type(limit) is not int or not 1 <= limit <= MOST_ITEMS:
-            raise InvalidInput(f"limit must be a whole number from 1 to {MOST_ITEMS}, not {limit!r:.80}")
+        """The members of a run and the outcome of each: all, or those in a state or with an outcome."""
+        if type(limit) is not int or not 1 <= limit <= MAX_ITEMS:
+            raise InvalidInput(f"limit must be a whole number from 1 to {MAX_ITEMS}, not {limit!r:.80}")
         wanted_state = None if state is None else _member(ItemState, state, "state")
         wanted_outcome = None if outcome is None else _member(ItemOutcome, outcome, "outcome")
-        await self.context.open()
-        run = await self._run(run_id)
+        await self._context.open()
+        run = await self._store.get(run_id)
         first, skip = _position(_cursor(after))
         found: list[RunItem] = []
         if run.plan is None:
             return RunItems(())
-        async for number, items in self._items(run, first):
+        async for number, items in self._pages_of_items(run, first):
             for place, item in enumerate(items):
                 if (number, place) < (first, skip):
                     continue
@@ -164,13 +164,13 @@ class Bulk:
                 found.append(item)
         return RunItems(tuple(found))
 
-    async def pause_run(self, run_id: str, *, by: str, reason: str | None = None) -> BulkRun:
-        """Hold the run up. What is being moved at this moment, one page of letters at most, is still moved."""
-        return await self._changed_run(
-            "run.pause", run_id, by, reason, lambda run: bulk_rules.pause(run, self.context.clock.now())
+    async def pause(self, run_id: str, *, by: str, reason: str | None = None) -> BulkRun:
+        """Pause the run. The slice that is being moved now, one page of letters at most, is still moved."""
+        return await self._change(
+            "run.pause", run_id, by, reason, lambda run: bulk_rules.pause(run, self._context.clock.now())
         )
 
-    async def resume_run(
+    async def resume(
         self,
         run_id: str,
         *,
@@ -178,62 +178,50 @@ class Bulk:
         reason: str | None = None,
         stop_percent: float | Unchanged | None = UNCHANGED,
     ) -> BulkRun:
-        """Go on with a paused or halted run, perhaps with another stop rule (None: without one).
+        """Continue a paused or halted run, perhaps with another stop rule (None: without one).
 
-        Raises IllegalRunMove, naming a rule with which it goes on, where it has halted and would do so again at once.
+        Raises IllegalRunMove for a halted run that would halt again at once; the message names a rule that does not.
         """
-        return await self._changed_run(
-            "run.resume", run_id, by, reason, lambda run: bulk_rules.resume(run, self.context.clock.now(), stop_percent)
+        return await self._change(
+            "run.resume",
+            run_id,
+            by,
+            reason,
+            lambda run: bulk_rules.resume(run, self._context.clock.now(), stop_percent),
         )
 
-    async def cancel_run(self, run_id: str, *, by: str, reason: str | None = None) -> BulkRun:
-        """End the run for ever. What was moved stays moved; the other members are left alone."""
-        return await self._changed_run(
-            "run.cancel", run_id, by, reason, lambda run: bulk_rules.cancel(run, self.context.clock.now())
+    async def cancel(self, run_id: str, *, by: str, reason: str | None = None) -> BulkRun:
+        """End the run for good. Letters that were moved stay moved; the other members are left alone."""
+        return await self._change(
+            "run.cancel", run_id, by, reason, lambda run: bulk_rules.cancel(run, self._context.clock.now())
         )
 
-    async def work_runs(self) -> bool:
-        """Carry on every run that is due, until it has to wait. Returns whether anything was done.
+    async def advance(self) -> bool:
+        """Work on every run that is due until it has to wait. Returns whether anything was done.
 
         A running processor does this by itself.
         """
-        await self.context.open()
-        return await self._runner.look()
+        await self._context.open()
+        return await self._runner.advance()
 
     # --- inside
 
-    def _prepare_runs(self, history: Collection[FormerLetter]) -> None:
-        """What this part needs, once the queue has its own."""
-        pages = self.context.store.collection(RUN_PAGES)
-        self._shelves = Shelves(self.context.store.collection(RUNS), pages, self.context.letters, history)
-        self._run_verbs = RunVerbs(self.context)
-        self._runner = Runner(
-            self._shelves,
-            self._run_verbs,
-            owner=self.context.owner,
-            clock=self.context.clock,
-            lease_seconds=lambda: min(LEASE_SECONDS, self.context.limits.lease_seconds),
-            skew_seconds=lambda: self.context.limits.skew_seconds,
-        )
-        self._carrying = PeriodicTask("carrying bulk runs on", self.work_runs, self._until_next_run)
-
-    def _until_next_run(self) -> float:
+    def _seconds_to_wait(self) -> float:
         if (due := self._runner.next_due) is None:
-            return LOOK_SECONDS
-        return min(max((due - self.context.clock.now()).total_seconds(), 0.0), LOOK_SECONDS)
+            return POLL_SECONDS
+        return min(max((due - self._context.clock.now()).total_seconds(), 0.0), POLL_SECONDS)
 
-    def _wanted(
-        self, verb: str, query: Query | None, filters: Mapping[str, Any], patch: Any, *, redrive: bool, everything: bool
+    def _new_run(
+        self, verb: str, query: Query | None, filters: dict[str, Any], *, patch: Any, redrive: bool, everything: bool
     ) -> BulkRun:
-        """The run that somebody asks for. Raises InvalidInput."""
-        name, edit = known(verb, patch, redrive=redrive)
+        name, edit = require_verb(verb, patch, redrive=redrive)
         if query is not None and filters:
             raise InvalidInput(f"give a query or filters, not both: {', '.join(filters)}")
         meant = require_query(query) if query is not None else filter_query(filters)
         if not meant.where and not everything:
             raise InvalidInput("this would change every letter: give a filter, or say that you mean everything")
         LETTERS.check(meant)
-        now = self.context.clock.now()
+        now = self._context.clock.now()
         return BulkRun(
             run_id=new_entry_id(now),
             verb=name,
@@ -245,58 +233,56 @@ class Bulk:
             due_at=now,
         )
 
-    async def _run(self, run_id: str) -> BulkRun:
-        run = await get_one(self._shelves.runs, run_id)
-        if run is None:
-            raise NoSuchRun(run_id)
-        return run
+    def _members(self, run: BulkRun) -> RunMembers:
+        return RunMembers(self._store, run.run_id, run.awaits_outcomes)
 
-    async def _changed_run(
+    async def _with_current_counts(self, run: BulkRun) -> BulkRun:
+        return await self._members(run).with_current_counts(run)
+
+    async def _change(
         self, action: str, run_id: str, by: str, reason: str | None, change: Callable[[BulkRun], BulkRun]
     ) -> BulkRun:
-        async with self.context.audit.record(action, f"run:{run_id}", by=by, reason=reason) as record:
+        async with self._context.audit.record(action, f"run:{run_id}", by=by, reason=reason) as record:
             for _ in range(_TRIES):
-                run = await self._run(run_id)
-                if run.state is RunState.HALTED:  # its letters may have come to something since
-                    run = await self._shelves.up_to_date(run)
+                run = await self._store.get(run_id)
+                if run.state is RunState.HALTED:  # its letters may have got outcomes since
+                    run = await self._with_current_counts(run)
                 after = change(run)
-                if after is run:  # it is so already
-                    return await self._shelves.up_to_date(run)
-                written = await write_one(self._shelves.runs, after)
+                if after is run:  # it is in that state already
+                    return await self._with_current_counts(run)
+                written = await write_one(self._store.runs, after)
                 if written is not None:
-                    record.add_change(_shown(run), _shown(written))
+                    record.add_change(_audited(run), _audited(written))
                     break
             else:
                 raise StoreUnavailable(f"bulk run {run_id} was changed by others {_TRIES} times in a row")
-        current = await self._shelves.up_to_date(written)
-        self._run_verbs.changed(current, by=by)
-        self._carrying.wake()
+        current = await self._with_current_counts(written)
+        announce_run(self._context, current, by=by)
+        self.periodic_task.wake()
         return current
 
-    async def _items(self, run: BulkRun, first: int) -> AsyncIterator[tuple[int, Sequence[RunItem]]]:
-        """The pages from the first one on; what became of letters is looked up where it is not written down yet."""
-        looks = run.awaits_outcomes and run.state is not RunState.DONE
-        shelves, movers = self._shelves, self._shelves.movers(run)
+    async def _pages_of_items(self, run: BulkRun, first: int) -> AsyncIterator[tuple[int, Sequence[RunItem]]]:
+        """The pages from `first` on, with the outcomes that are not written on them yet."""
+        members = self._members(run)
         for start in range(first, run.pages, READ):
-            for page in await shelves.shown(run, range(start, min(start + READ, run.pages))):
-                items = list(page.items)
+            for page in await members.pages_for_display(run, range(start, min(start + READ, run.pages))):
+                items = [*page.items]
                 places = [place for place, item in enumerate(items) if item.state is ItemState.MOVED]
-                if looks and places:
-                    looked = await movers.outcomes([items[place] for place in places])
-                    for place, item in zip(places, looked, strict=True):
+                if places and run.awaits_outcomes and run.state is not RunState.DONE:
+                    found = await members.find_outcomes([items[place] for place in places])
+                    for place, item in zip(places, found, strict=True):
                         items[place] = item
                 yield page.number, items
 
 
-def _going(
+def _with_options(
     run: BulkRun, ramp: Sequence[int] | None, max_per_second: float | None, stop_percent: float | None
 ) -> BulkRun:
-    """The run as it goes about it. Raises InvalidInput."""
     waves = bulk_rules.choose_ramp(run.verb, ramp, stop_percent)
     return bulk_rules.validate_run(replace(run, ramp=waves, max_per_second=max_per_second, stop_percent=stop_percent))
 
 
-def _shown(run: BulkRun) -> dict[str, Any]:
+def _audited(run: BulkRun) -> dict[str, Any]:
     return {"state": str(run.state), "stop_percent": run.stop_percent, "moved": run.counts.moved}
 
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from mahavishnu.adapters.base import Workflow
-from mahavishnu.bulk.service import Bulk
+from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.classify.assess import Assessor, context_for
 from mahavishnu.classify.chain import Chain
 from mahavishnu.core.queue import deletion, reads
@@ -59,7 +59,7 @@ GROUPS_SECONDS = 60.0
 REQUEUE_SECONDS = 60.0
 
 
-class DeadLetterQueue(Bulk):
+class DeadLetterQueue:
     """Letters in a store, and everything that can be done with them.
 
     The methods are what most programs need. The rest is in services: `letters` (find, edit, redrive, resolve …),
@@ -108,11 +108,11 @@ class DeadLetterQueue(Bulk):
         self.requeues = Requeues(self.context)
         self.transfer = Transfer(self.context)
         self.replies = Replies(store.collection(REPLIES), self.clock)
-        self._prepare_runs(self.context.history)
+        self.runs = BulkRuns(self.context)
         self.processing = Processing(
             self.context,
             self.intake.admit_waiting,
-            self._carrying,
+            self.runs.periodic_task,
             PeriodicTask("a look at the queue's health", self._log_warnings, lambda: HEALTH_SECONDS),
             PeriodicTask("a look at the groups", self.groups.refresh, lambda: GROUPS_SECONDS),
             PeriodicTask("automatic requeues", self.requeues.requeue_exhausted, lambda: REQUEUE_SECONDS),

@@ -18,7 +18,7 @@ async def main(url: str) -> None:
     async with DeadLetterQueue(100_000, store=open_store(url, kinds=KINDS), limits=LIMITS) as dlq:
         say("ready")
         while True:
-            await dlq.work_runs()
+            await dlq.runs.advance()
             await SystemClock().sleep(0.1)
 
 

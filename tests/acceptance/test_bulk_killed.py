@@ -47,7 +47,7 @@ async def killed_and_finished(url: str, count: int, verb: str, **options: Any) -
     async with DeadLetterQueue(100_000, store=open_store(url, kinds=KINDS), limits=LIMITS) as dlq:
         for first in range(0, count, 5_000):
             await dlq.context.letters.write([letter_of(number) for number in range(first, min(first + 5_000, count))])
-        run = await dlq.start_run(verb, everything=True, by="ann", **options)
+        run = await dlq.runs.start(verb, everything=True, by="ann", **options)
         marked = Query((Is("runs", (run.run_id,)),))
 
         async def moved() -> int:
@@ -70,16 +70,16 @@ async def killed_and_finished(url: str, count: int, verb: str, **options: Any) -
             assert seen < count * 99 // 100, f"it was done before the kill number {kill + 1}"
 
         async def done() -> bool:
-            await dlq.work_runs()
-            return (await dlq.get_run(run.run_id)).state is RunState.DONE
+            await dlq.runs.advance()
+            return (await dlq.runs.get(run.run_id)).state is RunState.DONE
 
         await until(done)
-        run = await dlq.get_run(run.run_id)
+        run = await dlq.runs.get(run.run_id)
         found = [letter async for letter in scan(dlq.context.letters, Query(limit=5_000))]
         items: dict[str, RunItem] = {}
         after = None
         while True:
-            page = await dlq.run_items(run.run_id, limit=10_000, after=after)
+            page = await dlq.runs.items(run.run_id, limit=10_000, after=after)
             items |= {item.key: item for item in page.items}
             if (after := page.next) is None:
                 break

@@ -20,31 +20,31 @@ async def test_a_run_waits_for_the_primary_store_and_misses_nothing() -> None:
         await fill(queue, 30, max_retries=0)
         primary.faults.unavailable()
         await queue.enqueue("kept here", {}, [], "connection refused", max_retries=0)
-        run = await queue.start_run("redrive", everything=True, by="ann", ramp=(5,))
+        run = await queue.runs.start("redrive", everything=True, by="ann", ramp=(5,))
         with pytest.raises(StoreUnavailable):
-            await queue.preview_run("redrive", everything=True)
+            await queue.runs.preview("redrive", everything=True)
         with pytest.raises(StoreUnavailable):
-            await queue.work_runs()
+            await queue.runs.advance()
         primary.faults.clear()
         await store.drain()
-        while await queue.work_runs():
+        while await queue.runs.advance():
             pass
-        run = await queue.get_run(run.run_id)
+        run = await queue.runs.get(run.run_id)
         assert (run.state, run.counts.members, run.counts.moved) == (RunState.RUNNING, 31, 5)
         await queue.run_due()
         primary.faults.unavailable()
         clock.advance(1)
         with pytest.raises(StoreUnavailable):
-            await queue.work_runs()
+            await queue.runs.advance()
         primary.faults.clear()
         await store.drain()
         for _ in range(2):
             clock.advance(120)
-            while await queue.work_runs():
+            while await queue.runs.advance():
                 pass
             await queue.run_due()
         clock.advance(120)
-        while await queue.work_runs():
+        while await queue.runs.advance():
             pass
-        run = await queue.get_run(run.run_id)
+        run = await queue.runs.get(run.run_id)
         assert (run.state, run.counts.moved, run.counts.succeeded) == (RunState.DONE, 31, 31)

@@ -24,10 +24,10 @@ async def callback(task: Any, repos: list[str]) -> None:
 async def settled(queue: DeadLetterQueue, run: BulkRun, clock: ManualClock) -> BulkRun:
     """The run at its end, or where it halts."""
     for _ in range(60):
-        await queue.work_runs()
+        await queue.runs.advance()
         await queue.run_due()
         clock.advance(5)
-        run = await queue.get_run(run.run_id)
+        run = await queue.runs.get(run.run_id)
         if run.state not in ACTIVE:
             break
     return run
@@ -42,15 +42,15 @@ async def test_a_run_with_a_stop_rule(
         await fill(queue, 40, max_retries=0)
         await queue.letters.resolve("wf_00039")
         monkeypatch.setattr(run_preview, "READ", 1)
-        preview = await queue.preview_run("redrive", everything=True, stop_percent=50)
+        preview = await queue.runs.preview("redrive", everything=True, stop_percent=50)
         assert (preview.matched, preview.eligible, preview.ramp) == (40, 39, (1, 5, 25))
         assert preview.ineligible == {"completed and resolved as manually_resolved: cannot redrive it": 1}
 
-        run = await queue.start_run("redrive", everything=True, by="ann", stop_percent=50)
+        run = await queue.runs.start("redrive", everything=True, by="ann", stop_percent=50)
         run = await settled(queue, run, clock)
         assert (run.state, run.counts.moved) == (RunState.HALTED, 1), run.halted_because
         await queue.archive_task("wf_00000")
-        run = await queue.resume_run(run.run_id, by="ann", stop_percent=100)
+        run = await queue.runs.resume(run.run_id, by="ann", stop_percent=100)
         run = await settled(queue, run, clock)
         assert run.state is RunState.DONE
         counts = run.counts

@@ -215,7 +215,7 @@ async def answers(dlq: DeadLetterQueue) -> dict[str, Any]:
     statistics = await dlq.get_statistics()
     del statistics["storage"]["detail"]  # where the file is, and how many nodes there are
     page = await dlq.groups.list(quiet=True, limit=100)
-    runs = [await dlq.get_run(run.run_id) for run in (await dlq.list_runs()).items]
+    runs = [await dlq.runs.get(run.run_id) for run in (await dlq.runs.list()).items]
     chosen: dict[str, Any] = {"queue": ["odd", "nightly"], "namespace": ["default", "tenant-ü"]}
     letter = await dlq.get_task("edited_twice")
     assert letter is not None
@@ -230,7 +230,7 @@ async def answers(dlq: DeadLetterQueue) -> dict[str, Any]:
         "groups": page.to_dict(),
         "group": (await dlq.groups.get(page.items[0].fingerprint)).to_dict(),
         "runs": [plain(run) for run in runs],
-        "run_items": {run.run_id: plain((await dlq.run_items(run.run_id, limit=1000)).items) for run in runs},
+        "run_items": {run.run_id: plain((await dlq.runs.items(run.run_id, limit=1000)).items) for run in runs},
         "audit": plain((await dlq.audit.list(limit=1000)).items),
         "audit_of_letter": plain((await dlq.audit.list(subject="letter:urgent")).items),
         "revisions": [
@@ -282,8 +282,8 @@ async def test_work_goes_on_where_it_stopped(old: Old) -> None:
         assert plain(back.due_at) == letters["sent"]["due_at"], "as if nobody had taken it"
 
         # The run that nobody had begun is planned and moves its letters.
-        await dlq.work_runs()
-        run = await dlq.get_run(runs["nobody has begun with it"])
+        await dlq.runs.advance()
+        run = await dlq.runs.get(runs["nobody has begun with it"])
         assert (run.state, run.counts.members, run.counts.moved) == ("running", 3, 3)
 
         # A task that fails again starts its next generation, and what was learned of the former ones stays.

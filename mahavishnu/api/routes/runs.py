@@ -100,7 +100,7 @@ class RunItemQuery(PageQuery):
 @router.post("/preview", response_model=RunPreview, summary="What a run would do")
 async def preview(dlq: Queue, actor: Viewer, body: NewRun) -> Response:
     """Which letters are meant, how many of them cannot be moved and why, and in which waves. Nothing is changed."""
-    seen = await dlq.preview_run(
+    seen = await dlq.runs.preview(
         body.verb,
         as_query(body.filter),
         ramp=body.ramp,
@@ -116,7 +116,7 @@ async def preview(dlq: Queue, actor: Viewer, body: NewRun) -> Response:
 @router.post("", status_code=202, response_model=Run, summary="Begin a run")
 async def begin(request: Request, dlq: Queue, actor: Operator, body: NewRun) -> Response:
     """It is carried out by the workers, whatever becomes of this server; look at it under its Location."""
-    run = await dlq.start_run(
+    run = await dlq.runs.start(
         body.verb,
         as_query(body.filter),
         by=acting_name(actor, body.by),
@@ -134,14 +134,14 @@ async def begin(request: Request, dlq: Queue, actor: Operator, body: NewRun) -> 
 @router.get("", response_model=list[Run], summary="Runs, newest first", name="list")
 async def list_runs(request: Request, dlq: Queue, actor: Viewer, params: Annotated[RunQuery, Query()]) -> Response:
     """A page of runs."""
-    page = await dlq.list_runs(params.state, limit=params.limit, after=params.cursor)
+    page = await dlq.runs.list(params.state, limit=params.limit, after=params.cursor)
     return json_response([run_json(run) for run in page.items], 200, page_headers(request, page))
 
 
 @router.get("/{run_id}", response_model=Run, responses=_NO_RUN, summary="One run")
 async def one(dlq: Queue, actor: Viewer, run_id: str) -> Response:
     """How it stands."""
-    return json_response(run_json(await dlq.get_run(run_id)))
+    return json_response(run_json(await dlq.runs.get(run_id)))
 
 
 @router.get("/{run_id}/items", response_model=list[RunItem], responses=_NO_RUN, summary="The members of a run")
@@ -149,7 +149,7 @@ async def items(
     request: Request, dlq: Queue, actor: Viewer, run_id: str, params: Annotated[RunItemQuery, Query()]
 ) -> Response:
     """Each letter that was meant when the run began, and what became of it."""
-    page = await dlq.run_items(
+    page = await dlq.runs.items(
         run_id, state=params.state, outcome=params.outcome, limit=params.limit, after=params.cursor
     )
     headers = {"Link": next_link(request, str(page.next))} if page.next is not None else {}
@@ -160,7 +160,7 @@ async def items(
 async def pause(dlq: Queue, actor: Operator, run_id: str, body: RunAction | None = None) -> Response:
     """Nothing more is moved until it is resumed."""
     body = body or RunAction()
-    return json_response(run_json(await dlq.pause_run(run_id, by=acting_name(actor, body.by), reason=body.reason)))
+    return json_response(run_json(await dlq.runs.pause(run_id, by=acting_name(actor, body.by), reason=body.reason)))
 
 
 @router.post("/{run_id}/resume", response_model=Run, responses=problem_responses(404, 409), summary="Go on with a run")
@@ -168,7 +168,7 @@ async def resume(dlq: Queue, actor: Operator, run_id: str, body: ResumeRequest |
     """Also with one that has halted; where its stop rule would halt it again at once, a 409 says which one to give."""
     body = body or ResumeRequest()
     stop: float | Unchanged | None = body.stop_percent if "stop_percent" in body.model_fields_set else UNCHANGED
-    run = await dlq.resume_run(run_id, by=acting_name(actor, body.by), reason=body.reason, stop_percent=stop)
+    run = await dlq.runs.resume(run_id, by=acting_name(actor, body.by), reason=body.reason, stop_percent=stop)
     return json_response(run_json(run))
 
 
@@ -176,7 +176,7 @@ async def resume(dlq: Queue, actor: Operator, run_id: str, body: ResumeRequest |
 async def cancel(dlq: Queue, actor: Operator, run_id: str, body: RunAction | None = None) -> Response:
     """What it has moved stays moved; the others are left alone."""
     body = body or RunAction()
-    return json_response(run_json(await dlq.cancel_run(run_id, by=acting_name(actor, body.by), reason=body.reason)))
+    return json_response(run_json(await dlq.runs.cancel(run_id, by=acting_name(actor, body.by), reason=body.reason)))
 
 
 def run_json(run: BulkRun) -> dict[str, Any]:

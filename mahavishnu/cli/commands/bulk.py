@@ -141,7 +141,7 @@ async def _ended(api: Connection, run: Run, told: Callable[[Run], None]) -> Run:
     while run["state"] in GOES_ON:
         workers = api.dlq is None or await api.dlq.processing.workers.others()
         if api.dlq is not None and not workers:  # those that are there notice at once what they have moved themselves
-            await api.dlq.work_runs()
+            await api.dlq.runs.advance()
         run = await api.get(f"/runs/{path_part(run['run_id'])}")
         told(run)
         if run["state"] not in GOES_ON:

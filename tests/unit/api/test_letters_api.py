@@ -306,10 +306,10 @@ async def test_a_run_is_not_resumed_to_halt_again_at_once() -> None:
         await desk.keep("wf_1", retry_policy="never", due_at=None)
         asked = {"verb": "redrive", "everything": True, "ramp": [1], "stop_percent": 20}
         run_id = (await desk.post("/runs", asked)).json()["run_id"]
-        await desk.dlq.work_runs()
+        await desk.dlq.runs.advance()
         await desk.dlq.run_due()
         clock.advance(60)
-        await desk.dlq.work_runs()
+        await desk.dlq.runs.advance()
         for body in (None, {"stop_percent": 99}):
             refused = await desk.post(f"/runs/{run_id}/resume", body)
             assert (refused.status_code, refused.json()["type"]) == (409, "urn:mahavishnu:problem:illegal-run-move")

@@ -131,7 +131,7 @@ async def test_runs_and_groups_are_told(room: Room) -> None:
     ear = await room.ear()
     letter = await room.here.enqueue("wf", {}, [], ConnectionError("reset"))
     await room.elsewhere.groups.update(str(letter.fingerprint), by="ann", state="investigating")
-    run = await room.elsewhere.start_run("archive", queue="default", by="ann")
+    run = await room.elsewhere.runs.start("archive", queue="default", by="ann")
     await room.look()
     assert {told[1]: told[2] for told in ear.heard if told and told[1] == "group"}["group"]["state"] == "investigating"
     assert run.run_id in [told[2]["run_id"] for told in ear.heard if told and told[1] == "run"]

@@ -314,7 +314,7 @@ async def test_a_number_is_no_instant_and_no_letter_is_meant_by_it(desk: Desk, m
     ):
         assert answer.status_code == 422
         assert "write an instant as 2026-01-31T12:00:00Z" in answer.json()["detail"]
-    assert not (await desk.dlq.list_runs()).items
+    assert not (await desk.dlq.runs.list()).items
 
 
 async def test_a_day_is_its_first_moment_however_iso_8601_writes_it(desk: Desk) -> None:

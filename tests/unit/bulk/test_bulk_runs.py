@@ -23,14 +23,14 @@ from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of
 
 async def worked(queue: DeadLetterQueue, run: BulkRun) -> BulkRun:
     """The run after everything that can be done now."""
-    while await queue.work_runs():
+    while await queue.runs.advance():
         pass
-    return await queue.get_run(run.run_id)
+    return await queue.runs.get(run.run_id)
 
 
 async def items_of(queue: DeadLetterQueue, run: BulkRun, **chosen: Any) -> dict[str, RunItem]:
     """The members, by key."""
-    return {item.key: item for item in (await queue.run_items(run.run_id, limit=10_000, **chosen)).items}
+    return {item.key: item for item in (await queue.runs.items(run.run_id, limit=10_000, **chosen)).items}
 
 
 async def test_a_run_moves_all_that_a_query_means_and_tells_of_each(any_house: House) -> None:
@@ -39,23 +39,23 @@ async def test_a_run_moves_all_that_a_query_means_and_tells_of_each(any_house: H
     await queue.enqueue("other", {}, [], PermissionError("denied"))
     await queue.letters.resolve(names[7])
     events = heard(queue)
-    preview = await queue.preview_run("resolve", category="network")
+    preview = await queue.runs.preview("resolve", category="network")
     assert (preview.matched, preview.eligible) == (450, 449)
     assert preview.ineligible == {"completed and already resolved as manually_resolved: cannot resolve it": 1}
     assert len(preview.samples) == 5
-    run = await queue.start_run("resolve", category="network", by="ann", reason="fixed at the source")
+    run = await queue.runs.start("resolve", category="network", by="ann", reason="fixed at the source")
     assert (run.state, run.counts.members) == (RunState.PLANNING, 0)
     any_house.clock.advance(1)
     run = await worked(queue, run)
     assert (run.state, run.lease, run.due_at) == (RunState.DONE, None, None)
     assert (run.counts.members, run.counts.moved, run.counts.refused) == (450, 449, 1)
-    assert not await queue.work_runs()
-    refused = await queue.run_items(run.run_id, state="refused")
+    assert not await queue.runs.advance()
+    refused = await queue.runs.items(run.run_id, state="refused")
     assert [(item.key, item.why) for item in refused.items] == [(names[7], *preview.ineligible)]
     seen: list[RunItem] = []
     after = None
     while True:
-        page = await queue.run_items(run.run_id, limit=99, after=after and str(after))
+        page = await queue.runs.items(run.run_id, limit=99, after=after and str(after))
         seen += page.items
         if (after := page.next) is None:
             break
@@ -84,7 +84,7 @@ async def test_the_audit_of_a_letter_knows_the_runs_of_its_former_generations(an
     (name,) = await fill(queue, 1)
     runs = []
     for by in ("ann", "bob"):
-        run = await worked(queue, await queue.start_run("redrive", task_id=name, by=by))
+        run = await worked(queue, await queue.runs.start("redrive", task_id=name, by=by))
         await queue.run_due()
         any_house.clock.advance(1)
         runs.append(await worked(queue, run))
@@ -99,21 +99,21 @@ async def test_the_audit_of_a_letter_knows_the_runs_of_its_former_generations(an
     ]
 
 
-@pytest.mark.parametrize("verb", ["pause_run", "cancel_run"])
+@pytest.mark.parametrize("verb", ["pause", "cancel"])
 async def test_a_run_that_a_person_stops_just_before_its_end_is_not_told_of_as_done(house: House, verb: str) -> None:
     queue, other = house.queue(), house.queue()
     await fill(queue, 3)
-    run = await queue.start_run("resolve", everything=True, by="ann")
+    run = await queue.runs.start("resolve", everything=True, by="ann")
     hold = house.faults.hold("write", kind=AUDIT)
     working = asyncio.create_task(worked(queue, run))
     await hold.reached()
-    run = await getattr(other, verb)(run.run_id, by="ben")
+    run = await getattr(other.runs, verb)(run.run_id, by="ben")
     hold.release()
     await working
     (entry,) = (await queue.audit.list(action="run.done")).items
     assert (entry.outcome, entry.why) == ("refused", f"it was {run.state} before that")
-    if verb == "pause_run":
-        await other.resume_run(run.run_id, by="ben")
+    if verb == "pause":
+        await other.runs.resume(run.run_id, by="ben")
         await worked(other, run)
         (entry,) = (await queue.audit.list(action="run.done")).items
         assert (entry.outcome, entry.why) == ("done", None)
@@ -132,7 +132,7 @@ async def test_a_run_that_a_person_stops_just_before_its_end_is_not_told_of_as_d
 async def test_every_verb_does_what_it_does_by_hand(house: House, verb: str, status: str, resolution: str) -> None:
     queue = house.queue()
     await fill(queue, 3, max_retries=0)
-    run = await worked(queue, await queue.start_run(verb, status="exhausted", by="ann", reason="so"))
+    run = await worked(queue, await queue.runs.start(verb, status="exhausted", by="ann", reason="so"))
     assert (run.counts.moved, run.state is RunState.DONE) == (3, verb != "redrive")
     letter = await letter_of(queue, "wf_00001")
     assert (letter.status, letter.resolution.status) == (status, resolution)
@@ -148,8 +148,8 @@ async def test_tasks_are_patched_and_redriven_in_one_write(any_house: House, ver
     await queue.enqueue("text", "no object", [], NETWORK, max_retries=0)
     patch = {"url": "https://new", "name": None}
     options: dict[str, Any] = {"patch": patch, "redrive": redrives}
-    preview = await queue.preview_run(verb, everything=True, **options)
-    run = await worked(queue, await queue.start_run(verb, everything=True, by="ann", **options))
+    preview = await queue.runs.preview(verb, everything=True, **options)
+    run = await worked(queue, await queue.runs.start(verb, everything=True, by="ann", **options))
     goes = redrives or verb == "redrive"
     assert (run.verb, run.counts.moved, run.counts.refused) == ("redrive" if goes else "edit", 3, 1)
     assert (preview.eligible, sum(preview.ineligible.values())) == (3, 1)
@@ -167,7 +167,7 @@ async def test_tasks_are_patched_and_redriven_in_one_write(any_house: House, ver
 async def test_letters_are_grouped_anew(house: House) -> None:
     queue = house.queue()
     await fill(queue, 3)
-    run = await worked(queue, await queue.start_run("regroup", everything=True, by="ann"))
+    run = await worked(queue, await queue.runs.start("regroup", everything=True, by="ann"))
     assert (run.state, run.counts.moved, run.counts.refused) == (RunState.DONE, 0, 3), "no rule has changed"
     assert {item.why for item in (await items_of(queue, run)).values()} == {"it belongs to the group that it is in"}
 
@@ -175,7 +175,7 @@ async def test_letters_are_grouped_anew(house: House) -> None:
 async def test_a_ramp_waits_for_what_becomes_of_each_wave(any_house: House) -> None:
     queue = any_house.queue(Runs())
     await fill(queue, 60, max_retries=0)
-    run = await queue.start_run("redrive", everything=True, by="ann", ramp=(1, 5, 25))
+    run = await queue.runs.start("redrive", everything=True, by="ann", ramp=(1, 5, 25))
     released = []
     for _ in range(6):
         run = await worked(queue, run)
@@ -195,7 +195,7 @@ async def test_a_ramp_waits_for_what_becomes_of_each_wave(any_house: House) -> N
 async def test_the_stop_rule_halts_when_more_have_failed_and_nothing_is_touched_any_more(any_house: House) -> None:
     queue = any_house.queue(Runs(NETWORK, None, None, None, NETWORK, None, None, None))
     await fill(queue, 40, max_retries=0)
-    run = await queue.start_run("redrive", everything=True, by="ann", ramp=(4, 4), stop_percent=25)
+    run = await queue.runs.start("redrive", everything=True, by="ann", ramp=(4, 4), stop_percent=25)
     run = await worked(queue, run)
     await queue.run_due()
     any_house.clock.advance(1)
@@ -219,7 +219,7 @@ async def test_the_stop_rule_halts_when_more_have_failed_and_nothing_is_touched_
     run = await worked(queue, run)
     assert (run.counts.moved, len(await items_of(queue, run, state="waiting"))) == (8, 32)
 
-    run = await queue.resume_run(run.run_id, by="ben", reason="these three are known", stop_percent=40)
+    run = await queue.runs.resume(run.run_id, by="ben", reason="these three are known", stop_percent=40)
     assert (run.state, run.halted_because) == (RunState.RUNNING, None)
     run = await worked(queue, run)
     assert run.counts.moved == 40
@@ -233,8 +233,8 @@ async def test_the_rule_is_looked_at_before_each_slice(any_house: House) -> None
     """Letters fail while the rest is being moved: the next slice is not."""
     queue = any_house.queue(Runs(NETWORK))
     await fill(queue, 2 * PAGE, max_retries=0)  # planned in one write
-    run = await queue.start_run("redrive", everything=True, by="ann", ramp=(), stop_percent=10)
-    looking = asyncio.create_task(queue.work_runs())
+    run = await queue.runs.start("redrive", everything=True, by="ann", ramp=(), stop_percent=10)
+    looking = asyncio.create_task(queue.runs.advance())
     hold = any_house.faults.hold("write", kind=RUN_PAGES)  # the plan
     await hold.reached()
     second = any_house.faults.hold("write", kind=RUN_PAGES)  # the first slice's
@@ -243,7 +243,7 @@ async def test_the_rule_is_looked_at_before_each_slice(any_house: House) -> None
     await queue.run_due()
     second.release()
     await looking
-    run = await queue.get_run(run.run_id)
+    run = await queue.runs.get(run.run_id)
     assert (run.state, run.counts.moved) == (RunState.HALTED, PAGE)
     assert run.counts.failed_again > PAGE / 10
 
@@ -252,7 +252,7 @@ async def test_a_halted_run_is_not_resumed_to_halt_again_at_once(any_house: Hous
     """It takes another stop rule, and the refusal says which; what became of its letters since counts."""
     queue = any_house.queue(Runs(NETWORK))
     await fill(queue, 3, max_retries=0)
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=(1,), stop_percent=0))
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann", ramp=(1,), stop_percent=0))
     await queue.run_due()
     any_house.clock.advance(1)
     run = await worked(queue, run)
@@ -265,12 +265,12 @@ async def test_a_halted_run_is_not_resumed_to_halt_again_at_once(any_house: Hous
     )
     for said, percent in (({}, 0), ({"stop_percent": 0}, 0), ({"stop_percent": 99.5}, 99.5)):
         with pytest.raises(IllegalRunMove) as refused:
-            await queue.resume_run(run.run_id, by="ann", **said)
+            await queue.runs.resume(run.run_id, by="ann", **said)
         assert str(refused.value) == why.format(percent)
         entry = (await queue.audit.list(action="run.resume")).items[0]
         assert (entry.outcome, entry.why) == ("refused", why.format(percent))
-    assert await queue.get_run(run.run_id) == run
-    run = await worked(queue, await queue.resume_run(run.run_id, by="ann", stop_percent=None))
+    assert await queue.runs.get(run.run_id) == run
+    run = await worked(queue, await queue.runs.resume(run.run_id, by="ann", stop_percent=None))
     assert (run.state, run.stop_percent, run.counts.moved) == (RunState.RUNNING, None, 3)
 
 
@@ -278,17 +278,17 @@ async def test_a_halted_run_whose_letters_came_right_since_is_resumed(any_house:
     """By the retries that they had left: its rule is kept."""
     queue = any_house.queue(Runs(NETWORK, None))
     await fill(queue, 3, retry_policy="linear")
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=(1,), stop_percent=0))
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann", ramp=(1,), stop_percent=0))
     await queue.run_due()
     any_house.clock.advance(1)
     run = await worked(queue, run)
     assert (run.state, run.counts.failed_again) == (RunState.HALTED, 1)
     with pytest.raises(IllegalRunMove, match="halt again at once"):
-        await queue.resume_run(run.run_id, by="ann")
+        await queue.runs.resume(run.run_id, by="ann")
     any_house.clock.advance(3600)
     await queue.run_due()
 
-    run = await queue.resume_run(run.run_id, by="ann")
+    run = await queue.runs.resume(run.run_id, by="ann")
     assert (run.state, run.stop_percent, run.counts.failed_again) == (RunState.RUNNING, 0, 0)
 
 
@@ -303,14 +303,14 @@ async def test_a_stop_rule_has_waves_to_look_at_unless_somebody_wants_none(any_h
         ("archive", {}, ()),
     )
     for verb, options, ramp in kinds:
-        assert (await queue.preview_run(verb, everything=True, **options)).ramp == ramp
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", stop_percent=20))
+        assert (await queue.runs.preview(verb, everything=True, **options)).ramp == ramp
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann", stop_percent=20))
     assert (run.ramp, run.counts.moved) == ((1, 5, 25), 1)
     await queue.run_due()
     any_house.clock.advance(1)
     run = await worked(queue, run)
     assert (run.state, run.counts.moved, run.counts.waiting) == (RunState.HALTED, 1, 49), "the others were protected"
-    run = await queue.start_run("redrive", everything=True, by="ann", ramp=(), stop_percent=20)
+    run = await queue.runs.start("redrive", everything=True, by="ann", ramp=(), stop_percent=20)
     run = await worked(queue, run)
     assert (run.ramp, run.counts.moved) == ((), 50)
 
@@ -318,19 +318,19 @@ async def test_a_stop_rule_has_waves_to_look_at_unless_somebody_wants_none(any_h
 async def test_a_person_who_is_quicker_than_the_stop_rule_has_stopped_it(any_house: House) -> None:
     queue, other = any_house.queue(Runs(NETWORK)), any_house.queue()
     await fill(queue, 3, max_retries=0)
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=(1,), stop_percent=0))
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann", ramp=(1,), stop_percent=0))
     await queue.run_due()
     any_house.clock.advance(1)
     hold = any_house.faults.hold("write", kind=RUNS, keys=[run.run_id])
-    looking = asyncio.create_task(queue.work_runs())
+    looking = asyncio.create_task(queue.runs.advance())
     await hold.reached()  # the lease
     hold.release()
     halting = any_house.faults.hold("write", kind=RUNS, keys=[run.run_id])
     await halting.reached()
-    await other.pause_run(run.run_id, by="bob")
+    await other.runs.pause(run.run_id, by="bob")
     halting.release()
     await looking
-    assert (await other.get_run(run.run_id)).state is RunState.PAUSED
+    assert (await other.runs.get(run.run_id)).state is RunState.PAUSED
     entry = (await other.audit.list(action="run.halt")).items[0]
     assert (entry.outcome, entry.why) == ("refused", "it was paused before that")
 
@@ -338,9 +338,9 @@ async def test_a_person_who_is_quicker_than_the_stop_rule_has_stopped_it(any_hou
 async def test_a_letter_that_fails_first_and_succeeds_then_has_succeeded(house: House) -> None:
     queue = house.queue(Runs(NETWORK, NETWORK, None))
     await fill(queue, 2, max_retries=3)
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=(), stop_percent=100))
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann", ramp=(), stop_percent=100))
     await queue.run_due()
-    assert (await queue.get_run(run.run_id)).counts.failed_again == 2, "noticed at the first failed run"
+    assert (await queue.runs.get(run.run_id)).counts.failed_again == 2, "noticed at the first failed run"
     await queue.run_due()
     house.clock.advance(1)
     run = await worked(queue, run)
@@ -354,7 +354,7 @@ async def test_letters_that_are_being_run_are_waited_for_and_the_others_are_not_
     running = [names[3], names[PAGE + 7], names[PAGE + 8], names[-1]]
     retries = [asyncio.create_task(queue.retry_task(name)) for name in running]
     await gate.reached(len(running))
-    run = await worked(other, await other.start_run("resolve", everything=True, by="ann", max_per_second=100))
+    run = await worked(other, await other.runs.start("resolve", everything=True, by="ann", max_per_second=100))
     for _ in range(20):
         any_house.clock.advance(1)
         run = await worked(other, run)
@@ -378,7 +378,7 @@ async def test_one_letter_that_is_run_for_long_does_not_keep_the_run_from_anothe
     retries = [asyncio.create_task(queue.retry_task(name)) for queue, name in runs]
     await day.reached()
     await minute.reached(2)
-    run = await worked(other, await other.start_run("archive", everything=True, by="ann", max_per_second=1))
+    run = await worked(other, await other.runs.start("archive", everything=True, by="ann", max_per_second=1))
     assert (run.counts.moved, run.counts.waiting) == (0, 3)
     minute.open()
     await asyncio.gather(*retries[1:])
@@ -399,7 +399,7 @@ async def test_a_letter_whose_worker_is_gone_is_waited_for_until_nobody_takes_it
     await gate.reached()
     lease_end = (await letter_of(other, names[1])).due_at
     any_house.kill(queue)
-    run = await worked(other, await other.start_run("resolve", everything=True, by="ann"))
+    run = await worked(other, await other.runs.start("resolve", everything=True, by="ann"))
     assert (run.state, run.counts.moved, run.counts.waiting) == (RunState.RUNNING, 2, 1)
     assert lease_end is not None
     any_house.clock.advance((lease_end - any_house.clock.now()).total_seconds() + 59)
@@ -415,16 +415,16 @@ async def test_what_became_of_a_letter_stays_known_whatever_people_do_then(any_h
     """The stop rule counts what its letters did, not what they look like afterwards."""
     queue = any_house.queue(Runs(NETWORK))
     names = await fill(queue, 5, max_retries=0)
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=()))
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann", ramp=()))
     await queue.letters.cancel(names[4])
     await queue.run_due()
     await queue.archive_task(names[0])  # (a) closed after it had failed
     await queue.letters.resolve(names[1])
     await queue.letters.redrive(names[2])  # (b) sent back after it had failed
-    second = await worked(queue, await queue.start_run("redrive", task_id=names[3], by="bob"))
-    run = await queue.get_run(run.run_id)
+    second = await worked(queue, await queue.runs.start("redrive", task_id=names[3], by="bob"))
+    run = await queue.runs.get(run.run_id)
     assert (run.counts.failed_again, run.counts.closed, run.counts.succeeded) == (4, 1, 0)
-    assert (await queue.get_run(second.run_id)).counts.awaited == 1, "of this run it is not known yet"
+    assert (await queue.runs.get(second.run_id)).counts.awaited == 1, "of this run it is not known yet"
     any_house.clock.advance(1)
     run = await worked(queue, run)
     assert (run.state, run.counts.failed_again, run.counts.closed) == (RunState.DONE, 4, 1)
@@ -440,17 +440,17 @@ async def test_a_run_is_not_credited_with_what_another_one_put_right(any_house: 
 
     queue = any_house.queue(deliver)
     await fill(queue, 3, max_retries=1)
-    bad = await queue.start_run("redrive", everything=True, by="ann", patch={"age": "old"}, stop_percent=20, ramp=(1,))
+    bad = await queue.runs.start("redrive", everything=True, by="ann", patch={"age": "old"}, stop_percent=20, ramp=(1,))
     await worked(queue, bad)
     await queue.run_due()
     any_house.clock.advance(1)
     bad = await worked(queue, bad)
     assert (bad.state, bad.counts.moved, bad.counts.failed_again) == (RunState.HALTED, 1, 1)
 
-    good = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", patch={"age": 40}))
+    good = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann", patch={"age": 40}))
     await queue.run_due()
     any_house.clock.advance(1)
-    good, bad = await worked(queue, good), await queue.get_run(bad.run_id)
+    good, bad = await worked(queue, good), await queue.runs.get(bad.run_id)
     assert (good.state, good.counts.succeeded) == (RunState.DONE, 3)
     assert (bad.counts.succeeded, bad.counts.failed_again, bad.counts.awaited) == (0, 1, 0)
     assert len(await items_of(queue, bad, outcome="failed_again")) == 1
@@ -460,20 +460,20 @@ async def test_a_redriven_letter_may_fail_first_and_succeed_by_its_own_next_retr
     """That is what the budget is for: the run has put it right."""
     queue = any_house.queue(Runs(NETWORK, None))
     await fill(queue, 1)
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", stop_percent=50, ramp=()))
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann", stop_percent=50, ramp=()))
     await queue.run_due()
     any_house.clock.advance(1)
     assert (await worked(queue, run)).state is RunState.HALTED
     any_house.clock.advance(3600)
     await queue.run_due()
-    run = await queue.get_run(run.run_id)
+    run = await queue.runs.get(run.run_id)
     assert (run.counts.succeeded, run.counts.failed_again) == (1, 0)
 
 
 async def test_a_retry_that_succeeds_has_done_so_also_if_the_task_failed_for_more_meanwhile(any_house: House) -> None:
     queue = any_house.queue(gate := Gate())
     await queue.enqueue("wf", {}, ["api"], NETWORK, max_retries=0)
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", stop_percent=0))
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann", stop_percent=0))
     retrying = asyncio.create_task(queue.run_due())
     await gate.reached()
     await queue.enqueue("wf", {}, ["web"], NETWORK, max_retries=0)
@@ -489,7 +489,7 @@ async def test_a_retry_that_succeeds_has_done_so_also_if_the_task_failed_for_mor
 async def test_a_case_that_somebody_closes_does_not_hold_up_the_run(any_house: House) -> None:
     queue = any_house.queue(Runs())
     await fill(queue, 4, max_retries=0)
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann"))
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann"))
     await queue.letters.cancel("wf_00000")
     await queue.letters.resolve("wf_00001")
     await queue.archive_task("wf_00002")
@@ -503,7 +503,7 @@ async def test_a_case_that_somebody_closes_does_not_hold_up_the_run(any_house: H
 async def test_a_letter_that_is_deleted_does_not_hold_up_the_run(any_house: House) -> None:
     queue = any_house.queue(Runs())
     await fill(queue, 3, max_retries=0)
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann"))
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann"))
     await queue.clear_all()
     any_house.clock.advance(1)
     run = await worked(queue, run)
@@ -513,7 +513,7 @@ async def test_a_letter_that_is_deleted_does_not_hold_up_the_run(any_house: Hous
 async def test_what_failed_again_has_done_so_also_if_it_is_deleted_then(house: House) -> None:
     queue = house.queue(Runs(NETWORK))
     names = await fill(queue, 2, max_retries=0)
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann", ramp=(1,)))
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann", ramp=(1,)))
     await queue.run_due()
     house.clock.advance(1)
     run = await worked(queue, run)
@@ -527,7 +527,7 @@ async def test_what_failed_again_has_done_so_also_if_it_is_deleted_then(house: H
 async def test_a_letter_that_is_in_the_history_already_is_not_counted_twice(any_house: House) -> None:
     queue = any_house.queue(Runs())
     names = await fill(queue, 2)
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann"))
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann"))
     await queue.retry_task(names[0])
     # Somebody captures its next failure, and dies before the letter is replaced.
     history = queue.store.collection(HISTORY)
@@ -535,7 +535,7 @@ async def test_a_letter_that_is_in_the_history_already_is_not_counted_twice(any_
     for _ in range(3):
         any_house.clock.advance(1)
         any_house.faults.calls.clear()
-        await queue.work_runs()
+        await queue.runs.advance()
         assert any_house.faults.calls["tally"] == 8, "one look at both collections for each outcome"
     await queue.retry_task(names[1])
     any_house.clock.advance(60)
@@ -546,7 +546,7 @@ async def test_a_letter_that_is_in_the_history_already_is_not_counted_twice(any_
 async def test_the_members_are_those_that_were_there_at_the_start(any_house: House) -> None:
     queue = any_house.queue(gate := Gate())
     names = await fill(queue, 6, retry_policy="never")
-    run = await queue.start_run("resolve", status="pending", by="ann", ramp=(1,), max_per_second=1)
+    run = await queue.runs.start("resolve", status="pending", by="ann", ramp=(1,), max_per_second=1)
     any_house.clock.advance(0.5)
     await queue.enqueue("later", {}, [], NETWORK, "never")
     run = await worked(queue, run)
@@ -591,7 +591,7 @@ async def test_the_members_are_those_that_were_there_at_the_start(any_house: Hou
 async def test_a_replaced_letter_is_found_in_the_history(any_house: House) -> None:
     queue = any_house.queue(Runs())
     await fill(queue, 2, max_retries=0)
-    run = await worked(queue, await queue.start_run("redrive", everything=True, by="ann"))
+    run = await worked(queue, await queue.runs.start("redrive", everything=True, by="ann"))
     await queue.run_due()
     await queue.enqueue("wf_00000", {}, [], NETWORK, max_retries=0)
     any_house.clock.advance(1)
@@ -603,27 +603,27 @@ async def test_a_replaced_letter_is_found_in_the_history(any_house: House) -> No
 async def test_a_pause_holds_it_up_and_a_cancellation_ends_it(any_house: House) -> None:
     queue = any_house.queue()
     await fill(queue, 20)
-    run = await queue.start_run("archive", everything=True, by="ann", max_per_second=5)
+    run = await queue.runs.start("archive", everything=True, by="ann", max_per_second=5)
     run = await worked(queue, run)
     events = heard(queue)
-    run = await queue.pause_run(run.run_id, by="ben", reason="lunch")
+    run = await queue.runs.pause(run.run_id, by="ben", reason="lunch")
     assert (run.state, run.counts.moved) == (RunState.PAUSED, 5)
-    assert await queue.pause_run(run.run_id, by="ben") == run
+    assert await queue.runs.pause(run.run_id, by="ben") == run
     any_house.clock.advance(60)
-    assert not await queue.work_runs()
-    run = await queue.resume_run(run.run_id, by="ben")
+    assert not await queue.runs.advance()
+    run = await queue.runs.resume(run.run_id, by="ben")
     run = await worked(queue, run)
     assert (run.state, run.counts.moved) == (RunState.RUNNING, 10)
-    run = await queue.cancel_run(run.run_id, by="cyd", reason="enough")
+    run = await queue.runs.cancel(run.run_id, by="cyd", reason="enough")
     any_house.clock.advance(60)
-    assert not await queue.work_runs()
-    run = await queue.get_run(run.run_id)
+    assert not await queue.runs.advance()
+    run = await queue.runs.get(run.run_id)
     assert (run.state, run.counts.moved, run.counts.waiting) == (RunState.CANCELLED, 10, 10)
     assert run.finished_at is not None
     assert len(await queue.list_tasks()) == 10
     states = [event.detail["state"] for event in events if event.name is EventName.RUN_CHANGED]
     assert states == ["paused", "running", "running", "cancelled"]
-    for verb in (queue.pause_run, queue.resume_run):
+    for verb in (queue.runs.pause, queue.runs.resume):
         with pytest.raises(IllegalRunMove, match="is cancelled"):
             await verb(run.run_id, by="ann")
     acts = [(entry.action, entry.actor, entry.outcome) for entry in (await queue.audit.list()).items]
@@ -638,37 +638,37 @@ async def test_a_pause_holds_it_up_and_a_cancellation_ends_it(any_house: House) 
     ]
 
 
-@pytest.mark.parametrize("verb", ["pause_run", "cancel_run"])
+@pytest.mark.parametrize("verb", ["pause", "cancel"])
 async def test_a_run_can_be_stopped_in_the_middle_of_a_slice(any_house: House, verb: str) -> None:
     queue, other = any_house.queue(), any_house.queue()
     await fill(queue, 3 * PAGE)
-    run = await queue.start_run("archive", everything=True, by="ann")
+    run = await queue.runs.start("archive", everything=True, by="ann")
     hold = any_house.faults.hold("write", kind=LETTERS)
-    looking = asyncio.create_task(queue.work_runs())
+    looking = asyncio.create_task(queue.runs.advance())
     await hold.reached()
-    await getattr(other, verb)(run.run_id, by="ben")
+    await getattr(other.runs, verb)(run.run_id, by="ben")
     hold.release()
     await looking
-    run = await other.get_run(run.run_id)
+    run = await other.runs.get(run.run_id)
     assert (run.lease, run.counts.moved, run.counts.waiting) == (None, PAGE, 2 * PAGE), "what was under way is done"
-    if verb == "pause_run":
-        await other.resume_run(run.run_id, by="ben")
+    if verb == "pause":
+        await other.runs.resume(run.run_id, by="ben")
         assert (await worked(other, run)).counts.moved == 3 * PAGE
 
 
 async def test_a_run_can_be_paused_while_it_is_planned(any_house: House) -> None:
     queue, other = any_house.queue(), any_house.queue()
     await fill(queue, 30)
-    run = await queue.start_run("archive", everything=True, by="ann")
+    run = await queue.runs.start("archive", everything=True, by="ann")
     hold = any_house.faults.hold("write", kind=RUN_PAGES)
-    looking = asyncio.create_task(queue.work_runs())
+    looking = asyncio.create_task(queue.runs.advance())
     await hold.reached()
-    await other.pause_run(run.run_id, by="ben")
+    await other.runs.pause(run.run_id, by="ben")
     hold.release()
     await looking
-    run = await other.get_run(run.run_id)
+    run = await other.runs.get(run.run_id)
     assert (run.state, run.counts.moved) == (RunState.PAUSED, 0)
-    await other.resume_run(run.run_id, by="ben")
+    await other.runs.resume(run.run_id, by="ben")
     run = await worked(other, run)
     assert (run.state, run.counts.moved, run.counts.members) == (RunState.DONE, 30, 30)
 
@@ -676,30 +676,30 @@ async def test_a_run_can_be_paused_while_it_is_planned(any_house: House) -> None
 async def test_a_run_keeps_its_pace(any_house: House) -> None:
     queue = any_house.queue()
     await fill(queue, 50)
-    run = await queue.start_run("archive", everything=True, by="ann", max_per_second=20)
+    run = await queue.runs.start("archive", everything=True, by="ann", max_per_second=20)
     moved = []
     for _ in range(7):
         run = await worked(queue, run)
         moved.append(run.counts.moved)
         any_house.clock.advance(0.5)
     assert moved == [20, 20, 40, 40, 50, 50, 50]
-    slow = await queue.start_run("redrive", everything=True, by="ann", max_per_second=0.1)
+    slow = await queue.runs.start("redrive", everything=True, by="ann", max_per_second=0.1)
     assert (await worked(queue, slow)).state is RunState.DONE, "nobody was meant"
 
 
 async def test_runs_take_turns_and_are_listed(any_house: House) -> None:
     queue = any_house.queue()
     await fill(queue, 10)
-    first = await queue.start_run("archive", everything=True, by="ann", max_per_second=1)
+    first = await queue.runs.start("archive", everything=True, by="ann", max_per_second=1)
     any_house.clock.advance(1)
-    second = await queue.start_run("resolve", letters(status="pending"), by="ann")
-    while await queue.work_runs():
+    second = await queue.runs.start("resolve", letters(status="pending"), by="ann")
+    while await queue.runs.advance():
         pass
-    assert [run.run_id for run in (await queue.list_runs()).items] == [second.run_id, first.run_id]
-    assert [run.run_id for run in (await queue.list_runs("running")).items] == [first.run_id]
-    page = await queue.list_runs(limit=1)
-    assert [run.run_id for run in (await queue.list_runs(after=str(page.next))).items] == [first.run_id]
-    counts = (await queue.get_run(second.run_id)).counts
+    assert [run.run_id for run in (await queue.runs.list()).items] == [second.run_id, first.run_id]
+    assert [run.run_id for run in (await queue.runs.list("running")).items] == [first.run_id]
+    page = await queue.runs.list(limit=1)
+    assert [run.run_id for run in (await queue.runs.list(after=str(page.next))).items] == [first.run_id]
+    counts = (await queue.runs.get(second.run_id)).counts
     assert (counts.members, counts.moved) == (9, 9), "one of them had been archived by then"
 
 
@@ -709,12 +709,12 @@ async def test_the_processor_carries_runs_on_by_itself(any_house: House) -> None
     done = asyncio.Event()
     queue.listen(lambda event: done.set() if event.detail.get("state") == "done" else None)
     await queue.start_retry_processor()
-    run = await queue.start_run("redrive", everything=True, by="ann", ramp=(1,))
+    run = await queue.runs.start("redrive", everything=True, by="ann", ramp=(1,))
     while not done.is_set():
         await turn()
         any_house.clock.advance(0.01)
     await queue.stop_retry_processor()
-    run = await queue.get_run(run.run_id)
+    run = await queue.runs.get(run.run_id)
     assert (run.state, run.counts.succeeded) == (RunState.DONE, 5)
     assert [(await letter_of(queue, name)).status for name in names] == ["completed"] * 5
 
@@ -737,29 +737,29 @@ async def test_what_cannot_be_is_refused(house: House) -> None:
     ]
     for error, match, options in bad:
         with pytest.raises(error, match=match):
-            await queue.preview_run(**options)
+            await queue.runs.preview(**options)
         with pytest.raises(error, match=match):
-            await queue.start_run(by="ann", **options)
+            await queue.runs.start(by="ann", **options)
     for more in ({"ramp": (0,)}, {"ramp": 5}, {"stop_percent": 5}, {"max_per_second": -1}, {"reason": 5}):
         with pytest.raises(InvalidInput):
-            await queue.start_run("archive", everything=True, by="ann", **more)
+            await queue.runs.start("archive", everything=True, by="ann", **more)
         if "reason" not in more:
             with pytest.raises(InvalidInput):
-                await queue.preview_run("archive", everything=True, **more)
+                await queue.runs.preview("archive", everything=True, **more)
     for by in ("", None, 5):
         with pytest.raises(InvalidInput):
-            await queue.start_run("archive", everything=True, by=by)  # type: ignore[arg-type]
-    assert not (await queue.list_runs()).items
-    for method in (queue.get_run, queue.run_items):
+            await queue.runs.start("archive", everything=True, by=by)  # type: ignore[arg-type]
+    assert not (await queue.runs.list()).items
+    for method in (queue.runs.get, queue.runs.items):
         with pytest.raises(NoSuchRun):
             await method("nobody")
-    for change in (queue.pause_run, queue.resume_run, queue.cancel_run):
+    for change in (queue.runs.pause, queue.runs.resume, queue.runs.cancel):
         with pytest.raises(NoSuchRun):
             await change("nobody", by="ann")
-    run = await queue.start_run("archive", everything=True, by="ann")
+    run = await queue.runs.start("archive", everything=True, by="ann")
     for chosen in ({"state": "moving"}, {"outcome": "fine"}, {"limit": 0}, {"limit": "5"}, {"after": "x"}):
         with pytest.raises(InvalidInput):
-            await queue.run_items(run.run_id, **chosen)
+            await queue.runs.items(run.run_id, **chosen)
     with pytest.raises(InvalidInput):
-        await queue.list_runs("moving")
-    assert (await queue.run_items(run.run_id)).items == (), "it is not planned yet"
+        await queue.runs.list("moving")
+    assert (await queue.runs.items(run.run_id)).items == (), "it is not planned yet"

@@ -29,9 +29,9 @@ LONG = 600.0  # until any lease is over
 
 
 async def worked(queue: DeadLetterQueue, run: BulkRun) -> BulkRun:
-    while await queue.work_runs():
+    while await queue.runs.advance():
         pass
-    return await queue.get_run(run.run_id)
+    return await queue.runs.get(run.run_id)
 
 
 async def each_was_moved_once(queue: DeadLetterQueue, run: BulkRun, refused: set[str]) -> None:
@@ -41,7 +41,7 @@ async def each_was_moved_once(queue: DeadLetterQueue, run: BulkRun, refused: set
     for key, letter in letters.items():
         assert letter.tallies.manually_resolved == 1
         assert letter.runs == (() if key in refused else (run.run_id,))
-    items = {item.key: item for item in (await queue.run_items(run.run_id, limit=10_000)).items}
+    items = {item.key: item for item in (await queue.runs.items(run.run_id, limit=10_000)).items}
     assert items.keys() == letters.keys()
     assert {key for key, item in items.items() if item.state is ItemState.REFUSED} == refused
     assert {key for key, item in items.items() if item.state is ItemState.MOVED} == letters.keys() - refused
@@ -78,16 +78,16 @@ async def test_a_runner_may_die_at_any_of_its_writes(tmp_path: Path, when: str) 
         first, second = house.queue(), house.queue()
         names = await fill(first, COUNT)
         await first.letters.resolve(names[3])
-        run = await first.start_run("resolve", everything=True, by="ann", ramp=(1, 20))
+        run = await first.runs.start("resolve", everything=True, by="ann", ramp=(1, 20))
         writes = dies_at(house, first, number, when, (RUNS, RUN_PAGES, LETTERS, AUDIT))
         try:
-            await first.work_runs()
-            await first.work_runs()
+            await first.runs.advance()
+            await first.runs.advance()
         except StoreUnavailable:
             pass
         killed = writes() >= number
-        was_done = (await second.get_run(run.run_id)).state is RunState.DONE
-        assert not await second.work_runs() or not killed or (await second.get_run(run.run_id)).lease is None
+        was_done = (await second.runs.get(run.run_id)).state is RunState.DONE
+        assert not await second.runs.advance() or not killed or (await second.runs.get(run.run_id)).lease is None
         house.clock.advance(LONG)
         await each_was_moved_once(second, await worked(second, run), {names[3]})
         (entry,) = (await second.audit.list(action="run.done")).items
@@ -112,15 +112,15 @@ async def test_a_runner_may_die_while_members_are_being_run(tmp_path: Path, when
             letter, until = await letter_of(second, name), house.clock.now() + timedelta(hours=1)
             taken = claim(letter, owner="w", token="t", until=until, now=house.clock.now(), manual=True)
             await second.context.letters.write([taken])
-        run = await first.start_run("resolve", everything=True, by="ann")
+        run = await first.runs.start("resolve", everything=True, by="ann")
         writes = dies_at(house, first, number, when, (RUNS, RUN_PAGES, LETTERS))
         runner = first
         for name in running:
             try:
-                await runner.work_runs()
+                await runner.runs.advance()
             except StoreUnavailable:
                 runner = second
-                await runner.work_runs()
+                await runner.runs.advance()
             letter = await letter_of(second, name)
             await second.context.letters.write([release(letter, token="t", now=house.clock.now())])
             house.clock.advance(LONG)
@@ -135,13 +135,13 @@ async def test_every_runner_dies_after_a_few_writes_until_nothing_is_left(any_ho
     survivor = any_house.queue()
     names = await fill(survivor, COUNT)
     await survivor.letters.resolve(names[3])
-    run = await survivor.start_run("resolve", everything=True, by="ann", max_per_second=50)
+    run = await survivor.runs.start("resolve", everything=True, by="ann", max_per_second=50)
     for number in range(40):
         runner = any_house.queue()
         dies_at(any_house, runner, 3 + number % 4, ("before", "after")[number % 2], (RUNS, RUN_PAGES, LETTERS))
         try:
             for _ in range(3):
-                await runner.work_runs()
+                await runner.runs.advance()
         except StoreUnavailable:
             pass
         any_house.clock.advance(LONG)
@@ -151,7 +151,7 @@ async def test_every_runner_dies_after_a_few_writes_until_nothing_is_left(any_ho
 async def edited_often(queue: DeadLetterQueue, house: House, times: int) -> None:
     for _ in range(times):
         house.clock.advance(1)
-        run = await worked(queue, await queue.start_run("edit", status="pending", by="bob", patch={"n": 1}))
+        run = await worked(queue, await queue.runs.start("edit", status="pending", by="bob", patch={"n": 1}))
         assert (run.state, run.counts.moved) == (RunState.DONE, 3)
 
 
@@ -159,14 +159,14 @@ async def test_a_letter_that_many_runs_have_moved_since_is_not_moved_again(any_h
     """Its runner dies before it can say what it did, and a dozen other runs come before the next look."""
     first, other = any_house.queue(), any_house.queue()
     await fill(other, 3, retry_policy="never")
-    run = await first.start_run("edit", status="pending", by="ann", patch={"n": 0})
+    run = await first.runs.start("edit", status="pending", by="ann", patch={"n": 0})
     dies_at(any_house, first, 1, "after", (LETTERS,))
     with pytest.raises(StoreUnavailable):
-        await first.work_runs()
-    await other.pause_run(run.run_id, by="ann")
+        await first.runs.advance()
+    await other.runs.pause(run.run_id, by="ann")
     await edited_often(other, any_house, 12)
     any_house.clock.advance(LONG)
-    await other.resume_run(run.run_id, by="ann")
+    await other.runs.resume(run.run_id, by="ann")
     run = await worked(other, run)
     assert (run.state, run.counts.moved) == (RunState.DONE, 3)
     await edited_often(other, any_house, 1)
@@ -181,10 +181,10 @@ async def test_a_runner_that_slept_through_many_runs_moves_nothing_again(any_hou
     """Its run is over when it wakes up, and the letters have forgotten it."""
     slow, quick = any_house.queue(), any_house.queue()
     await fill(quick, 3, retry_policy="never")
-    run = await slow.start_run("edit", status="pending", by="ann", patch={"n": 0})
+    run = await slow.runs.start("edit", status="pending", by="ann", patch={"n": 0})
     assert isinstance(slow.store, FaultyStore)
     hold = slow.store.faults.hold("write", kind=LETTERS)
-    sleeping = asyncio.create_task(slow.work_runs())
+    sleeping = asyncio.create_task(slow.runs.advance())
     await hold.reached()
     any_house.clock.advance(LONG)
     assert (await worked(quick, run)).state is RunState.DONE
@@ -201,7 +201,7 @@ async def test_two_runners_at_once_move_nothing_twice(any_house: House) -> None:
     slow, quick = any_house.queue(), any_house.queue()
     names = await fill(slow, COUNT)
     await slow.letters.resolve(names[3])
-    run = await slow.start_run("resolve", everything=True, by="ann")
+    run = await slow.runs.start("resolve", everything=True, by="ann")
     assert isinstance(slow.store, FaultyStore)
     kinds: tuple[Kind[Any], ...] = (LETTERS, RUN_PAGES, RUNS)
     for place, kind in enumerate(kinds):
@@ -209,17 +209,17 @@ async def test_two_runners_at_once_move_nothing_twice(any_house: House) -> None:
         if place == 1:  # past the plan
             hold.release()
             hold = slow.store.faults.hold("write", kind=kind, after=True)
-        looking = asyncio.create_task(slow.work_runs())
+        looking = asyncio.create_task(slow.runs.advance())
         if place == 0:
             await hold.reached()
             any_house.clock.advance(LONG)
             if any_house.kind == "memory":
-                racing = asyncio.create_task(quick.work_runs())
+                racing = asyncio.create_task(quick.runs.advance())
                 await settle()
                 hold.release()
                 await asyncio.gather(looking, racing)
             else:
-                await quick.work_runs()
+                await quick.runs.advance()
                 hold.release()
                 await looking
         else:
@@ -234,11 +234,11 @@ async def test_a_slice_that_is_overtaken_is_looked_at_again(any_house: House) ->
     slow, quick = any_house.queue(), any_house.queue()
     names = await fill(slow, COUNT)
     await slow.letters.resolve(names[3])
-    run = await slow.start_run("resolve", everything=True, by="ann", ramp=(10,))
+    run = await slow.runs.start("resolve", everything=True, by="ann", ramp=(10,))
     assert isinstance(slow.store, FaultyStore)
     assert isinstance(quick.store, FaultyStore)
     plan = slow.store.faults.hold("write", kind=RUN_PAGES)
-    stale = asyncio.create_task(slow.work_runs())
+    stale = asyncio.create_task(slow.runs.advance())
     await plan.reached()
     rest = slow.store.faults.hold("write", kind=RUN_PAGES)  # of the plan
     plan.release()
@@ -249,7 +249,7 @@ async def test_a_slice_that_is_overtaken_is_looked_at_again(any_house: House) ->
     assert (await letter_of(quick, "wf_00000")).runs == (run.run_id,)
     any_house.clock.advance(LONG)
     holding = quick.store.faults.hold("write", kind=RUN_PAGES)
-    carrying = asyncio.create_task(quick.work_runs())
+    carrying = asyncio.create_task(quick.runs.advance())
     await holding.reached()
     late.release()
     await stale
@@ -262,20 +262,20 @@ async def test_the_runner_goes_on_at_once_when_its_store_is_back(any_house: Hous
     queue = any_house.queue()
     names = await fill(queue, COUNT)
     await queue.letters.resolve(names[3])
-    run = await queue.start_run("resolve", everything=True, by="ann")
+    run = await queue.runs.start("resolve", everything=True, by="ann")
     any_house.faults.unavailable("write", kind=RUN_PAGES, times=1)
     with pytest.raises(StoreUnavailable):
-        await queue.work_runs()
+        await queue.runs.advance()
     any_house.faults.answer_lost("write", kind=LETTERS, times=1)
     with pytest.raises(StoreUnavailable):
-        await queue.work_runs()
+        await queue.runs.advance()
     await each_was_moved_once(queue, await worked(queue, run), {names[3]})
 
 
 async def test_nobody_spins_while_runs_cannot_be_seen(house: House) -> None:
     queue = house.queue(Runs())
     await fill(queue, 2, max_retries=0)
-    run = await queue.start_run("redrive", everything=True, by="ann", ramp=(1,))
+    run = await queue.runs.start("redrive", everything=True, by="ann", ramp=(1,))
     await queue.processing.start_periodic_tasks()
     await settle()
     await queue.run_due()
@@ -288,31 +288,31 @@ async def test_nobody_spins_while_runs_cannot_be_seen(house: House) -> None:
     house.faults.clear()
     house.clock.advance(LONG)
     await settle()
-    assert (await queue.get_run(run.run_id)).counts.moved == 2
+    assert (await queue.runs.get(run.run_id)).counts.moved == 2
 
 
 async def test_letters_that_cannot_be_written_now_wait(any_house: House) -> None:
     queue = any_house.queue()
     names = await fill(queue, COUNT)
     await queue.letters.resolve(names[3])
-    run = await queue.start_run("resolve", everything=True, by="ann")
+    run = await queue.runs.start("resolve", everything=True, by="ann")
     any_house.faults.item_unavailable("write", kind=LETTERS, times=5)
     any_house.faults.item_answer_lost("write", kind=LETTERS, times=5)
     any_house.faults.conflict("write", kind=LETTERS, times=30)
     with pytest.raises(StoreUnavailable):
-        await queue.work_runs()
+        await queue.runs.advance()
     await each_was_moved_once(queue, await worked(queue, run), {names[3]})
 
 
 async def test_a_letter_that_the_store_refuses_is_told_of(any_house: House) -> None:
     queue = any_house.queue()
     names = await fill(queue, 5)
-    run = await queue.start_run("resolve", everything=True, by="ann")
+    run = await queue.runs.start("resolve", everything=True, by="ann")
     any_house.faults.item_failed("write", kind=LETTERS, keys=[names[2]])
     any_house.faults.corrupt("get", kind=LETTERS, keys=[names[4]])
     run = await worked(queue, run)
     assert (run.state, run.counts.moved, run.counts.refused) == (RunState.DONE, 3, 2)
-    why = {item.key: item.why for item in (await queue.run_items(run.run_id, state="refused")).items}
+    why = {item.key: item.why for item in (await queue.runs.items(run.run_id, state="refused")).items}
     assert why == {
         names[2]: "record it was refused: a test's fault",
         names[4]: "record it cannot be read: a test's fault",
@@ -323,30 +323,30 @@ async def test_a_letter_that_cannot_be_read_is_a_member_that_is_refused(any_hous
     queue = any_house.queue()
     names = await fill(queue, 5)
     any_house.faults.corrupt("find", kind=LETTERS, keys=[names[2]])
-    preview = await queue.preview_run("resolve", everything=True)
+    preview = await queue.runs.preview("resolve", everything=True)
     assert (preview.matched, preview.eligible) == (5, 4)
-    run = await worked(queue, await queue.start_run("resolve", everything=True, by="ann"))
+    run = await worked(queue, await queue.runs.start("resolve", everything=True, by="ann"))
     assert (run.counts.members, run.counts.moved, run.counts.refused) == (5, 4, 1)
 
 
 async def test_a_run_that_cannot_be_carried_on_is_halted_and_others_go_on(any_house: House) -> None:
     queue = any_house.queue()
     await fill(queue, 5)
-    broken = await queue.start_run("resolve", everything=True, by="ann", max_per_second=1)
-    await queue.work_runs()
+    broken = await queue.runs.start("resolve", everything=True, by="ann", max_per_second=1)
+    await queue.runs.advance()
     any_house.clock.advance(1)
-    whole = await queue.start_run("archive", everything=True, by="ann")
+    whole = await queue.runs.start("archive", everything=True, by="ann")
     fault = any_house.faults.corrupt("get", kind=RUN_PAGES, times=1)
-    while await queue.work_runs():
+    while await queue.runs.advance():
         pass
     assert fault.over
-    found = {run.run_id: run for run in (await queue.list_runs()).items}
+    found = {run.run_id: run for run in (await queue.runs.list()).items}
     assert found[whole.run_id].state is RunState.DONE
     assert found[broken.run_id].state is RunState.HALTED
     assert "cannot be read" in str(found[broken.run_id].halted_because)
     entry = (await queue.audit.list(action="run.halt")).items[0]
     assert (entry.actor, entry.reason) == ("halt_on_error", found[broken.run_id].halted_because)
-    await queue.resume_run(broken.run_id, by="ann")
+    await queue.runs.resume(broken.run_id, by="ann")
     for _ in range(5):
         any_house.clock.advance(1)
         run = await worked(queue, broken)
@@ -357,12 +357,12 @@ async def test_a_runner_that_is_stopped_gives_the_run_back(any_house: House) -> 
     queue, other = any_house.queue(Runs()), any_house.queue()
     names = await fill(queue, COUNT, retry_policy="never")
     await queue.letters.resolve(names[3])
-    run = await queue.start_run("resolve", everything=True, by="ann")
+    run = await queue.runs.start("resolve", everything=True, by="ann")
     hold = any_house.faults.hold("write", kind=LETTERS, after=True)
     await queue.start_retry_processor()
     await hold.reached()  # moved, and not on record yet
     await queue.stop_retry_processor()
-    stored = await other.get_run(run.run_id)
+    stored = await other.runs.get(run.run_id)
     assert stored.lease is not None
     assert stored.lease.left
     await each_was_moved_once(other, await worked(other, run), {names[3]})  # at once
@@ -371,29 +371,29 @@ async def test_a_runner_that_is_stopped_gives_the_run_back(any_house: House) -> 
 async def test_a_run_that_is_cancelled_after_its_runner_died_tells_what_was_moved(any_house: House) -> None:
     first, other = any_house.queue(), any_house.queue()
     await fill(first, COUNT, retry_policy="never")
-    run = await first.start_run("resolve", everything=True, by="ann")
+    run = await first.runs.start("resolve", everything=True, by="ann")
     dies_at(any_house, first, 1, "after", (LETTERS,))
     with pytest.raises(StoreUnavailable):
-        await first.work_runs()
-    await other.cancel_run(run.run_id, by="bob")
+        await first.runs.advance()
+    await other.runs.cancel(run.run_id, by="bob")
     moved = {letter.key async for letter in scan(other.context.letters, Query()) if letter.runs}
     assert len(moved) == PAGE
-    run = await other.get_run(run.run_id)
+    run = await other.runs.get(run.run_id)
     assert (run.state, run.counts.moved, run.counts.waiting) == (RunState.CANCELLED, PAGE, COUNT - PAGE)
-    items = (await other.run_items(run.run_id, state="moved", limit=10_000)).items
+    items = (await other.runs.items(run.run_id, state="moved", limit=10_000)).items
     assert {item.key for item in items} == moved
 
 
 async def test_a_page_that_cannot_be_seen_now_is_waited_for(any_house: House) -> None:
     queue = any_house.queue()
     await fill(queue, 3, retry_policy="never")
-    run = await queue.start_run("resolve", everything=True, by="ann", max_per_second=1)
-    await queue.work_runs()
+    run = await queue.runs.start("resolve", everything=True, by="ann", max_per_second=1)
+    await queue.runs.advance()
     pages = queue.store.collection(RUN_PAGES)
     kept = [page async for page in scan(pages, Query())]
     await pages.remove(kept)  # to another process's local store
     any_house.clock.advance(1)
-    for look in (queue.work_runs, lambda: queue.get_run(run.run_id), lambda: queue.run_items(run.run_id)):
+    for look in (queue.runs.advance, lambda: queue.runs.get(run.run_id), lambda: queue.runs.items(run.run_id)):
         with pytest.raises(StoreUnavailable, match="cannot be seen now"):
             await look()
     await pages.write([replace(page, version=None) for page in kept])
@@ -406,11 +406,11 @@ async def test_a_page_that_cannot_be_seen_now_is_waited_for(any_house: House) ->
 async def test_a_long_slice_keeps_its_lease(any_house: House) -> None:
     queue, other = any_house.queue(), any_house.queue()
     await fill(queue, COUNT)
-    run = await queue.start_run("resolve", everything=True, by="ann")
+    run = await queue.runs.start("resolve", everything=True, by="ann")
 
     async def slow(call: Call) -> None:
         any_house.clock.advance(20)
-        assert not await other.work_runs(), "it is somebody's"
+        assert not await other.runs.advance(), "it is somebody's"
 
     assert isinstance(queue.store, FaultyStore)
     queue.store.faults.before("write", slow, kind=LETTERS)

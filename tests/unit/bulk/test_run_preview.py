@@ -35,7 +35,7 @@ async def both_ways(queue: DeadLetterQueue, verb: str, **options: Any) -> tuple[
     for read in (1_000_000, 1):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(run_preview, "READ", read)
-            seen.append(await queue.preview_run(verb, **{"everything": True, **options}))
+            seen.append(await queue.runs.preview(verb, **{"everything": True, **options}))
     return seen[0], seen[1]
 
 
@@ -67,10 +67,10 @@ async def test_many_letters_are_counted_and_some_shown(any_house: House) -> None
     await queue.context.letters.write([letter_in(open_ones, fingerprint="g") for _ in range(7)])
     any_house.clock.advance(1)
     any_house.faults.calls.clear()
-    preview = await queue.preview_run("redrive", fingerprint="f")
+    preview = await queue.runs.preview("redrive", fingerprint="f")
     assert (preview.matched, preview.eligible) == (1100, 90)
     assert preview.ineligible == {"completed and resolved as requeued: cannot redrive it": 1000, BUSY: 10}
     assert [(letter.status, letter.fingerprint) for letter in preview.samples] == [("exhausted", "f")] * 5
     assert any_house.faults.calls["find"] == 2, "a page, and the samples"
-    preview = await queue.preview_run("redrive", fingerprint="f", patch={"n": 1})
+    preview = await queue.runs.preview("redrive", fingerprint="f", patch={"n": 1})
     assert (preview.matched, preview.eligible) == (1100, 90)

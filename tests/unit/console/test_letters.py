@@ -467,10 +467,10 @@ def halted(run: Run) -> str:
         clock = ManualClock(SystemClock().now())
         async with DeadLetterQueue(store=open_store("sqlite:///letters.db"), clock=clock) as dlq:
             dlq.processing.callback = rates
-            await dlq.work_runs()
+            await dlq.runs.advance()
             await dlq.run_due()
             clock.advance(60)
-            await dlq.work_runs()
+            await dlq.runs.advance()
 
     asyncio.run(work())
     return begun.out.strip()

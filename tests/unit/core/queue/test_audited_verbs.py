@@ -69,7 +69,7 @@ async def test_secrets_are_not_told(house: House) -> None:
     await queue.letters.edit(
         "wf_00000", patch={"more": [{"my_token": "s3cret"}], "to": {"a/token": "s3cret", "url": "b"}}, **ANN
     )
-    await queue.start_run("redrive", everything=True, by="ann", patch={"api_token": "s3cret", "n": 1})
+    await queue.runs.start("redrive", everything=True, by="ann", patch={"api_token": "s3cret", "n": 1})
     first, second, run = await entries(queue)
     assert "s3cret" not in "".join(entry.changes.text for entry in (first, second, run))
     assert first.changes.value["task/api_token"] == {"before": "***", "after": "***"}
