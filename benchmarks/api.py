@@ -29,7 +29,7 @@ from benchmarks.stores import fill, letter
 from mahavishnu.core.dead_letter_queue import KINDS
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
 from tests.acceptance.server import served
 from tests.opensearch import Cluster

@@ -31,7 +31,7 @@ from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import PARTITIONS
 from mahavishnu.stores.base import Store
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore

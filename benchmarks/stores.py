@@ -30,8 +30,8 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, Failure, RetryPolicy
 from mahavishnu.model.query import Query, letters
 from mahavishnu.stores.base import Collection
-from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.opensearch import query as opensearch_query

@@ -11,7 +11,7 @@ from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, RunPage, marks_for, 
 from mahavishnu.model.errors import NoSuchRun, StoreError, StoreUnavailable
 from mahavishnu.model.query import Is, Not, Query
 from mahavishnu.stores.base import Collection, Result, get_one, scan, write_one
-from mahavishnu.stores.runs import RUN_PAGES, RUNS
+from mahavishnu.stores.kinds import RUN_PAGES, RUNS
 
 READ = 20  # pages read at once
 

@@ -24,7 +24,7 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 from mahavishnu.model.query import Is, Query, Sort, filter_query, query_to_json, require_query
 from mahavishnu.stores.base import Cursor, Page, write_one
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 
 E = TypeVar("E", bound=StrEnum)
 POLL_SECONDS = 2.0  # between two searches for runs that are due

@@ -15,7 +15,7 @@ from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.stores.revisions import keep_revisions
+from mahavishnu.stores.retained import keep_revisions
 
 Change = Callable[[QueueContext, BulkRun, DeadLetter, datetime], DeadLetter]
 

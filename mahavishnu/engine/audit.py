@@ -25,9 +25,8 @@ from mahavishnu.model.events import (
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Between, Condition, Is, Many, Query, Sort
-from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import Cursor, Page, Store, get_one, write_one
-from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS
 
 log = logging.getLogger(__name__)
 _acting: ContextVar[tuple[str | None, str]] = ContextVar("mahavishnu_acting", default=(None, "python"))

@@ -13,7 +13,7 @@ from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import PARTITIONS
 from mahavishnu.model.query import Between, Query
 from mahavishnu.stores.base import Collection, get_one, write_one
-from mahavishnu.stores.workers import Worker
+from mahavishnu.stores.kinds import Worker
 
 log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 5.0

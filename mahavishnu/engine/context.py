@@ -28,9 +28,7 @@ from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
 from mahavishnu.model.query import letters
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.base import Store
-from mahavishnu.stores.codec import HISTORY, LETTERS
-from mahavishnu.stores.ledger import LEDGER
-from mahavishnu.stores.revisions import REVISIONS
+from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 
 DEFAULT_ACTOR = "api_user"  # who acts, where the caller names nobody
 OPEN_LETTERS = letters(resolution=ResolutionStatus.PENDING)

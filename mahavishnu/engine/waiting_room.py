@@ -16,8 +16,8 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
 from mahavishnu.stores.base import Collection, Cursor, get_one, write_one
-from mahavishnu.stores.codec import HISTORY
 from mahavishnu.stores.kind import Kind
+from mahavishnu.stores.kinds import HISTORY
 
 log = logging.getLogger(__name__)
 WAITING: Kind[FormerLetter] = replace(HISTORY, name="waiting", index="dlq_waiting", lazy=True)

@@ -1,19 +1,19 @@
-"""Kinds: what a store has to know of a record, declared once. Letters, their history, and whatever comes later."""
+"""Kinds: what a store has to know of a record, declared once; and the order of records that a query asks for."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, cmp_to_key
 from typing import Any, Generic, Protocol, TypeVar
 
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidInput, InvalidQuery
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.query import AnyOf, At, Between, Condition, Not, Query
+from mahavishnu.model.query import AnyOf, At, Between, Condition, Not, Query, Sort
 
 LONGEST_TERM = 8000  # characters; a longer keyword is kept but not findable (OpenSearch takes 32766 bytes)
 
@@ -90,11 +90,11 @@ class Kind(Generic[T]):
 
     `index` ends the name of its OpenSearch index. `encode` gives the JSON text of the document without its FLAT and
     JSON fields, which stores add in a shape that suits them; `decode` reads a whole parsed document, and raises
-    CorruptRecord for a broken one. `versioned` puts a version on a record. `indexes` are the field lists worth an index
-    where indexes cost something. `reunite` settles what two stores wrote under one key, at an instant (without it the
-    primary store's record stays), and `standing` says which of the two it is meanwhile. `due` names the field that says
-    when anyone may pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is
-    up sooner.
+    CorruptRecord for a broken one. `decode_text` may read a document's text quicker; it gives None where `decode` has
+    to look. `versioned` puts a version on a record. `indexes` are the field lists worth an index where indexes cost
+    something. `reunite` settles what two stores wrote under one key, at an instant (without it the primary store's
+    record stays), and `standing` says which of the two it is meanwhile. `due` names the field that says when anyone may
+    pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is up sooner.
     """
 
     name: str
@@ -108,6 +108,7 @@ class Kind(Generic[T]):
     standing: Callable[[T, T], T] | None = field(default=None)
     due: str | None = None
     lazy: bool = False
+    decode_text: Callable[[str, Version], T | None] | None = None
 
     @cached_property
     def by_name(self) -> Mapping[str, Field[T]]:
@@ -122,6 +123,15 @@ class Kind(Generic[T]):
         """The whole document as JSON text."""
         parts = [f'"{f.name}":{f.value(record).text}' for f in self.users_json]
         return ",".join([self.encode(record)[:-1], *parts]) + "}"
+
+    def read(self, text: str, version: Version) -> T:
+        """The record of a document's JSON text. Raises CorruptRecord, or whatever such a text makes a parser raise."""
+        if self.decode_text is not None and (record := self.decode_text(text, version)) is not None:
+            return record
+        document = json.loads(text)
+        if not isinstance(document, dict):
+            raise TypeError(f"the body is no JSON object but {type(document).__name__}")
+        return self.decode(document, version)
 
     def check(self, query: Query, *more: str) -> None:
         """Raise InvalidQuery where the query asks for what this kind does not have."""
@@ -221,3 +231,67 @@ def _flatten(value: Any, path: str, found: list[tuple[str, str]]) -> None:
 def findable(value: Any) -> bool:
     """Whether a keyword is short enough to be searched for."""
     return value is not None and (not isinstance(value, str) or len(value) <= LONGEST_TERM)
+
+
+# ---------------------------------------------------------------------------------------------------- order of records
+
+_NUMBERS = (int, float)
+
+
+def foreign_cursor() -> InvalidQuery:
+    """What a cursor of another list, or one that somebody made up, raises in every store."""
+    return InvalidQuery("the cursor is not one of this list; leave it out to start at the beginning")
+
+
+def checked_position(kind: Kind[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tuple[Any, ...]:
+    """The position that a cursor says, which comes from outside and may be anything. Raises InvalidQuery."""
+    if len(after) != len(sorts) + 1 or not isinstance(after[-1], str):
+        raise foreign_cursor()
+    for sort, value in zip(sorts, after, strict=False):
+        match kind.by_name[sort.field].type:
+            case FieldType.DATE:
+                fits = isinstance(value, datetime) and value.tzinfo is not None
+            case FieldType.INTEGER:
+                fits = isinstance(value, _NUMBERS) and value == value
+            case _:
+                fits = isinstance(value, str)
+        if not fits and value is not None:
+            raise foreign_cursor()
+    return tuple(after)
+
+
+class Order(Generic[T]):
+    """The order of a query: its sort fields, empty values last, ties by key. A position is the values compared."""
+
+    def __init__(self, kind: Kind[T], query: Query) -> None:
+        self._terms = [kind.by_name[sort.field].term for sort in query.sort]
+        self._descending = [sort.descending for sort in query.sort]
+
+    def position(self, record: T) -> tuple[Any, ...]:
+        """Where the record stands."""
+        return (*(term(record) for term in self._terms), record.key)
+
+    def compare(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> int:
+        """Negative if `one` comes first."""
+        for mine, theirs, descending in zip(one, other, [*self._descending, False], strict=True):
+            if mine != theirs:
+                if mine is None or theirs is None:
+                    return 1 if mine is None else -1
+                return 1 if (mine > theirs) != descending else -1
+        return 0
+
+    def sorted(self, records: Iterable[T]) -> list[T]:
+        """The records in order."""
+        placed = [(self.position(record), record) for record in records]
+        placed.sort(key=lambda pair: pair[0][-1])
+        for index in reversed(range(len(self._terms))):  # stable sorts, the most important one last
+            present = [pair for pair in placed if pair[0][index] is not None]
+            absent = [pair for pair in placed if pair[0][index] is None]
+            present.sort(key=lambda pair: pair[0][index], reverse=self._descending[index])
+            placed = present + absent
+        return [record for _, record in placed]
+
+    @property
+    def key(self) -> Any:
+        """For `sorted` and `heapq.merge` over positions."""
+        return cmp_to_key(self.compare)

@@ -1,18 +1,291 @@
-"""All kinds of record that the stores of the house are made for, unless they are told which."""
+"""Every kind of record that the stores keep, on one page."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Literal, TypeVar
 
-from mahavishnu.stores.audit import AUDIT
-from mahavishnu.stores.codec import HISTORY, LETTERS
-from mahavishnu.stores.groups import GROUPS
-from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.ledger import LEDGER
-from mahavishnu.stores.replies import REPLIES
-from mahavishnu.stores.revisions import REVISIONS
-from mahavishnu.stores.runs import RUN_PAGES, RUNS
-from mahavishnu.stores.workers import WORKERS
+from msgspec import Struct, convert
+from msgspec.structs import astuple
 
-# A kind that is missing here goes home from a local store only once somebody has asked for its collection.
+from mahavishnu.model.bulk_run import BulkRun, RunPage
+from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.errors import CorruptRecord
+from mahavishnu.model.events import AuditEntry, AuditOutcome
+from mahavishnu.model.group import Group, reconcile_groups
+from mahavishnu.model.ids import partition_of
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.letter_parts import Tallies, Version
+from mahavishnu.model.reconcile import reconcile_letters, visible_letter
+from mahavishnu.stores.dataclass_codec import UNREADABLE, dataclass_kind, json_text, why_unreadable
+from mahavishnu.stores.kind import Field, FieldType, Kind, Outcome
+from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, words_of
+from mahavishnu.stores.letter_document import SCHEMA, TALLIES, TalliesPart
+from mahavishnu.stores.retained import Entry, Revision
+
+KEYWORD, KEYWORDS, DATE, INTEGER = FieldType.KEYWORD, FieldType.KEYWORDS, FieldType.DATE, FieldType.INTEGER
+TEXT, BLOB = FieldType.TEXT, FieldType.BLOB
+L = TypeVar("L", bound=DeadLetter)
+
+# ----------------------------------------------------------------------------------------- letters, and former letters
+
+# Where a letter has what a field of its document says, if that is not under the same name.
+_PATHS = {
+    "status": "status._value_",
+    "resolution_status": "resolution.status._value_",
+    "resolution_timestamp": "resolution.at",
+    "resolved_by": "resolution.by",
+    "resolution_notes": "resolution.notes",
+    "source_kind": "source.kind._value_",
+    "source_queue": "source.queue",
+    "source_id": "source.id",
+    "original_state": "source.state",
+    "verdict_reason": "verdict.reason",
+    "verdict_author": "verdict.author",
+    "metadata": "labels",
+    "task": "payload",
+    **{name: f"tallies.{tally}" for tally, name in TALLIES},
+}
+
+
+def _fields(type_: FieldType, *names: str) -> list[Field[Any]]:
+    paths = [_PATHS.get(name, name) for name in names]
+    return [Field(name, type_, attrgetter(path), path=path) for name, path in zip(names, paths, strict=True)]
+
+
+# A store may keep them in this order: a new one comes last of its type.
+_LETTER_FIELDS: tuple[Field[Any], ...] = (
+    *_fields(KEYWORD, "task_id", "entry_id", "namespace", "queue", "status", "resolution_status"),
+    Field("retry_policy", KEYWORD, lambda letter: str(letter.retry_policy)),
+    Field("error_category", KEYWORD, lambda letter: letter.error_category and str(letter.error_category)),
+    Field("reason", KEYWORD, lambda letter: str(letter.reason)),
+    *_fields(KEYWORD, "fingerprint", "previous_entry_id", "source_kind", "source_queue", "source_id", "original_state"),
+    *_fields(KEYWORD, "resolved_by", "verdict_author"),
+    Field("claim_owner", KEYWORD, lambda letter: letter.lease and letter.lease.owner),
+    *_fields(KEYWORDS, "repos", "depends_on", "runs", "run_outcomes"),
+    Field("requeue_outcome", KEYWORD, lambda letter: letter.requeue and str(letter.requeue.outcome)),
+    Field("words", KEYWORDS, words_of, derived=True),
+    *_fields(DATE, "failed_at", "created_at"),
+    Field("captured_at", DATE, attrgetter("captured_at"), derived=True, path="captured_at"),
+    *_fields(DATE, "updated_at", "due_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at"),
+    *_fields(DATE, "archived_at", "resolution_timestamp"),
+    Field("partition", INTEGER, lambda letter: partition_of(letter.key), derived=True),
+    *_fields(INTEGER, "retry_count", "max_retries", "total_attempts", "priority", "generation", "dlq_retry_count"),
+    *_fields(INTEGER, "occurrences", "revision"),
+    Field("requeue_automatic", INTEGER, lambda letter: letter.requeue and letter.requeue.automatic),
+    *_fields(INTEGER, "recoveries", *(name for _, name in TALLIES)),
+    *_fields(FieldType.FLAT, "metadata"),
+    *_fields(TEXT, "error", "last_error", "verdict_reason", "resolution_notes"),
+    *_fields(FieldType.JSON, "task"),
+    *_fields(BLOB, "failures", "absorbed", "more_repos", "lease", "requeue", "settled"),
+    Field("schema", INTEGER, lambda letter: SCHEMA),
+)
+
+
+def _letter_with_version(letter: L, version: Version | None) -> L:
+    return evolve(letter, version=version)
+
+
+HISTORY: Kind[FormerLetter] = Kind(
+    name="history",
+    index="dlq_history",
+    encode=encode,
+    decode=decoder(FormerLetter),
+    decode_text=text_decoder(FormerLetter),
+    versioned=_letter_with_version,
+    fields=_LETTER_FIELDS,
+    indexes=(("created_at", "fingerprint"), ("task_id",), ("fingerprint", "created_at"), ("run_outcomes",)),
+)
+
+
+def _reconcile_letters(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> Outcome[DeadLetter]:
+    decision = reconcile_letters(theirs, ours, now)
+    former = (HISTORY, decision.former) if decision.former else None
+    return Outcome(decision.live, former, decision.wait)
+
+
+LETTERS: Kind[DeadLetter] = Kind(
+    name="letters",
+    index="dlq",
+    encode=encode,
+    decode=decoder(DeadLetter),
+    decode_text=text_decoder(DeadLetter),
+    versioned=_letter_with_version,
+    fields=_LETTER_FIELDS,
+    indexes=(
+        ("due_at",),
+        ("created_at", "fingerprint"),  # what came lately, by group
+        ("status", "created_at"),
+        ("resolution_status", "created_at", "reason", "dlq_retry_count"),  # with all that is counted by reason
+        # with all that is counted of groups
+        ("fingerprint", "resolution_status", "created_at", "captured_at", "occurrences"),
+        ("task_id",),
+        ("run_outcomes",),  # looked at again and again while a bulk run goes on
+    ),
+    reunite=_reconcile_letters,
+    standing=visible_letter,
+    due="due_at",
+)
+
+# ------------------------------------------------------------------------- what is retained of deleted and edited ones
+
+
+class _EntryDocument(Struct, omit_defaults=True):
+    """A ledger entry as it is stored, without its tallies."""
+
+    entry_id: str
+    letter_key: str
+    at: str
+    by: str
+    gone: bool | Literal[0, 1]
+    letters: int
+    cleared: int = 0
+    absorbed: tuple[str, ...] | None = ()
+
+
+def _encode_entry(entry: Entry) -> str:
+    known = _EntryDocument(
+        entry.entry_id,
+        entry.letter_key,
+        instant_text(entry.at),
+        entry.by,
+        1 if entry.gone else 0,
+        entry.letters,
+        entry.cleared,
+        entry.absorbed,
+    )
+    counts = {name: count for tally, name in TALLIES if (count := getattr(entry.tallies, tally))}
+    text = json_text(known)
+    return f"{text[:-1]},{json_text(counts)[1:]}" if counts else text
+
+
+def _decode_entry(document: Mapping[str, Any], version: Version) -> Entry:
+    try:
+        known = convert(document, _EntryDocument)
+        return Entry(
+            known.entry_id,
+            known.letter_key,
+            instant(datetime.fromisoformat(known.at)),
+            known.by,
+            known.letters,
+            known.cleared,
+            Tallies(*astuple(convert(document, TalliesPart))),
+            bool(known.gone),
+            known.absorbed or (),
+            version,
+        )
+    except UNREADABLE as problem:
+        raise CorruptRecord(str(document.get("entry_id")), why_unreadable(problem)) from problem
+
+
+def _replace_version(record: Any, version: Version | None) -> Any:
+    return replace(record, version=version)
+
+
+LEDGER: Kind[Entry] = Kind(
+    name="ledger",
+    index="dlq_ledger",
+    encode=_encode_entry,
+    decode=_decode_entry,
+    versioned=_replace_version,
+    fields=(
+        Field("entry_id", KEYWORD, attrgetter("entry_id")),
+        Field("letter_key", KEYWORD, attrgetter("letter_key")),
+        Field("at", DATE, attrgetter("at")),
+        Field("by", KEYWORD, attrgetter("by")),
+        Field("gone", INTEGER, lambda entry: int(entry.gone)),
+        Field("absorbed", KEYWORDS, attrgetter("absorbed")),
+        Field("letters", INTEGER, attrgetter("letters")),
+        Field("cleared", INTEGER, attrgetter("cleared")),
+        *(Field(name, INTEGER, attrgetter(f"tallies.{tally}")) for tally, name in TALLIES),
+    ),
+)
+
+
+def _later_revision(theirs: Revision, ours: Revision, now: datetime) -> Outcome[Revision]:
+    later = ours.updated_at > theirs.updated_at
+    return Outcome(replace(ours, version=theirs.version) if later else None)
+
+
+REVISIONS = dataclass_kind(
+    Revision, name="revisions", index="dlq_revisions", indexes=[("entry_id", "number")], reunite=_later_revision
+)
+
+# ------------------------------------------------------------------------ what people did: groups, bulk runs, the audit
+
+GROUPS = dataclass_kind(
+    Group,
+    name="groups",
+    index="dlq_groups",
+    reunite=lambda theirs, ours, now: Outcome(reconcile_groups(theirs, ours)),
+)
+RUNS = dataclass_kind(
+    BulkRun,
+    name="runs",
+    index="dlq_runs",
+    types={"reason": TEXT, "halted_because": TEXT},
+    indexes=(("state", "due_at"), ("created_at",)),
+    due="due_at",
+)
+RUN_PAGES = dataclass_kind(RunPage, name="run_pages", index="dlq_run_pages", indexes=(("run_id", "number"),))
+
+
+def _completed_entry(theirs: AuditEntry, ours: AuditEntry, now: datetime) -> Outcome[AuditEntry]:
+    """Only one process writes an entry, twice: the completed one is the later one."""
+    later = theirs.outcome is AuditOutcome.ASKED and ours.outcome is not AuditOutcome.ASKED
+    return Outcome(replace(ours, version=theirs.version) if later else None)
+
+
+AUDIT = dataclass_kind(
+    AuditEntry,
+    name="audit",
+    index="dlq_audit",
+    types={"reason": TEXT, "why": TEXT},
+    indexes=[("at", "entry_id"), ("subject", "at"), ("actor", "at")],
+    reunite=_completed_entry,
+)
+
+# ------------------------------------------------------------------------------------- processes: replies, live workers
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to the first request with an idempotency key: a repeated request gets the same, and has no effect.
+
+    Without a `status` the request has begun, and no more is known.
+    """
+
+    key: str
+    asked: str  #: a digest of the request
+    at: datetime
+    status: int | None = None
+    headers: str = "{}"
+    body: str = ""
+    version: Version | None = field(default=None, compare=False)
+
+
+REPLIES = dataclass_kind(Reply, name="replies", index="dlq_replies", types={"headers": BLOB, "body": BLOB})
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A processor that takes letters; it was alive at `seen_at`, and renews this as long as it lives."""
+
+    name: str
+    started_at: datetime
+    seen_at: datetime
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+WORKERS = dataclass_kind(Worker, name="workers", index="dlq_workers")
+
+# What a store is made for, unless its caller says which. A kind that is missing here goes home from a local store only
+# once somebody has asked for its collection.
 KINDS: tuple[Kind[Any], ...] = (LETTERS, HISTORY, LEDGER, GROUPS, REPLIES, WORKERS, AUDIT, REVISIONS, RUNS, RUN_PAGES)

@@ -9,8 +9,7 @@ from typing import Any, Generic
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
-from mahavishnu.stores.kind import Field, Kind, T, scalar_text
-from mahavishnu.stores.order import Order, checked_position
+from mahavishnu.stores.kind import Field, Kind, Order, T, checked_position, scalar_text
 
 
 class MemoryStore(OpenClose):

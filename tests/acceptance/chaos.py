@@ -27,9 +27,8 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Store, scan
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.ledger import LEDGER
+from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from tests.acceptance.chaos_node import JumpingClock

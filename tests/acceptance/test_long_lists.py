@@ -12,7 +12,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query, Sort, letters
 from mahavishnu.stores.base import Cursor
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
 from mahavishnu.testing.clock import START

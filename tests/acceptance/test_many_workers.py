@@ -18,9 +18,8 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Between, Query
 from mahavishnu.stores.base import Collection, Store, get_one, scan
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS, WORKERS
 from mahavishnu.stores.urls import open_store
-from mahavishnu.stores.workers import WORKERS
 from mahavishnu.testing import make_letter
 from tests.acceptance.node import CLOCK, diary, nodes, start, until
 

@@ -11,7 +11,7 @@ from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, get_one, scan, write_one
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
 from mahavishnu.testing.clock import START

@@ -12,8 +12,8 @@ from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query, letters
 from mahavishnu.stores.base import scan, write_one
-from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import FaultyStore, ManualClock, make_letter

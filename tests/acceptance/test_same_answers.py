@@ -32,7 +32,7 @@ from mahavishnu.model.letter_parts import (
     RetryPolicy,
 )
 from mahavishnu.stores.base import Cursor
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import make_letter
 from tests.acceptance.node import CLOCK

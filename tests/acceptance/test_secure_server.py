@@ -12,8 +12,8 @@ from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import letters
 from mahavishnu.stores.base import Store, get_one, write_one
-from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.urls import open_store

@@ -10,7 +10,7 @@ from mahavishnu.model.errors import CorruptRecord, ItemFailed, StoreMisconfigure
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.stores.base import Collection, get_one, write_one
-from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Call, Faults, FaultyStore, Hook, ManualClock, make_letter, turn
 

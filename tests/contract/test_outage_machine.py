@@ -25,12 +25,12 @@ from mahavishnu.model.letter_parts import RetryPolicy
 from mahavishnu.model.lifecycle import Move
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Store, get_one, scan, write_one
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.held import held_kind
-from mahavishnu.stores.ledger import LEDGER, Entry, entry_for
+from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
+from mahavishnu.stores.retained import Entry, entry_for
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, make_failure, make_letter
 from tests.contract.writers import SETTLING, moved

@@ -16,7 +16,7 @@ from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.lifecycle import Move
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Cell, Collection, Store, get_one, scan, write_one
-from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.testing import Fault, ManualClock, make_failure, make_letter
 
 L = TypeVar("L", bound=DeadLetter)

@@ -24,17 +24,13 @@ from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, letters
 from mahavishnu.stores.base import Cursor, get_one, scan, write_one
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.collection import PairCollection
 from mahavishnu.stores.fallback.held import Held, held_kind
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.kinds import KINDS
-from mahavishnu.stores.ledger import LEDGER, entry_for
+from mahavishnu.stores.kinds import HISTORY, KINDS, LEDGER, LETTERS, REVISIONS, Reply, Worker
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.replies import Reply
-from mahavishnu.stores.revisions import REVISIONS, Revision, keep_revisions
-from mahavishnu.stores.workers import Worker
+from mahavishnu.stores.retained import Revision, entry_for, keep_revisions
 from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
 
 HELD = held_kind(LETTERS)

@@ -10,8 +10,8 @@ import pytest
 
 from mahavishnu.model.query import letters
 from mahavishnu.stores.base import Cursor, write_one
-from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import FaultyStore, ManualClock, make_letter

@@ -15,9 +15,9 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.errors import ChangedMeanwhile, NoSuchGroup
 from mahavishnu.stores.base import Store
-from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kind import Kind
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore

@@ -18,7 +18,7 @@ from mahavishnu.model.errors import InvalidInput, StoreError, StoreMisconfigured
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import get_one, write_one
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
 from tests.integration.opensearch_proxy import Proxy, answer, error, lose_request

@@ -12,7 +12,7 @@ import pytest
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Collection, get_one, write_one
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
 from tests.integration.opensearch_proxy import (

@@ -16,7 +16,7 @@ from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import At, Is, Missing, Query
 from mahavishnu.model.query import letters as letters_query
 from mahavishnu.stores.base import get_one, write_one
-from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
 from tests.opensearch import Servers

@@ -12,7 +12,7 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import At, Is, Missing, Query
 from mahavishnu.stores.base import Collection
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
 from tests.opensearch import Servers

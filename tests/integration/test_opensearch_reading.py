@@ -15,7 +15,7 @@ from mahavishnu.model.errors import CorruptRecord, InvalidQuery, StoreUnavailabl
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, Query, Sort
 from mahavishnu.stores.base import Collection, Cursor
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.opensearch import store as opensearch
 from mahavishnu.testing import make_letter

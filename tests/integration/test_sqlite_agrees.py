@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor
-from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.kind import FieldType
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from tests.strategies import letters, names, queries

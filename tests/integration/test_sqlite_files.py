@@ -22,8 +22,8 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Is, Missing, Query, Sort
 from mahavishnu.stores.base import get_one, scan, write_one
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kind import Field, FieldType, Kind
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.sqlite.file import PAGE_SIZE
 from mahavishnu.testing import make_letter

@@ -13,8 +13,8 @@ import pytest
 
 from mahavishnu.core.queue.statistics import BY_REASON
 from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letters
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kind import Kind
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.sqlite import query as sqlite_sql
 from mahavishnu.stores.sqlite.table import Table

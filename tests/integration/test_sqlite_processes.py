@@ -16,7 +16,7 @@ import pytest
 
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import get_one, scan, write_one
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import make_letter
 
@@ -24,7 +24,7 @@ IMPORTS = """
 import asyncio, os, sys
 from dataclasses import replace
 from mahavishnu.model.errors import StoreUnavailable
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import make_letter
 """

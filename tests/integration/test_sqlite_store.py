@@ -28,8 +28,8 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, Is, Not, Query, Sort, letters
 from mahavishnu.stores.base import Cursor, get_one, write_one
-from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.kind import Field, FieldType, Kind
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.sqlite.store import MANY, SQLiteCollection
 from mahavishnu.testing import make_letter

@@ -41,8 +41,8 @@ from mahavishnu.stores.base import (
     scan,
     write_one,
 )
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kind import Field, FieldType, Kind
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.urls import open_store
 

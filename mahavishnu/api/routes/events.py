@@ -27,9 +27,7 @@ from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.query import Between, Query, Sort
 from mahavishnu.stores.base import Page
-from mahavishnu.stores.codec import LETTERS
-from mahavishnu.stores.groups import GROUPS
-from mahavishnu.stores.runs import RUNS
+from mahavishnu.stores.kinds import GROUPS, LETTERS, RUNS
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0

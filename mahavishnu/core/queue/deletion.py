@@ -1,4 +1,4 @@
-"""Deleting letters without losing count of them, see `mahavishnu.stores.ledger`, and what they were with them.
+"""Deleting letters without losing count of them, see `mahavishnu.stores.retained`, and what they were with them.
 
 What was kept of a letter when it was edited goes after the letter and before its entry says *gone*: where somebody died
 in between, the entry still says *leaving*, and `finish` does the rest.
@@ -14,8 +14,7 @@ from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Collection, get_one, scan
-from mahavishnu.stores.ledger import SUMS, Entry, entry_for
-from mahavishnu.stores.revisions import Revision, forget_revisions, revision_key
+from mahavishnu.stores.retained import SUMS, Entry, Revision, entry_for, forget_revisions, revision_key
 
 _TRIES = 50
 

@@ -58,7 +58,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Cursor, get_one, write_one
-from mahavishnu.stores.groups import GROUPS
+from mahavishnu.stores.kinds import GROUPS
 
 log = logging.getLogger(__name__)
 GroupSort = Literal["count", "last_seen", "growth"]

@@ -23,7 +23,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Verdict
 from mahavishnu.model.query import Between, Is, Query, Sort, filter_query, query_to_json, require_query
 from mahavishnu.stores.base import Cursor, Page, get_one, scan
-from mahavishnu.stores.revisions import Revision, forget_revisions, keep_revisions
+from mahavishnu.stores.retained import Revision, forget_revisions, keep_revisions
 
 _NAMED_LETTERS = 50  # keys of moved letters that an audit entry names
 

@@ -24,7 +24,7 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import get_one
-from mahavishnu.stores.workers import WORKERS
+from mahavishnu.stores.kinds import WORKERS
 
 log = logging.getLogger(__name__)
 _BRINGS_WORK = frozenset(

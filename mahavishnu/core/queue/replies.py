@@ -8,7 +8,7 @@ from datetime import timedelta
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.query import Between, Query
 from mahavishnu.stores.base import Collection, get_one, write_one
-from mahavishnu.stores.replies import REPLIES, Reply
+from mahavishnu.stores.kinds import REPLIES, Reply
 
 __all__ = ["REPLIES", "Replies", "Reply"]
 KEPT = timedelta(days=1)

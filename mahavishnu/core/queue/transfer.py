@@ -25,7 +25,7 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.query import Query
 from mahavishnu.model.reconcile import reconcile_letters
 from mahavishnu.stores.base import Collection, get_one, scan, write_one
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 
 _TRIES = 50
 _TOLD = 50  # letters that the audit names

@@ -16,8 +16,7 @@ from mahavishnu.stores.base import Collection, Cursor, Page, Result, Store, Tall
 from mahavishnu.stores.fallback.drain import Drained, drain
 from mahavishnu.stores.fallback.held import Held, held_kind
 from mahavishnu.stores.fallback.joined import Place, joined
-from mahavishnu.stores.kind import Kind, T
-from mahavishnu.stores.order import Order
+from mahavishnu.stores.kind import Kind, Order, T
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")

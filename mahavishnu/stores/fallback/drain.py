@@ -19,11 +19,9 @@ from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavail
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import AnyOf, Is, Query
 from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.fallback.held import Held, held_kind
 from mahavishnu.stores.kind import Kind, Outcome, T
-from mahavishnu.stores.ledger import LEDGER
-from mahavishnu.stores.revisions import REVISIONS
+from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 
 log = logging.getLogger(__name__)
 BATCH = 500

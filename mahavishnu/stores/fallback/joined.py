@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mahavishnu.stores.base import CURRENT, Cursor, Page
-from mahavishnu.stores.kind import T
-from mahavishnu.stores.order import Order, foreign_cursor
+from mahavishnu.stores.kind import Order, T, foreign_cursor
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.stores.base import Cell, Cursor
-from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, findable, scalar_text
+from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, findable, foreign_cursor, scalar_text
 from mahavishnu.stores.opensearch.documents import path_text
 from mahavishnu.stores.opensearch.mapping import KEY, Layout, integer_bits
-from mahavishnu.stores.order import foreign_cursor
 
 MOST_HITS = 10_000  # of one answer, by the server's default
 MOST_TERMS = 65_536  # of one condition, likewise

@@ -23,8 +23,8 @@ from mahavishnu.model.errors import (
 )
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import CURRENT, Cell, Cursor, Health, OpenClose, Page, Result, Tally
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kind import Kind, T
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.opensearch import query as opensearch_query
 from mahavishnu.stores.opensearch.client import Client
 from mahavishnu.stores.opensearch.errors import Refused, item_error

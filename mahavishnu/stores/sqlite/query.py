@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
-from mahavishnu.stores.kind import Field, FieldType, scalar_text
-from mahavishnu.stores.order import checked_position, foreign_cursor
+from mahavishnu.stores.kind import Field, FieldType, checked_position, foreign_cursor, scalar_text
 from mahavishnu.stores.sqlite.table import (
     BODY,
     KEY,

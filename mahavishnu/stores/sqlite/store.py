@@ -24,8 +24,8 @@ from typing import Any, Generic, TypeVar
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, ItemFailed, StoreError, StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kind import Kind, T
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import query as sqlite_sql
 from mahavishnu.stores.sqlite.file import Connector, prepare, provide, translated
 from mahavishnu.stores.sqlite.query import Sql

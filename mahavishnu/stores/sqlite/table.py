@@ -121,10 +121,7 @@ class Table(Generic[T]):
     def record(self, key: str, version: int, body: str) -> T | CorruptRecord:
         """The record of a stored row, or why it cannot be read."""
         try:
-            document = json.loads(body)
-            if not isinstance(document, dict):
-                raise TypeError(f"the body is no JSON object but {type(document).__name__}")
-            return self.kind.decode(document, (version,))
+            return self.kind.read(body, (version,))
         except CorruptRecord as problem:
             return CorruptRecord(key, problem.reason)
         except Exception as problem:  # whatever a body that somebody has damaged makes a decoder do

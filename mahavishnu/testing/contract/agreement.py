@@ -12,8 +12,8 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, ResolutionStatus
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.stores.base import Store
-from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.kind import FieldType, Kind
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing.clock import START
 from mahavishnu.testing.contract.base import Promises, everything, keys, pages, put, tallied

@@ -9,7 +9,7 @@ from typing import Any
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, letters
 from mahavishnu.stores.base import Store
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing.clock import START
 from mahavishnu.testing.contract.base import Promises, everything, names_of, put, put_one
 from mahavishnu.testing.contract.kinds import PARCELS, Parcel

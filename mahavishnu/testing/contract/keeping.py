@@ -25,8 +25,8 @@ from mahavishnu.model.letter_parts import (
 )
 from mahavishnu.model.query import Between, Is, Missing, Query, Sort, letters
 from mahavishnu.stores.base import Collection, Store
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kind import LONGEST_TERM
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.testing.clock import START
 from mahavishnu.testing.contract.base import (
     Promises,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from mahavishnu.model.ids import MAX_KEY_BYTES, MAX_TASK_ID_BYTES
 from mahavishnu.model.query import Sort, letters
 from mahavishnu.stores.base import Store
-from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.kind import LONGEST_TERM
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing.contract.base import Promises, all_stored, everything, keys, put, put_one
 from mahavishnu.testing.contract.kinds import PARCELS, Parcel
 from mahavishnu.testing.letters import make_letter

@@ -14,8 +14,8 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Condition, Is, Query, Sort
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kind import Field, FieldType, Kind, T
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.testing.letters import make_letter
 
 TORN = "torn"  # a parcel of this colour can be written, but not be read back

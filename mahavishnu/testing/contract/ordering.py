@@ -10,8 +10,8 @@ import pytest
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.stores.base import Store
-from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.kind import Kind
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing.clock import START
 from mahavishnu.testing.contract.base import Promises, everything, keys, pages, put, put_one
 from mahavishnu.testing.contract.finding import parcels

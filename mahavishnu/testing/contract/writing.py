@@ -6,7 +6,7 @@ from typing import Any
 
 from mahavishnu.model.letter import FormerLetter
 from mahavishnu.stores.base import Store
-from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.testing.contract.base import Promises, all_stored, current, keys, put, put_one, unversioned
 from mahavishnu.testing.contract.kinds import PARCELS, Parcel, Sample
 from mahavishnu.testing.letters import make_letter

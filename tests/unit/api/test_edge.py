@@ -12,7 +12,7 @@ from mahavishnu.api import Access, create_app, middleware
 from mahavishnu.api.auth import Role
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, StoreUnavailable
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import FaultyStore
 from tests.unit.api.conftest import TOKENS, Desk, bearer
 

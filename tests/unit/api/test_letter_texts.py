@@ -9,7 +9,7 @@ import pytest
 
 from mahavishnu.api.responses import json_bytes, letter_json, letters_json
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import make_letter
 
 DEEP: list[Any] = []

@@ -251,7 +251,7 @@ async def test_a_bug_in_a_look_ends_the_streams_and_the_next_one_looks(room: Roo
 
 
 async def test_a_look_that_fails_half_way_forgets_nothing(room: Room) -> None:
-    from mahavishnu.stores.groups import GROUPS
+    from mahavishnu.stores.kinds import GROUPS
 
     ear = await room.ear()
     await room.elsewhere.enqueue("wf", {}, [], "connection reset")

@@ -18,10 +18,8 @@ from mahavishnu.core.queue.transfer import exported
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import ItemFailed, StoreUnavailable
 from mahavishnu.model.query import Query
-from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import Health, Page, Result
-from mahavishnu.stores.replies import REPLIES
-from mahavishnu.stores.runs import RUNS
+from mahavishnu.stores.kinds import AUDIT, REPLIES, RUNS
 from mahavishnu.testing.letters import make_letter
 from tests.unit.api.conftest import URL, Desk, bearer
 

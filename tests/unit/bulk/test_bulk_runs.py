@@ -14,9 +14,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import FormerLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Is, Query, letters
-from mahavishnu.stores.audit import AUDIT
-from mahavishnu.stores.codec import HISTORY, LETTERS
-from mahavishnu.stores.runs import RUN_PAGES, RUNS
+from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS, RUN_PAGES, RUNS
 from mahavishnu.testing import turn
 from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, sound
 

@@ -16,11 +16,9 @@ from mahavishnu.model.bulk_run import PAGE, BulkRun, ItemState, RunState
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.lifecycle import MAX_RUNS, claim, release
 from mahavishnu.model.query import Query
-from mahavishnu.stores.audit import AUDIT
 from mahavishnu.stores.base import scan
-from mahavishnu.stores.codec import LETTERS
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.runs import RUN_PAGES, RUNS
+from mahavishnu.stores.kinds import AUDIT, LETTERS, RUN_PAGES, RUNS
 from mahavishnu.testing import Call, FaultyStore
 from tests.unit.queues import House, Runs, fill, letter_of, settle, sound
 

@@ -17,7 +17,7 @@ from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrate
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput, StoreError
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
 from tests.unit.queues import NETWORK, Gate, House, Runs, fails, letter_of, queue_of, sound, until
 

@@ -10,7 +10,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, DeadLetterStatus
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.model.errors import StoreUnavailable
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from tests.unit.queues import Gate, House, Runs, fill, letter_of, sound, until
 
 

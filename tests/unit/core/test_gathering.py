@@ -20,7 +20,7 @@ from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.engine.batching import BATCH_SIZE, Batcher
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.events import Event
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
 from tests.unit.queues import NETWORK, House, letter_of, queue_of, sound
 

@@ -13,7 +13,7 @@ from mahavishnu.core.resilience import ErrorCategory
 from mahavishnu.engine.letter_factory import MASK, LetterFactory
 from mahavishnu.model.errors import InvalidInput, InvalidPayload, StoreUnavailable
 from mahavishnu.model.events import EventName
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from tests.unit.queues import House, fill, heard, letter_of, sound
 
 

@@ -12,7 +12,7 @@ from mahavishnu.model.errors import QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query, letters
 from mahavishnu.stores.base import get_one, scan, write_one
-from mahavishnu.stores.codec import HISTORY, LETTERS
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
 

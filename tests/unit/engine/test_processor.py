@@ -24,7 +24,7 @@ from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ErrorCategory, Failure
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.stores.base import Collection, get_one, write_one
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock, make_letter, turn
 from tests.unit.queues import Gate, Runs, until

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from mahavishnu.engine.background import LIVES_SECONDS, WorkerRegistry
 from mahavishnu.model.ids import PARTITIONS
+from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.workers import WORKERS
 from mahavishnu.testing import FaultyStore, ManualClock
 from tests.unit.queues import House, Runs, fill
 

@@ -26,7 +26,7 @@ from mahavishnu.model.query import (
     query_from_json,
     query_to_json,
 )
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from tests.strategies import awkward_texts, queries
 
 

@@ -13,7 +13,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model.errors import AlreadyResolved, InvalidInput, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import AuditEntry
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from tests.unit.queues import NETWORK, House, Runs, fill, letter_of
 
 

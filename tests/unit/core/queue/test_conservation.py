@@ -16,9 +16,8 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
-from mahavishnu.stores.codec import HISTORY, LETTERS
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.ledger import LEDGER
+from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
 from tests.unit.queues import NETWORK, House, Runs, sound
 
 TASKS = ("a", "b", "c")

@@ -24,8 +24,7 @@ from mahavishnu.model.errors import (
 )
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
-from mahavishnu.stores.codec import LETTERS
-from mahavishnu.stores.revisions import REVISIONS
+from mahavishnu.stores.kinds import LETTERS, REVISIONS
 from mahavishnu.testing import FaultyStore, Hold
 from tests.unit.queues import Gate, House, Runs, heard, letter_of, sound
 

@@ -29,7 +29,7 @@ from mahavishnu.model.errors import (
 from mahavishnu.model.events import EventName
 from mahavishnu.model.group import Group, GroupState, GroupView
 from mahavishnu.model.query import Query
-from mahavishnu.stores.groups import GROUPS
+from mahavishnu.stores.kinds import GROUPS
 from mahavishnu.testing import FaultyStore, make_letter
 from mahavishnu.testing.clock import START
 from tests.unit.queues import House, Runs, heard, letter_of, pass_time

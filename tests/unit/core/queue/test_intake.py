@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from tests.unit.queues import NETWORK, House, Runs, fails, fill, letter_of, queue_of, sound
 
 

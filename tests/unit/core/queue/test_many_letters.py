@@ -9,7 +9,7 @@ import pytest
 
 from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.model.query import letters
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import Hook
 from tests.unit.queues import Gate, House, Runs, fill, heard, letter_of, sound
 

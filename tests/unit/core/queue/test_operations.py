@@ -17,7 +17,7 @@ from mahavishnu.model.errors import (
     MahavishnuError,
     NoSuchLetter,
 )
-from mahavishnu.stores.codec import LETTERS
+from mahavishnu.stores.kinds import LETTERS
 from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, sound, until
 
 

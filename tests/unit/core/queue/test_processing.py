@@ -13,8 +13,7 @@ from mahavishnu.adapters.base import current_attempt
 from mahavishnu.core.dead_letter_queue import DeadLetterStatus
 from mahavishnu.model.errors import InvalidInput, QueueFull, StoreUnavailable
 from mahavishnu.model.events import EventName
-from mahavishnu.stores.codec import LETTERS
-from mahavishnu.stores.workers import WORKERS
+from mahavishnu.stores.kinds import LETTERS, WORKERS
 from tests.unit.queues import (
     NETWORK,
     Gate,

@@ -14,8 +14,9 @@ from mahavishnu.model.errors import ItemFailed, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.stores.base import get_one
+from mahavishnu.stores.kinds import REVISIONS
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.revisions import REVISIONS, Revision, keep_revisions
+from mahavishnu.stores.retained import Revision, keep_revisions
 from mahavishnu.testing import Faults, FaultyStore, make_letter
 
 

@@ -12,8 +12,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import EventName
-from mahavishnu.stores.codec import LETTERS
-from mahavishnu.stores.ledger import LEDGER
+from mahavishnu.stores.kinds import LEDGER, LETTERS
 from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, pass_time, sound
 
 DOCUMENTED = {

@@ -19,7 +19,7 @@ from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidPayload, S
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import get_one
-from mahavishnu.stores.codec import HISTORY
+from mahavishnu.stores.kinds import HISTORY
 from mahavishnu.testing.letters import make_letter
 from tests.strategies import letters
 from tests.unit.queues import House, Runs, heard, letter_of, sound

@@ -19,11 +19,11 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve, remembered
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, RetryPolicy, Source, Tallies, Verdict
 from mahavishnu.model.lifecycle import archive, merge, violations
-from mahavishnu.stores.codec import HISTORY, LETTERS, SCHEMA
 from mahavishnu.stores.kind import FieldType
-
-from .letters import NOON, captured, claimed, failure, noon
-from .strategies import letters
+from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.letter_document import SCHEMA
+from tests.unit.letters import NOON, captured, claimed, failure, noon
+from tests.unit.strategies import letters
 
 fewer = settings(max_examples=40)  # each letter has every field, so a few dozen of them are thousands of values
 DOCUMENTED = {
@@ -39,8 +39,21 @@ def document_of(letter: DeadLetter) -> dict[str, Any]:
 
 
 def decoded(document: Mapping[str, Any]) -> DeadLetter:
-    """What a store gives back."""
-    return LETTERS.decode(document, (1,))
+    """What a store gives back, whether it has the document's text or a parser has read it: the same letter or error."""
+    text = json.dumps(document, separators=(",", ":"))
+    try:
+        from_text: DeadLetter | CorruptRecord = LETTERS.read(text, (1,))
+    except (CorruptRecord, TypeError) as problem:
+        from_text = problem if isinstance(problem, CorruptRecord) else CorruptRecord("None", str(problem))
+    try:
+        letter = LETTERS.decode(document, (1,))
+    except CorruptRecord as problem:
+        assert isinstance(from_text, CorruptRecord)
+        if isinstance(document, Mapping):
+            assert (problem.key, problem.reason) == (from_text.key, from_text.reason)
+        raise
+    assert from_text == letter
+    return letter
 
 
 full = captured(error_category="network", payload=Json.of({"a": 1}), labels=Json.of({"team": "x"}), repos=("r",))
@@ -329,3 +342,58 @@ def test_a_known_policy_is_shared_and_any_other_text_is_kept() -> None:
     """R087: a custom policy survives a restart by its name."""
     assert decoded({**document_of(full), "retry_policy": "never"}).retry_policy is RetryPolicy.NEVER
     assert decoded({**document_of(full), "retry_policy": "custom:mine"}).retry_policy == "custom:mine"
+
+
+ODD_JSON = [
+    '{"n":111111111111111111111111111111,"f":1e-07,"g":1.0}',
+    '{"lone":"\\ud800","pair":"\\ud83d\\ude00"}',
+    '{"1":{"true":null,"null":[]},"":""}',
+    "[" * 200 + "]" * 200,
+    '{"a":1,"a":2}',
+    "[]",
+    "null",
+    "1e400",
+]
+
+
+@pytest.mark.parametrize("text", ODD_JSON, ids=lambda text: text[:20])
+def test_what_the_user_gave_comes_back_as_it_was(text: str) -> None:
+    """Huge numbers, lone surrogates, keys that were numbers, deep nesting: the text is kept, not read and written."""
+    kept = LETTERS.read(LETTERS.document(captured(payload=Json(text))), (1,))
+
+    assert kept.payload == Json(text)
+    if text not in ('{"a":1,"a":2}', "1e400"):
+        assert kept.payload.text == text
+        assert decoded(document_of(captured(payload=Json(text)))).payload.text == text
+
+
+def test_a_text_beyond_ascii_that_somebody_else_has_written_is_read() -> None:
+    """Documents are ASCII, but others may not have written them so; what is written again is ASCII."""
+    document = {**document_of(full), "error": "größer", "task": {"name": "größer", "n": 1}}
+    letter = LETTERS.read(json.dumps(document, ensure_ascii=False, indent=1), (1,))
+
+    assert letter == decoded(document)
+    assert letter.error == letter.task["name"] == "größer"
+    assert LETTERS.document(letter).isascii()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '"letter"', '{"task_id": NaN', "null"])
+def test_a_text_that_is_no_document_raises(text: str) -> None:
+    """A store says then which record it is; nothing is taken for a letter."""
+    with pytest.raises((ValueError, TypeError, CorruptRecord)):
+        LETTERS.read(text, (1,))
+
+
+class Word(str):
+    """A text of a class of its own, as markup libraries have."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("error", [Word("boom"), "\ud800", "größer", "\u2028\n\x00"])
+def test_every_text_can_be_written(error: str) -> None:
+    """In ASCII, so that it can go anywhere; it is the same text when it comes back."""
+    letter = captured(error=error, last_error=error)
+
+    assert LETTERS.document(letter).isascii()
+    assert decoded(document_of(letter)) == letter

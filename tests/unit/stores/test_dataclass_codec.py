@@ -19,10 +19,10 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import write_one
+from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import FieldType
+from mahavishnu.stores.kinds import RUNS
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.plain import plain_kind
-from mahavishnu.stores.runs import RUNS
 from mahavishnu.stores.sqlite import SQLiteStore
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -64,7 +64,7 @@ class Thing:
         return self.name
 
 
-THINGS = plain_kind(Thing, name="things", index="things", types={"note": FieldType.TEXT}, indexes=[("at",)])
+THINGS = dataclass_kind(Thing, name="things", index="things", types={"note": FieldType.TEXT}, indexes=[("at",)])
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 moments = st.integers(0, 10**7).map(lambda seconds: NOON + timedelta(seconds=seconds, milliseconds=seconds % 1000))
 values = st.recursive(st.none() | st.booleans() | st.integers(-9, 9) | texts, lambda x: st.lists(x, max_size=3))
@@ -179,4 +179,4 @@ def test_only_what_can_be_written_may_be_a_field() -> None:
         version: Version | None = None
 
     with pytest.raises(TypeError, match="complex"):
-        plain_kind(Odd, name="odd", index="odd")
+        dataclass_kind(Odd, name="odd", index="odd")

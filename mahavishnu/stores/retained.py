@@ -1,10 +1,15 @@
-"""What letters were before they were edited: one record for each edit, which outlives the letter's generations."""
+"""What outlives a letter: the numbers of deleted ones, and what edited ones were before.
+
+Deleting takes three writes: an entry of the ledger that says *leaving*, the removal of the letter, and the same entry
+saying *gone*. Whatever is killed in between, either the letter or its entry counts, and never both: an entry that is
+leaving counts only if its letter is not there any more.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,15 +17,54 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Collection, Cursor
-from mahavishnu.stores.kind import Outcome
-from mahavishnu.stores.plain import plain_kind
 
 log = logging.getLogger(__name__)
 _TRIES = 10
 _PAGE = 500
+_TALLIES = tuple(each.name for each in fields(Tallies))
+SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters", "cleared")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One deleted letter in numbers. `absorbed` are those that had become a part of it, or that it had succeeded."""
+
+    entry_id: str
+    letter_key: str
+    at: datetime
+    by: str
+    letters: int = 1
+    cleared: int = 0
+    tallies: Tallies = field(default_factory=Tallies)
+    gone: bool = False
+    absorbed: tuple[str, ...] = ()
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        return self.entry_id
+
+    def sums(self) -> dict[str, int]:
+        """The numbers as a tally over `SUMS` would give them."""
+        tallies = {f"tally_{name}": getattr(self.tallies, name) for name in _TALLIES}
+        return {**tallies, "letters": self.letters, "cleared": self.cleared}
+
+
+def entry_for(letter: DeadLetter, at: datetime, by: str) -> Entry:
+    """What is left of a letter that is deleted now: an open one is cleared, a closed one only purged."""
+    return Entry(
+        entry_id=letter.entry_id,
+        letter_key=letter.key,
+        at=at,
+        by=by,
+        letters=letter.generation,
+        cleared=int(letter.is_open),
+        tallies=letter.tallies,
+        absorbed=letter.absorbed,
+    )
 
 
 def revision_key(entry_id: str, number: int) -> str:
@@ -83,16 +127,6 @@ class Revision:
             "priority": self.priority,
             "next_retry_at": self.next_retry_at and instant_text(self.next_retry_at),
         }
-
-
-def _reunite(theirs: Revision, ours: Revision, now: datetime) -> Outcome[Revision]:
-    later = ours.updated_at > theirs.updated_at
-    return Outcome(replace(ours, version=theirs.version) if later else None)
-
-
-REVISIONS = plain_kind(
-    Revision, name="revisions", index="dlq_revisions", indexes=[("entry_id", "number")], reunite=_reunite
-)
 
 
 async def keep_revisions(revisions: Collection[Revision], letters: Sequence[DeadLetter]) -> list[StoreError | None]:

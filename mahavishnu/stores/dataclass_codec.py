@@ -1,0 +1,224 @@
+"""Kinds of which the codec and the searchable fields are read off a frozen dataclass.
+
+msgspec checks what is read: for each dataclass a struct is made whose fields have the types that a document has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from datetime import datetime
+from enum import Enum
+from operator import attrgetter
+from types import GenericAlias, MappingProxyType, NoneType, UnionType
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.errors import CorruptRecord, MahavishnuError
+from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter_parts import Version
+from mahavishnu.stores.kind import Field, FieldType, Kind, Outcome, T
+
+UNREADABLE = (AttributeError, OverflowError, TypeError, ValueError, MahavishnuError)  # ValueError: also msgspec's own
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
+_NULL = Json("null")
+
+
+def json_text(value: Any) -> str:
+    """`value` as JSON text in ASCII, so that it can go anywhere; msgspec alone writes UTF-8, and no lone surrogates."""
+    try:
+        if (data := _encode(value)).isascii():
+            return data.decode()
+    except UnicodeEncodeError:
+        pass
+    return json.dumps(msgspec.to_builtins(value, enc_hook=_builtin), separators=(",", ":"))
+
+
+def _builtin(value: Any) -> Any:
+    """For texts and numbers of a class of their own, which msgspec does not take."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int | float):
+        return int(value) if isinstance(value, int) else float(value)
+    raise TypeError(f"a document cannot hold a {type(value).__name__}")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_builtin).encode
+
+
+def why_unreadable(problem: Exception) -> str:
+    """What one of the UNREADABLE says, in our words."""
+    return _MISSING.sub(r"it has no '\1'", str(problem))
+
+
+def dataclass_kind(
+    record: type[T],
+    *,
+    name: str,
+    index: str,
+    types: Mapping[str, FieldType] = MappingProxyType({}),
+    indexes: Sequence[tuple[str, ...]] = (),
+    more: Sequence[Field[T]] = (),
+    reunite: Callable[[T, T, datetime], Outcome[T]] | None = None,
+    due: str | None = None,
+) -> Kind[T]:
+    """The kind of a frozen dataclass with a `key` and a `version` (last, None by default).
+
+    Its fields may be texts, whole numbers, booleans (searched as 0 and 1), instants, enums of texts, tuples of texts,
+    numbers, `Json`, small frozen dataclasses, tuples of all these and mappings from texts to them, each or None. Which
+    can be searched follows from that: texts and enums are KEYWORD, tuples of them KEYWORDS, instants DATE, whole
+    numbers INTEGER, `Json` JSON; the others are BLOB. `types` says otherwise for some, `more` adds derived fields. A
+    field that a stored document lacks has its default, so that records may grow new ones.
+    """
+    form = _RecordForm(record)
+    users = {field for field, each in form.fields.items() if each.type is FieldType.JSON}
+    omitted = {
+        each.name for each in fields(cast("Any", record)) if each.default is None
+    }  # need not be written while they are None
+    written = [(field, each.write, field in omitted) for field, each in form.fields.items() if field not in users]
+
+    def encode(made: T) -> str:
+        document = {}
+        for field, write, may_lack in written:
+            value = write(getattr(made, field))
+            if value is not None or not may_lack:
+                document[field] = value
+        return json_text(document)
+
+    def decode(document: Mapping[str, Any], version: Version) -> T:
+        try:
+            made: T = form.read(msgspec.convert(document, form.json), version=version)
+            return made
+        except UNREADABLE as problem:
+            named = document.get(next(iter(form.fields))) if isinstance(document, Mapping) else None
+            raise CorruptRecord(str(named), why_unreadable(problem)) from problem
+
+    def searched(field: str, each: _Form) -> Field[T]:
+        type_ = types.get(field, each.type)
+        if field in users:
+            return Field(field, type_, lambda made: _NULL if (value := getattr(made, field)) is None else value)
+        if each.as_is:
+            return Field(field, type_, attrgetter(field), path=field)
+        return Field(field, type_, lambda made: each.term(getattr(made, field)))
+
+    return Kind(
+        name=name,
+        index=index,
+        encode=encode,
+        decode=decode,
+        versioned=lambda made, version: replace(made, version=version),  # type: ignore[type-var]
+        fields=(*(searched(field, each) for field, each in form.fields.items()), *more),
+        indexes=tuple(indexes),
+        reunite=reunite,
+        due=due,
+        lazy=True,  # letters are what an app cannot do without
+    )
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How values of one type stand in a document: as which type, and how they get there and back."""
+
+    json: Any
+    type: FieldType = FieldType.BLOB
+    write: Callable[[Any], Any] = _same
+    read: Callable[[Any], Any] = _same
+    as_is: bool = False  # a search compares the value itself
+
+    def term(self, value: Any) -> Any:
+        """What a search compares."""
+        written = self.write(value)
+        return tuple(written) if self.type is FieldType.KEYWORDS else written
+
+
+class _RecordForm:
+    """The same for a dataclass. `json` is the struct of its documents."""
+
+    def __init__(self, record: type[Any]) -> None:
+        hints = get_type_hints(record)
+        known = [each for each in fields(record) if each.name != "version"]
+        self.fields = {each.name: _form(hints[each.name]) for each in known}
+        self._record = record
+        self._reads = [(name, form.read) for name, form in self.fields.items()]
+        self.json = msgspec.defstruct(
+            record.__name__,
+            [
+                (name, form.json)
+                if each.default is each.default_factory is MISSING
+                else (name, form.json | UnsetType, UNSET)
+                for each, (name, form) in zip(known, self.fields.items(), strict=True)
+            ],
+            kw_only=True,
+        )
+
+    def read(self, document: Any, **more: Any) -> Any:
+        """The record of a document; a field that is not there has its default."""
+        there = [(name, read, getattr(document, name)) for name, read in self._reads]
+        return self._record(**{name: read(value) for name, read, value in there if value is not UNSET}, **more)
+
+    def write(self, made: Any) -> dict[str, Any]:
+        """All of a record that is a part of another one."""
+        return {name: form.write(getattr(made, name)) for name, form in self.fields.items()}
+
+
+def _form(hint: Any) -> _Form:
+    origin, inside = get_origin(hint), get_args(hint)
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if origin in (Union, UnionType) and len(inside) == 2 and NoneType in inside:
+        return _or_none(_form(next(each for each in inside if each is not NoneType)))
+    if origin is tuple and inside[1:] == (...,):
+        return _several(_form(inside[0]))
+    if isinstance(origin, type) and issubclass(origin, Mapping) and inside[0] is str:
+        each = _form(inside[1])
+        return _Form(GenericAlias(dict, (str, each.json)), FieldType.BLOB, _in_each(each.write), _in_each(each.read))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _Form(hint, FieldType.KEYWORD, attrgetter("value"), as_is=issubclass(hint, str))
+    if isinstance(hint, type) and is_dataclass(hint):
+        record = _RecordForm(hint)
+        return _Form(record.json, FieldType.BLOB, record.write, record.read)
+    raise TypeError(f"a record cannot have a field of type {hint}")
+
+
+def _or_none(form: _Form) -> _Form:
+    write, read = form.write, form.read
+    return replace(
+        form,
+        json=form.json | None,
+        write=lambda value: None if value is None else write(value),
+        read=lambda value: None if value is None else read(value),
+    )
+
+
+def _several(each: _Form) -> _Form:
+    are_texts = each.type is FieldType.KEYWORD
+    return _Form(
+        GenericAlias(tuple, (each.json, ...)),
+        FieldType.KEYWORDS if are_texts else FieldType.BLOB,
+        lambda values: [each.write(value) for value in values],
+        lambda values: tuple([each.read(value) for value in values]),
+        as_is=are_texts and each.as_is,
+    )
+
+
+def _in_each(change: Callable[[Any], Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    return lambda values: {name: change(value) for name, value in values.items()}
+
+
+_SCALARS: Mapping[Any, _Form] = {
+    str: _Form(str, FieldType.KEYWORD, as_is=True),
+    int: _Form(int, FieldType.INTEGER, as_is=True),
+    bool: _Form(bool | Literal[0, 1], FieldType.INTEGER, int, bool),
+    float: _Form(float),
+    datetime: _Form(str, FieldType.DATE, instant_text, lambda text: instant(datetime.fromisoformat(text)), as_is=True),
+    Json: _Form(Any, FieldType.JSON, attrgetter("value"), Json.parsed),
+}

@@ -1,0 +1,346 @@
+"""Letters as JSON documents, in both directions; `mahavishnu.stores.letter_document` says what is in one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import astuple
+
+from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.errors import CorruptRecord
+from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.letter import DeadLetter, letter_draft, remember, remembered
+from mahavishnu.model.letter_parts import (
+    Failure,
+    Lease,
+    Requeue,
+    Resolution,
+    ResolutionStatus,
+    RetryPolicy,
+    Source,
+    SourceKind,
+    Tallies,
+    Verdict,
+    Version,
+    fast_constructor,
+)
+from mahavishnu.model.query import words
+from mahavishnu.stores.dataclass_codec import UNREADABLE, json_text, why_unreadable
+from mahavishnu.stores.letter_document import (
+    SCHEMA,
+    TALLIES,
+    FailurePart,
+    LastingPart,
+    LastingText,
+    LeasePart,
+    PassingPart,
+    RequeuePart,
+    TalliesPart,
+)
+
+L = TypeVar("L", bound=DeadLetter)
+
+# ----------------------------------------------------------------------------------------------------------- writing
+
+
+class _Known:
+    """What depends on nothing but a letter's lasting fields."""
+
+    __slots__ = ("text", "words")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words: tuple[str, ...] | None = None
+
+
+def encode(letter: DeadLetter) -> str:
+    """The document's JSON text, without `task` and `metadata`: those are the user's, and the store adds them."""
+    known: _Known | None = remembered(letter)
+    if known is None:
+        known = _Known(json_text(_lasting_part(letter))[:-1])
+        if letter.version is not None:  # somebody works on it and will write it again, unlike a new one
+            remember(letter, known)
+    text = f"{known.text},{json_text(_passing_part(letter))[1:]}"
+    return text if letter.tallies is _BLANK.tallies else f"{text[:-1]}{_tallies_text(letter.tallies)}}}"
+
+
+def words_of(letter: DeadLetter) -> tuple[str, ...]:
+    """What a text search finds it by."""
+    known: _Known | None = remembered(letter)
+    if known is not None and known.words is not None:
+        return known.words
+    first, last = letter.error, letter.last_error
+    found = _few_words(first, last) if len(first) + len(last) <= _SHORT else words(first, last)
+    if known is not None:
+        known.words = found
+    return found
+
+
+_SHORT = 1000
+_few_words = lru_cache(1024)(words)  # the same errors happen again and again, above all when much fails
+
+
+_text = lru_cache(4096)(instant_text)  # one move puts one instant into several fields, often of many letters
+
+
+def _lasting_part(letter: DeadLetter) -> LastingPart:
+    verdict, source = letter.verdict, letter.source
+    return LastingPart(  # by position, in a third of the time
+        letter.task_id,
+        letter.entry_id,
+        letter.namespace,
+        letter.queue,
+        letter.error,
+        letter.last_error,
+        _text(letter.failed_at),
+        _text(letter.created_at),
+        letter.retry_policy,
+        letter.max_retries,
+        letter.reason,
+        SCHEMA,
+        letter.repos,
+        source.kind,
+        letter.priority,
+        letter.generation,
+        letter.occurrences,
+        letter.error_category,
+        letter.fingerprint,
+        verdict.reason,
+        verdict.author,
+        letter.previous_entry_id,
+        source.queue,
+        source.id,
+        source.state,
+        letter.dlq_retry_count,
+        letter.revision,
+        letter.depends_on,
+        letter.absorbed,
+        letter.more_repos,
+        tuple([_failure_part(each) for each in letter.failures]),
+    )
+
+
+def _passing_part(letter: DeadLetter) -> PassingPart:
+    part = PassingPart(
+        letter.status,
+        _text(letter.updated_at),
+        letter.resolution.status,
+        letter.retry_count,
+        letter.total_attempts,
+        _text(due) if (due := letter.due_at) else None,
+        _text(retry) if (retry := letter.next_retry_at) else None,
+        _text(run) if (run := letter.last_retry_at) else None,
+        letter.recoveries,
+        letter.settled,
+        letter.runs,
+        letter.run_outcomes,
+        _text(exhausted) if (exhausted := letter.exhausted_at) else None,
+        _text(completed) if (completed := letter.completed_at) else None,
+        _text(archived) if (archived := letter.archived_at) else None,
+    )
+    if (resolution := letter.resolution) is not _BLANK.resolution:
+        part.resolution_timestamp = _text(resolution.at) if resolution.at else None
+        part.resolved_by, part.resolution_notes = resolution.by, resolution.notes
+    if lease := letter.lease:
+        prior_due = _text(lease.prior_due) if lease.prior_due else None
+        part.lease = LeasePart(lease.owner, lease.token, lease.prior, prior_due, lease.manual)
+        part.claim_owner = lease.owner
+    if sent := letter.requeue:
+        part.requeue = RequeuePart(_text(sent.at), sent.by, sent.outcome, sent.boost, sent.automatic, sent.notes)
+        part.requeue_outcome, part.requeue_automatic = sent.outcome, sent.automatic
+    return part
+
+
+def _failure_part(failure: Failure) -> FailurePart:
+    return FailurePart(
+        _text(failure.at),
+        failure.message,
+        failure.type,
+        failure.category,
+        failure.traceback,
+        failure.processor,
+        failure.duration_seconds,
+    )
+
+
+@lru_cache(1024)  # there are few different ones
+def _tallies_text(tallies: Tallies) -> str:
+    text = json_text(TalliesPart(*(getattr(tallies, tally) for tally, _ in TALLIES)))[1:-1]
+    return f",{text}" if text else ""
+
+
+# ----------------------------------------------------------------------------------------------------------- reading
+
+
+def decoder(kind: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
+    """How to read a document back as a letter of this `kind`; raises CorruptRecord for what is not one."""
+
+    def decode(document: Mapping[str, Any], version: Version) -> L:
+        try:
+            if type(schema := document.get("schema", SCHEMA)) is int and schema > SCHEMA:
+                raise ValueError(f"it was written by a newer version (schema {schema}, known is {SCHEMA})")
+            payload = Json.parsed(document["task"]) if "task" in document else EMPTY
+            labels = _labels(document.get("metadata"))
+            counted = None if _TALLY_NAMES.isdisjoint(document) else msgspec.convert(document, TalliesPart)
+            lasting, passing = msgspec.convert(document, LastingPart), msgspec.convert(document, PassingPart)
+            return _letter(kind, lasting, passing, counted, payload, labels, version)
+        except UNREADABLE as problem:
+            name = document.get("task_id") if isinstance(document, Mapping) else None
+            raise CorruptRecord(str(name), why_unreadable(problem)) from problem
+
+    return decode
+
+
+def text_decoder(kind: type[L]) -> Callable[[str, Version], L | None]:
+    """The same for a document's text, in half the time; None if it has to be read with more care.
+
+    That is so if it is corrupt, and if it holds what msgspec does not take: an escaped lone surrogate, for example.
+    """
+
+    def decode(text: str, version: Version) -> L | None:
+        try:
+            lasting, passing = _read_lasting(text), _read_passing(text)
+            counted = _read_tallies(text) if '"tally_' in text else None
+            payload, labels = _json(lasting.task), _json(lasting.metadata)
+            if lasting.schema > SCHEMA or labels.text[0] != "{":
+                return None
+            return _letter(kind, lasting, passing, counted, payload, labels, version)
+        except (*UNREADABLE, RecursionError):
+            return None
+
+    return decode
+
+
+_read_lasting = msgspec.json.Decoder(LastingText).decode
+_read_passing = msgspec.json.Decoder(PassingPart).decode
+_read_tallies = msgspec.json.Decoder(TalliesPart).decode
+_TALLY_NAMES = frozenset(name for _, name in TALLIES)
+_THEN = datetime(1970, 1, 1, tzinfo=UTC)
+_BLANK = DeadLetter(
+    task_id="", entry_id="", error="", last_error="", failed_at=_THEN, created_at=_THEN, updated_at=_THEN
+)
+_POLICIES = {policy.value: policy for policy in RetryPolicy}
+_new_failure = fast_constructor(Failure)
+
+
+def _letter(
+    kind: type[L],
+    lasting: LastingPart,
+    passing: PassingPart,
+    counted: Any,
+    payload: Json,
+    labels: Json,
+    version: Version,
+) -> L:
+    made = letter_draft(_BLANK)
+    made.task_id = lasting.task_id
+    made.entry_id = lasting.entry_id
+    made.namespace = lasting.namespace
+    made.queue = lasting.queue
+    made.payload = payload
+    made.labels = labels
+    made.repos = lasting.repos or ()
+    made.more_repos = lasting.more_repos or ()
+    made.error = lasting.error
+    made.last_error = lasting.last_error
+    made.failed_at = _instant(lasting.failed_at)
+    made.created_at = _instant(lasting.created_at)
+    made.updated_at = _instant(passing.updated_at)
+    made.status = passing.status
+    if (status := passing.resolution_status) and status is not ResolutionStatus.PENDING:
+        at = _maybe_instant(passing.resolution_timestamp)
+        made.resolution = Resolution(status, at, passing.resolved_by, passing.resolution_notes)
+    made.retry_policy = _POLICIES.get(lasting.retry_policy, lasting.retry_policy)
+    made.retry_count = passing.retry_count or 0
+    made.max_retries = lasting.max_retries
+    made.total_attempts = passing.total_attempts or 0
+    made.due_at = _maybe_instant(passing.due_at)
+    if lease := passing.lease:
+        made.lease = Lease(lease.owner, lease.token, lease.prior, _maybe_instant(lease.prior_due), lease.manual)
+    made.recoveries = passing.recoveries
+    made.last_retry_at = _maybe_instant(passing.last_retry_at)
+    if lasting.failures:
+        made.failures = tuple([_failure(each) for each in lasting.failures])
+    made.error_category = lasting.error_category
+    if not (lasting.verdict_reason is lasting.verdict_author is None):
+        made.verdict = Verdict(lasting.verdict_reason, lasting.verdict_author)
+    made.fingerprint = lasting.fingerprint
+    made.reason = lasting.reason
+    made.source = _source(lasting)
+    made.priority = lasting.priority or 0
+    made.depends_on = lasting.depends_on or ()
+    made.generation = 1 if lasting.generation is UNSET else lasting.generation
+    made.previous_entry_id = lasting.previous_entry_id
+    made.absorbed = lasting.absorbed or ()
+    made.dlq_retry_count = lasting.dlq_retry_count
+    made.occurrences = 1 if lasting.occurrences is UNSET else lasting.occurrences
+    if sent := passing.requeue:
+        made.requeue = Requeue(
+            _instant(sent.at), sent.by, sent.boost or 0, sent.notes, sent.outcome, sent.automatic or 0
+        )
+    made.runs = passing.runs or ()
+    made.run_outcomes = passing.run_outcomes or ()
+    made.revision = lasting.revision
+    made.settled = passing.settled
+    if counted is not None:
+        made.tallies = Tallies(*astuple(counted))
+    made.exhausted_at = _maybe_instant(passing.exhausted_at)
+    made.completed_at = _maybe_instant(passing.completed_at)
+    made.archived_at = _maybe_instant(passing.archived_at)
+    made.version = version
+    made.__class__ = kind
+    return cast("L", made)
+
+
+def _labels(value: Any) -> Json:
+    if value is not None and not isinstance(value, dict):
+        raise TypeError("metadata should be an object")
+    return Json.parsed(value) if value else EMPTY
+
+
+def _json(raw: Raw | UnsetType) -> Json:
+    """What the user gave, as it is; in ASCII also if somebody else has written it."""
+    if raw is UNSET:
+        return EMPTY
+    text = bytes(raw).decode()
+    return Json(text) if text.isascii() else Json.parsed(json.loads(text))
+
+
+@lru_cache(4096)
+def _instant(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo is UTC else instant(moment)
+
+
+def _maybe_instant(text: str | None) -> datetime | None:
+    return None if text is None else _instant(text)
+
+
+def _failure(part: FailurePart) -> Failure:
+    return _new_failure(
+        at=_instant(part.at),
+        message=part.message,
+        type=part.type,
+        category=part.category,
+        traceback=part.traceback,
+        processor=part.processor,
+        duration_seconds=part.duration_seconds,
+    )
+
+
+def _source(document: LastingPart) -> Source:
+    kind, queue, identity, state = (
+        document.source_kind or SourceKind.WORKFLOW,
+        document.source_queue,
+        document.source_id,
+        document.original_state,
+    )
+    if kind is SourceKind.WORKFLOW and queue is identity is state is None:
+        return _BLANK.source
+    return Source(kind, queue, identity, state)

@@ -1,0 +1,125 @@
+"""The stored format of letters: the names and types of a document's fields, where an instant is a text.
+
+A field that is None, 0 or () by default is left out while it is that. One that is UNSET by default is always written,
+because it is searched for, but documents of earlier versions may lack it. A document is written in two parts, because
+most of a letter is the same before and after a run, and that part of the text need not be written again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from msgspec import UNSET, Raw, Struct, UnsetType, defstruct
+
+from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome, ResolutionStatus, SourceKind, Tallies
+
+SCHEMA = 1  # written into each document; raised when older code could misread a newer one
+
+
+class FailurePart(Struct, omit_defaults=True, gc=False):
+    """One failed run."""
+
+    at: str
+    message: str
+    type: str | None = None
+    category: str | None = None
+    traceback: str | None = None
+    processor: str | None = None
+    duration_seconds: int | float | None = None
+
+
+class LeasePart(Struct, gc=False):
+    """The lease, if the letter has one."""
+
+    owner: str
+    token: str
+    prior: DeadLetterStatus
+    prior_due: str | None
+    manual: bool
+
+
+class RequeuePart(Struct, omit_defaults=True, gc=False):
+    """The last requeue, if there was one."""
+
+    at: str
+    by: str
+    outcome: RequeueOutcome
+    boost: int | UnsetType = UNSET
+    automatic: int | UnsetType = UNSET
+    notes: str | None = None
+
+
+class LastingPart(Struct, omit_defaults=True, gc=False):
+    """What mostly stays as it is as long as the letter lives."""
+
+    task_id: str
+    entry_id: str
+    namespace: str
+    queue: str
+    error: str
+    last_error: str
+    failed_at: str
+    created_at: str
+    retry_policy: str
+    max_retries: int
+    reason: str
+    schema: int = 0
+    repos: tuple[str, ...] | UnsetType | None = UNSET
+    source_kind: SourceKind | UnsetType | None = UNSET
+    priority: int | UnsetType = UNSET
+    generation: int | UnsetType = UNSET
+    occurrences: int | UnsetType = UNSET
+    error_category: str | None = None
+    fingerprint: str | None = None
+    verdict_reason: str | None = None
+    verdict_author: str | None = None
+    previous_entry_id: str | None = None
+    source_queue: str | None = None
+    source_id: str | None = None
+    original_state: str | None = None
+    dlq_retry_count: int = 0
+    revision: int = 0
+    depends_on: tuple[str, ...] | None = ()
+    absorbed: tuple[str, ...] | None = ()
+    more_repos: tuple[str, ...] | None = ()
+    failures: tuple[FailurePart, ...] | None = ()
+
+
+class PassingPart(Struct, omit_defaults=True, gc=False):
+    """What a run changes: the fields of `mahavishnu.model.letter.PASSING`, without the tallies."""
+
+    status: DeadLetterStatus
+    updated_at: str
+    resolution_status: ResolutionStatus | UnsetType | None = UNSET
+    retry_count: int | UnsetType = UNSET
+    total_attempts: int | UnsetType = UNSET
+    due_at: str | None = None
+    next_retry_at: str | None = None  # only for searches, as are the last three: they follow from the others
+    last_retry_at: str | None = None
+    recoveries: int = 0
+    settled: str | None = None
+    runs: tuple[str, ...] | None = ()
+    run_outcomes: tuple[str, ...] | None = ()
+    exhausted_at: str | None = None
+    completed_at: str | None = None
+    archived_at: str | None = None
+    resolution_timestamp: str | None = None
+    resolved_by: str | None = None
+    resolution_notes: str | None = None
+    lease: LeasePart | None = None
+    requeue: RequeuePart | None = None
+    claim_owner: Any = None
+    requeue_outcome: Any = None
+    requeue_automatic: Any = None
+
+
+class LastingText(LastingPart, kw_only=True, gc=False):
+    """The lasting part with what the user gave, as it stands in a document's text."""
+
+    task: Raw | UnsetType = UNSET
+    metadata: Raw | UnsetType = UNSET
+
+
+TALLIES = tuple((tally.name, f"tally_{tally.name}") for tally in fields(Tallies))
+TalliesPart = defstruct("TalliesPart", [(name, int, 0) for _, name in TALLIES], omit_defaults=True, gc=False)
