@@ -26,6 +26,7 @@ from mahavishnu.stores.kind import Field, FieldType, Kind, Outcome, T
 
 UNREADABLE = (AttributeError, OverflowError, TypeError, ValueError, MahavishnuError)  # ValueError: also msgspec's own
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
+_PLACE = re.compile(r"^(.*) - at `\$\.(.*)`$", re.DOTALL)
 _NULL = Json("null")
 
 
@@ -53,7 +54,7 @@ _encode = msgspec.json.Encoder(enc_hook=_builtin).encode
 
 def why_unreadable(problem: Exception) -> str:
     """What one of the UNREADABLE says, in our words."""
-    return _MISSING.sub(r"it has no '\1'", str(problem))
+    return _PLACE.sub(r"\2: \1", _MISSING.sub(r"it has no '\1'", str(problem)))
 
 
 def dataclass_kind(
