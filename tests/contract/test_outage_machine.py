@@ -26,7 +26,7 @@ from mahavishnu.model.lifecycle import Move
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Store, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.fallback.held import held_kind
+from mahavishnu.stores.fallback.local_copy import held_kind
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore

@@ -26,7 +26,7 @@ from mahavishnu.model.query import Query, letters
 from mahavishnu.stores.base import Cursor, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.collection import PairCollection
-from mahavishnu.stores.fallback.held import Held, held_kind
+from mahavishnu.stores.fallback.local_copy import Held, held_kind
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, KINDS, LEDGER, LETTERS, REVISIONS, Reply, Worker
 from mahavishnu.stores.memory import MemoryStore

@@ -14,8 +14,8 @@ from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor, Page, Result, Store, Tally
 from mahavishnu.stores.fallback.drain import Drained, drain
-from mahavishnu.stores.fallback.held import Held, held_kind
-from mahavishnu.stores.fallback.joined import Place, joined
+from mahavishnu.stores.fallback.local_copy import Held, held_kind
+from mahavishnu.stores.fallback.pages import Place, joined
 from mahavishnu.stores.kind import Kind, Order, T
 
 log = logging.getLogger(__name__)

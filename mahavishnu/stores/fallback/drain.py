@@ -19,7 +19,7 @@ from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavail
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import AnyOf, Is, Query
 from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
-from mahavishnu.stores.fallback.held import Held, held_kind
+from mahavishnu.stores.fallback.local_copy import Held, held_kind
 from mahavishnu.stores.kind import Kind, Outcome, T
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 

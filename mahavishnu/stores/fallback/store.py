@@ -20,7 +20,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Health, OpenClose, Store
 from mahavishnu.stores.fallback.collection import PairCollection
 from mahavishnu.stores.fallback.drain import Drained
-from mahavishnu.stores.fallback.held import held_kind
+from mahavishnu.stores.fallback.local_copy import held_kind
 from mahavishnu.stores.kind import FieldType, Kind, T
 from mahavishnu.stores.kinds import KINDS
 

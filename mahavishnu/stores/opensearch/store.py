@@ -27,9 +27,9 @@ from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.opensearch import query as opensearch_query
 from mahavishnu.stores.opensearch.client import Client
+from mahavishnu.stores.opensearch.documents import usable
 from mahavishnu.stores.opensearch.errors import Refused, item_error
 from mahavishnu.stores.opensearch.index import Index, Settings
-from mahavishnu.stores.opensearch.operation import usable
 from mahavishnu.stores.opensearch.query import MOST_HITS
 from mahavishnu.stores.opensearch.writer import GroupCommit
 

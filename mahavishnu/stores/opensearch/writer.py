@@ -21,10 +21,10 @@ from typing import Any, Generic
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.kind import T
 from mahavishnu.stores.opensearch.client import SHORTEST_TRY, insisting
+from mahavishnu.stores.opensearch.documents import LONGEST_KEY, Call, Operation, usable
 from mahavishnu.stores.opensearch.errors import Meaning, Refused, item_error, meaning
 from mahavishnu.stores.opensearch.index import Index, Place
 from mahavishnu.stores.opensearch.mapping import STAMP
-from mahavishnu.stores.opensearch.operation import LONGEST_KEY, Call, Operation, usable
 
 log = logging.getLogger(__name__)
 UNDER_WAY = 2
