@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from subprocess import CalledProcessError
 from types import CodeType, FrameType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import ENDS
@@ -20,9 +20,10 @@ LONGEST_TEXT = 8000  # characters that the text rules read: the beginning and th
 LONGEST_MESSAGE: Final = 32 * 1024  # bytes of UTF-8
 LONGEST_TRACEBACK: Final = 64 * 1024
 _MOST_FRAMES = 1000  # of one error
-_MOST_KEPT = 5000  # printed frames
-# By file, function and line, as a code object takes long to hash; and the code, which is another one after a reload.
-_frames: dict[tuple[str, str, int], tuple[CodeType, str]] = {}
+_MOST_CACHED = 5000  # printed frames
+# Printed frames by file, function and line, with their code object, which is another one after a reload. The code
+# object itself would take long to hash.
+_printed_frames: dict[tuple[str, str, int], tuple[CodeType, str]] = {}
 _MOST_MEMBERS = 15  # of a group that are printed
 _new_failure = fast_constructor(Failure)
 _EXPLAINED = (SyntaxError, NameError, AttributeError, ImportError)  # Python says where, or what may have been meant
@@ -56,7 +57,7 @@ def walk(error: BaseException) -> list[Link]:
 
 
 def _is_alone(error: BaseException) -> bool:
-    # The usual case, kept cheap: a built-in error that came from nothing.
+    # The usual case, kept cheap: a built-in error without a cause.
     kind = type(error)
     return (
         kind.__module__ == "builtins"
@@ -80,7 +81,7 @@ def _children(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
         if isinstance(wrapped := attribute(error, name), BaseException):
             yield wrapped, False
     attempt = attribute(error, "last_attempt")  # tenacity's RetryError has one
-    if attempt is not None and (failed := _call(attempt, "exception")) is not None:
+    if attempt is not None and (failed := _exception_of(attempt)) is not None:
         yield failed, False
     if error.__context__ is not None and error.__cause__ is None and not error.__suppress_context__:
         yield error.__context__, True
@@ -99,10 +100,11 @@ def attribute(thing: object, name: str) -> object:
         return None
 
 
-def _call(thing: object, name: str) -> BaseException | None:
+def _exception_of(attempt: Any) -> BaseException | None:
+    """The exception of a future that is done; None for anything else."""
     try:
-        done = getattr(thing, "done", None)
-        answer = getattr(thing, name)() if done is None or done() else None
+        done = getattr(attempt, "done", None)
+        answer = attempt.exception() if done is None or done() else None
     except Exception:
         return None
     return answer if isinstance(answer, BaseException) else None
@@ -220,26 +222,26 @@ def cut(text: str, most_bytes: int) -> str:
 
 def _traceback_lines(error: BaseException) -> Iterable[str]:
     if error.__cause__ is None and error.__context__ is None and not isinstance(error, BaseExceptionGroup):
-        parts = _single_error(error)  # nearly every failure, in a fraction of the time
-        return parts if max(map(len, parts)) <= 2 * LONGEST_TRACEBACK else map(_short, parts)
+        parts = _lines_of_one(error)  # nearly every failure, in a fraction of the time
+        return parts if max(map(len, parts)) <= 2 * LONGEST_TRACEBACK else map(_shorten, parts)
     links = walk(error)
     groups = [link.error for link in links if isinstance(link.error, BaseExceptionGroup)]
     if len(links) < MOST and all(len(group.exceptions) <= _MOST_MEMBERS for group in groups):
-        return map(_short, traceback.format_exception(error))
+        return map(_shorten, traceback.format_exception(error))
     # Printing a huge chain or group whole would take huge memory and time.
-    parts = [_short(part) for link in links[:_MOST_MEMBERS] for part in _single_error(link.error)]
+    parts = [_shorten(part) for link in links[:_MOST_MEMBERS] for part in _lines_of_one(link.error)]
     left = f"{'more than ' if len(links) == MOST else ''}{max(len(links) - _MOST_MEMBERS, 0)}"
     return [*parts, f"\n… and {left} errors behind it\n"]
 
 
-def _single_error(error: BaseException) -> list[str]:
+def _lines_of_one(error: BaseException) -> list[str]:
     """One error without its causes. Printed frames are cached: the same ones fail again and again."""
     frames: list[str] = []
     trace = error.__traceback__
     while trace is not None and len(frames) < _MOST_FRAMES:
         frame, line = trace.tb_frame, trace.tb_lineno
         code = frame.f_code
-        known = _frames.get((code.co_filename, code.co_name, line))
+        known = _printed_frames.get((code.co_filename, code.co_name, line))
         frames.append(known[1] if known is not None and known[0] is code else _frame(frame, line))
         trace = trace.tb_next
     if not isinstance(error, BaseExceptionGroup):
@@ -262,11 +264,11 @@ def _frame(frame: FrameType, line: int) -> str:
     linecache.lazycache(name, frame.f_globals)
     source = linecache.getline(name, line, frame.f_globals).strip()
     text = f'  File "{name}", line {line}, in {frame.f_code.co_name}\n' + (f"    {source}\n" if source else "")
-    if len(_frames) >= _MOST_KEPT:
-        _frames.clear()
-    _frames[name, frame.f_code.co_name, line] = frame.f_code, text
+    if len(_printed_frames) >= _MOST_CACHED:
+        _printed_frames.clear()
+    _printed_frames[name, frame.f_code.co_name, line] = frame.f_code, text
     return text
 
 
-def _short(part: str) -> str:
+def _shorten(part: str) -> str:
     return part if len(part) <= 2 * LONGEST_TRACEBACK else f"{part[:LONGEST_TRACEBACK]}{part[-LONGEST_TRACEBACK:]}"

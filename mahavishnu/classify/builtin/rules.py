@@ -28,7 +28,7 @@ from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.letter_parts import ErrorCategory
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_IN_TEXT = re.compile(
+_DELAY = re.compile(
     r"\b(?:retry.after|(?:try|retry)(?: again| your request)* (?:in|after))[\"']?(?:[ :=]|about)*"
     r"(?P<amount>\d{1,7}(?:\.\d+)?)\s*"
     r"(?P<unit>milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h)?\b",
@@ -66,6 +66,7 @@ def _verdict(category: ErrorCategory, reason: str, retry_in: timedelta | None) -
 
 
 def _findings(links: list[Link]) -> Iterable[tuple[Link, Finding | None]]:
+    """What each error says, the most trusted evidence first."""
     for implicit in (False, True):
         part = [link for link in links if link.implicit is implicit]
         for link in part:
@@ -162,6 +163,7 @@ def _classify_text(text: str) -> Verdict | None:
 
 
 def _text_findings(errors: list[ParsedError]) -> Iterable[tuple[ParsedError, Finding | None]]:
+    """What each error of a text says, in the order of `_findings`."""
     explicit = [parsed for parsed in errors if not parsed.implicit]
     for part in (explicit, [parsed for parsed in errors if parsed.implicit]):
         for parsed in part:
@@ -230,7 +232,7 @@ def delay_in_text(text: str) -> timedelta | None:
     >>> delay_in_text("Rate limit reached. Please try again in 20s.")
     datetime.timedelta(seconds=20)
     """
-    if "try" not in text.lower() or (found := _IN_TEXT.search(text)) is None:  # looking for a word is far cheaper
+    if "try" not in text.lower() or (found := _DELAY.search(text)) is None:  # looking for a word is far cheaper
         return None
     unit = (found["unit"] or "s").lower()
     return parse_delay(float(found["amount"]), unit=_SECONDS["ms" if unit.startswith(("ms", "milli")) else unit[0]])

@@ -14,6 +14,8 @@ from mahavishnu.classify.exceptions import middle_cut
 from mahavishnu.model.letter_parts import ErrorCategory
 
 _GUESS = 5  # the rank of phrases that are weaker than the name of a constant
+# Looking up a member of an enumeration takes as long as the rest of `is_ambiguous`, which every failure passes.
+_TRANSIENT, _VALIDATION, _PERMISSION = ErrorCategory.TRANSIENT, ErrorCategory.VALIDATION, ErrorCategory.PERMISSION
 
 
 def match_text(text: str, *, with_codes: bool = True) -> Finding | None:
@@ -58,9 +60,10 @@ def is_ambiguous(finding: Finding) -> bool:
     out of credit. Something may be cancelled because of a timeout. Some drivers have one name for statements that are
     wrong and for those that are not allowed.
     """
-    if finding.category is ErrorCategory.TRANSIENT or finding.category is ErrorCategory.VALIDATION:
-        return any(mark in finding.reason for mark in _AMBIGUOUS_REASONS)
-    return finding.category is ErrorCategory.PERMISSION and ("403" in finding.reason or "orbidden" in finding.reason)
+    category, reason = finding
+    if category is _TRANSIENT or category is _VALIDATION:
+        return any(mark in reason for mark in _AMBIGUOUS_REASONS)
+    return category is _PERMISSION and ("403" in reason or "orbidden" in reason)
 
 
 def disambiguate(finding: Finding, text: str) -> Finding:

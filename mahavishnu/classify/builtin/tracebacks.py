@@ -99,8 +99,8 @@ class _Reader:
 
     whole: bool = False
 
-    found: list[ParsedError] = field(default_factory=list)
-    behind: list[ParsedError] = field(default_factory=list)
+    errors: list[ParsedError] = field(default_factory=list)
+    causes: list[ParsedError] = field(default_factory=list)
     frames: list[tuple[str, str]] = field(default_factory=list)
     message: list[str] | None = None
     expects: bool = False  # frames, or a message after them
@@ -115,9 +115,9 @@ class _Reader:
             self.expects = True
         elif bare in (_CAUSE, _CONTEXT):
             self.finish()
-            earlier = self.found + self.behind
-            self.behind = [each._replace(implicit=True) for each in earlier] if bare == _CONTEXT else earlier
-            self.found, self.expects = [], self.whole
+            earlier = self.errors + self.causes
+            self.causes = [each._replace(implicit=True) for each in earlier] if bare == _CONTEXT else earlier
+            self.errors, self.expects = [], self.whole
         elif not bare and self.whole and self.message is None:
             pass  # the line after "… the following exception:"
         elif not bare:
@@ -132,7 +132,7 @@ class _Reader:
 
     def finish(self) -> None:
         if self.message is not None:
-            self.found.append(parse_error_line("\n".join(self.message))._replace(frames=tuple(self.frames)))
+            self.errors.append(parse_error_line("\n".join(self.message))._replace(frames=tuple(self.frames)))
         self.message, self.frames, self.expects = None, [], False
 
 
@@ -141,7 +141,7 @@ def _read_lines(text: str, *, whole: bool = False) -> list[ParsedError]:
     for line in text.splitlines():
         reader.read(line)
     reader.finish()
-    return reader.found + reader.behind
+    return reader.errors + reader.causes
 
 
 def match_type_name(error: ParsedError) -> Finding | None:
