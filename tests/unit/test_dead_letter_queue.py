@@ -1,4 +1,4 @@
-"""The dead-letter queue in ten areas, as its documentation lists them. `tests/unit/core/queue` goes into each of them."""
+"""The dead-letter queue in ten areas, as its documentation lists them. `tests/unit/core/queue` goes into each."""
 
 from __future__ import annotations
 
