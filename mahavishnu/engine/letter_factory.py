@@ -1,4 +1,4 @@
-"""From what a caller says about a failure to the letter it makes: defaults, coercions and limits, in one place."""
+"""Makes letters of what callers say about failures: defaults, coercions, redaction and limits, in one place."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class LetterFactory:
 
     def make(
         self,
-        wanted: LetterRequest,
+        request: LetterRequest,
         assessment: Assessment,
         now: datetime,
         *,
@@ -71,21 +71,21 @@ class LetterFactory:
 
         Its payload may be too large yet: `check_size` says so.
         """
-        failure, verdict = assessment.failure, assessment.verdict
-        if not isinstance(wanted.task_id, str):
-            raise InvalidInput(f"task_id must be text, not {wanted.task_id!r:.80}")
-        if wanted.metadata is not None and not isinstance(wanted.metadata, Mapping):
-            raise InvalidInput(f"metadata of {_name(wanted)} must be a dict, not {wanted.metadata!r:.80}")
-        labels = EMPTY
-        if wanted.metadata:
-            labels = Json.of(redact(dict(wanted.metadata), self.redact_keys), "metadata")
+        _check(request)
+        failure, verdict, task_id = assessment.failure, assessment.verdict, request.task_id
+        retry_policy = self._policy(request, assessment, by_category)
+        max_retries = self._budget(request, assessment)
+        priority, reason = _priority(request), _reason(request)
+        task, metadata = request.task, request.metadata
+        if self.redact_keys:
+            task, metadata = redact(task, self.redact_keys), redact(metadata, self.redact_keys)
         return lifecycle.new_letter(
             _new_letter(
-                task_id=wanted.task_id,
+                task_id=task_id,
                 entry_id=new_entry_id(now),
-                payload=Json.of(redact(wanted.task, self.redact_keys)),
-                repos=texts(wanted.repos, "repos of task {!r:.80}", wanted.task_id),
-                labels=labels,
+                payload=Json.of(task),
+                repos=texts(request.repos, "repos of task {!r:.80}", task_id),
+                labels=Json.of(dict(metadata), "metadata") if metadata else EMPTY,
                 error=failure.message,
                 last_error=failure.message,
                 failures=(failure,),
@@ -93,30 +93,31 @@ class LetterFactory:
                 failed_at=failure.at,
                 created_at=now,
                 updated_at=now,
-                retry_policy=self._policy(wanted, assessment, by_category),
-                max_retries=self._budget(wanted, assessment),
-                priority=_priority(wanted),
-                depends_on=texts(wanted.depends_on, "depends_on of task {!r:.80}", wanted.task_id),
-                namespace=wanted.namespace,
-                queue=wanted.queue,
-                reason=_reason(wanted),
-                source=wanted.source,
+                retry_policy=retry_policy,
+                max_retries=max_retries,
+                priority=priority,
+                depends_on=texts(request.depends_on, "depends_on of task {!r:.80}", task_id),
+                namespace=request.namespace,
+                queue=request.queue,
+                reason=reason,
+                source=request.source,
                 verdict=_new_verdict(verdict.reason or None, verdict.author or None),
                 fingerprint=assessment.fingerprint,
             ),
-            retry_in=verdict.retry_in,
+            retry_in=assessment.retry_in,
             backoffs=backoffs,
         )
 
-    def with_placeholders(self, wanted: LetterRequest, why: str) -> LetterRequest:
-        """`wanted` with texts in the place of what JSON cannot hold.
+    def with_placeholders(self, request: LetterRequest, why: str) -> LetterRequest:
+        """The request with descriptions in the place of what JSON cannot hold.
 
-        Nothing retries that by itself: it waits for a person, who reads in its metadata why.
+        Nothing retries such a letter by itself: it waits for a person, who reads the reason in its metadata.
         """
-        tell = type_label if self.redact_keys else safe_repr  # what is masked elsewhere must not stand in a description
-        labels = json_safe_copy(wanted.metadata, tell)
+        describe = type_label if self.redact_keys else safe_repr  # redacted values must not reappear in a description
+        labels = json_safe_copy(request.metadata, describe)
         labels = {**(labels if isinstance(labels, dict) else {}), NOT_JSON: why}
-        return wanted._replace(task=json_safe_copy(wanted.task, tell), metadata=labels, retry_policy=RetryPolicy.NEVER)
+        task = json_safe_copy(request.task, describe)
+        return request._replace(task=task, metadata=labels, retry_policy=RetryPolicy.NEVER)
 
     def check_size(self, letter: DeadLetter) -> None:
         """Raise InvalidPayload if the payload is too large."""
@@ -130,18 +131,20 @@ class LetterFactory:
         """Whether the payload is not too large."""
         return len(letter.payload.text) <= self.max_task_bytes
 
-    def _policy(self, wanted: LetterRequest, assessment: Assessment, by_category: bool) -> str:
-        if wanted.retry_policy is not None:
-            return policy(wanted.retry_policy)
+    def _policy(self, request: LetterRequest, assessment: Assessment, by_category: bool) -> str:
+        if request.retry_policy is not None:
+            return policy(request.retry_policy)
         if assessment.verdict.policy is not None:
             return assessment.verdict.policy
         return POLICY_OF[assessment.verdict.category] if by_category else policy(self.retry_policy)
 
-    def _budget(self, wanted: LetterRequest, assessment: Assessment) -> int:
-        if wanted.max_retries is not None:
-            if isinstance(wanted.max_retries, bool) or not isinstance(wanted.max_retries, int):
-                raise InvalidInput(f"max_retries of {_name(wanted)} must be a whole number, not {wanted.max_retries!r}")
-            return wanted.max_retries
+    def _budget(self, request: LetterRequest, assessment: Assessment) -> int:
+        if request.max_retries is not None:
+            if isinstance(request.max_retries, bool) or not isinstance(request.max_retries, int):
+                raise InvalidInput(
+                    f"max_retries of {_name(request)} must be a whole number, not {request.max_retries!r}"
+                )
+            return request.max_retries
         if assessment.verdict.max_retries is not None:
             return assessment.verdict.max_retries
         return self.category_max_retries.get(assessment.verdict.category, self.max_retries)
@@ -167,23 +170,30 @@ def redact(value: Any, patterns: Sequence[str]) -> Any:
     return value
 
 
-def _name(wanted: LetterRequest) -> str:
-    return f"task {wanted.task_id!r:.80}"
+def _check(request: LetterRequest) -> None:
+    if not isinstance(request.task_id, str):
+        raise InvalidInput(f"task_id must be text, not {request.task_id!r:.80}")
+    if request.metadata is not None and not isinstance(request.metadata, Mapping):
+        raise InvalidInput(f"metadata of {_name(request)} must be a dict, not {request.metadata!r:.80}")
 
 
-def _reason(wanted: LetterRequest) -> DlqReason:
-    if type(wanted.reason) is DlqReason:
-        return wanted.reason
+def _name(request: LetterRequest) -> str:
+    return f"task {request.task_id!r:.80}"
+
+
+def _reason(request: LetterRequest) -> DlqReason:
+    if type(request.reason) is DlqReason:
+        return request.reason
     try:
-        return DlqReason(wanted.reason)
+        return DlqReason(request.reason)
     except ValueError:
-        raise InvalidInput(f"there is no reason {wanted.reason!r:.80}; there are {', '.join(DlqReason)}") from None
+        raise InvalidInput(f"there is no reason {request.reason!r:.80}; there are {', '.join(DlqReason)}") from None
 
 
-def _priority(wanted: LetterRequest) -> int:
-    if wanted.priority is not None:
-        if isinstance(wanted.priority, bool) or not isinstance(wanted.priority, int):
-            raise InvalidInput(f"priority of {_name(wanted)} must be a whole number, not {wanted.priority!r}")
-        return wanted.priority
-    named = wanted.metadata.get("priority") if wanted.metadata else None
+def _priority(request: LetterRequest) -> int:
+    if request.priority is not None:
+        if isinstance(request.priority, bool) or not isinstance(request.priority, int):
+            raise InvalidInput(f"priority of {_name(request)} must be a whole number, not {request.priority!r}")
+        return request.priority
+    named = request.metadata.get("priority") if request.metadata else None
     return PRIORITIES.get(named.lower(), 0) if isinstance(named, str) else 0
