@@ -1,35 +1,46 @@
-"""Failed runs on their way to letters: assessment, decided on and stored, those that come in together in one go.
+"""Capturing failures on one page: assess → decide → make → record → announce.
 
-Nothing here raises: the run has an error of its own to tell.
+`CapturePipeline` takes failed runs through all the steps, those that fail in the same moment together. It raises
+nothing, because the run has an error of its own to tell. `LetterIntake` is the second half of it, for all who bring new
+letters: it records them, announces them, and raises what keeps it from that.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from asyncio import Future
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextvars import Context
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from mahavishnu.classify.assess import Assessment, Assessor, context_for
 from mahavishnu.classify.exceptions import cut, safe_str
-from mahavishnu.classify.verdict import Context as Asked
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.strategies import Occurrence, Strategy, decide
+from mahavishnu.core.strategies import Decision, Occurrence, Strategy, decide
 from mahavishnu.engine.batching import Batcher, resolve
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.dependencies import refuse_circle
 from mahavishnu.engine.letter_factory import LetterRequest, redact
+from mahavishnu.engine.recorder import CaptureKind, CaptureResult
 from mahavishnu.engine.waiting_room import WaitingPlace
 from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull, StoreError
-from mahavishnu.model.json_value import json_safe_copy, safe_repr
+from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.json_value import json_safe_copy, safe_repr, texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory, fast_constructor
+from mahavishnu.stores.base import Result
 
 log = logging.getLogger(__name__)
 _LONGEST_REASON = 500
-_LONGEST_TURN = 0.01  # seconds
+_LONGEST_TURN = 0.01  # seconds for which a batch may keep the event loop to itself
+_EVENTS = {
+    CaptureKind.CREATED: EventName.CAPTURED,
+    CaptureKind.MERGED: EventName.MERGED,
+    CaptureKind.REOPENED: EventName.REOPENED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,7 @@ class CaptureOutcome:
     letter: DeadLetter | None = None
     skip_reason: str | None = None
     problem: str | None = None
-    folded: bool = False  # it happened inside of a retry, and its letter will hear of it
+    folded: bool = False  # it happened inside of a retry, whose letter takes it in
 
     def as_result(self) -> dict[str, Any]:
         """The keys that a workflow's result gets."""
@@ -57,17 +68,17 @@ class CaptureOutcome:
 
 @dataclass(slots=True)
 class PendingCapture:
-    """A failure on its way into the store, and who waits for the end of it."""
+    """A failure on its way through the steps, and who waits for the end of it."""
 
     request: LetterRequest
     error: BaseException | str
     adapter: str | None
-    requested: bool
-    strategy: Strategy  # one for all of this, whatever is switched meanwhile
+    requested: bool  # the caller said that it wants a letter
+    strategy: Strategy  # the same for all steps, even if it is switched meanwhile
     future: Future[CaptureOutcome]
-    context: Context  # of who waits: what is told and logged belongs to its trace
+    context: Context  # of the caller: what is announced and logged belongs to its trace
     assessment: Assessment | None = None
-    reason: str = ""
+    reason: str = ""  # why the strategy keeps it
     letter: DeadLetter | None = None  # the letter that it makes
 
     @property
@@ -75,189 +86,291 @@ class PendingCapture:
         return self.assessment.verdict.category if self.assessment else None
 
 
-_new_occurrence, _new_decided = fast_constructor(Occurrence), fast_constructor(CaptureOutcome)
+_new_occurrence, _new_outcome = fast_constructor(Occurrence), fast_constructor(CaptureOutcome)
 
 
 class CapturePipeline:
-    """Takes failures through the steps; `counts` is told what became of them."""
+    """Takes failed runs through the steps; `counts` are how often each end was reached."""
 
-    def __init__(self, dlq: DeadLetterQueue, counts: Counter[str], *, by_category: Callable[[], bool]) -> None:
-        self.dlq, self._counts, self._by_category = dlq, counts, by_category
-        self._gathering = Batcher(self._keep)
+    def __init__(
+        self, context: QueueContext, intake: LetterIntake, counts: Counter[str], *, by_category: Callable[[], bool]
+    ) -> None:
+        self._queue, self._intake, self._counts, self._by_category = context, intake, counts, by_category
+        self._batcher = Batcher(self._run_batch)
 
-    def submit(self, case: PendingCapture) -> None:
-        """See to it that the case is answered, whoever gives up waiting for that."""
-        if self.dlq.context.chain.is_prompt:
-            self._gathering.add(case)
-        else:
-            self._gathering.spawn(self._assess_first(case), [case], case.context)
+    async def capture(
+        self,
+        request: LetterRequest,
+        error: BaseException | str,
+        adapter: str | None,
+        requested: bool,
+        strategy: Strategy,
+    ) -> CaptureOutcome:
+        """Capture a failure together with those of the same moment. It is captured even if the caller gives up."""
+        future: Future[CaptureOutcome] = asyncio.get_running_loop().create_future()
+        self._batcher.add(PendingCapture(request, error, adapter, requested, strategy, future, copy_context()))
+        del request, error  # many wait here at once: nothing is held that is not needed
+        return await future
 
     async def finish(self) -> None:
-        """Return when all that has begun has come to its end."""
-        await self._gathering.finish()
+        """Return when all that is being captured has come to its end."""
+        await self._batcher.finish()
 
-    async def _assess_first(self, case: PendingCapture) -> None:
-        """Plugins take their time: nobody else's failure waits for them."""
+    async def _run_batch(self, captures: Sequence[PendingCapture]) -> None:
+        """Take failures of the same moment through the steps; all letters are recorded by one write."""
+        now = self._queue.clock.now()
+        if not self._queue.chain.is_prompt:
+            captures = self._without_slow(captures)
         try:
-            now = self.dlq.clock.now()
-            case.assessment = await Assessor(self.dlq.context.chain).assess(case.error, now, _context(case, now))
-        except Exception as problem:
-            self._not_captured(case, problem)
-        else:
-            self._gathering.add(case)
-
-    async def _keep(self, cases: Sequence[PendingCapture]) -> None:
-        """Failures that came in together, one step after the other for all: that takes half of the time."""
-        now = self.dlq.clock.now()
-        if not self.dlq.context.chain.is_prompt:  # a plugin has been registered since
-            for case in cases:
-                if case.assessment is None:
-                    self._gathering.spawn(self._assess_first(case), [case], case.context)
-            cases = [case for case in cases if case.assessment is not None]
-        try:
-            for step in (self._assess, self._decide):
-                cases = await self._done(step, cases, now)
-            kept = [(case, case.letter) for case in cases if case.letter is not None]
-            if kept:
-                await self._store(kept)
+            captures = await self._for_each(self._assess, captures, now)
+            captures = await self._for_each(self._decide_and_make, captures, now)
+            made = [(capture, capture.letter) for capture in captures if capture.letter is not None]
+            if made:
+                await self._record(made)
         except Exception as problem:  # a mistake of ours: nobody may be left waiting
-            for case in cases:
-                if not case.future.done():
-                    self._not_captured(case, problem)
+            for capture in captures:
+                if not capture.future.done():
+                    self._give_up(capture, problem)
 
-    async def _done(
-        self, step: Callable[[PendingCapture, datetime], None], cases: Sequence[PendingCapture], now: datetime
+    async def _for_each(
+        self, step: Callable[[PendingCapture, datetime], None], captures: Sequence[PendingCapture], now: datetime
     ) -> Sequence[PendingCapture]:
-        """Those that got through the step. What takes long, such as long texts, lets others have their turn."""
-        clock, done = self.dlq.clock, list[PendingCapture]()
+        """Those that got through the step. After a slow one, such as a long text, other tasks have their turn."""
+        clock, done = self._queue.clock, list[PendingCapture]()
         began = clock.monotonic()
-        for case in cases:
+        for capture in captures:
             try:
-                case.context.run(step, case, now)
+                capture.context.run(step, capture, now)
             except ENDS:
                 raise
             except BaseException as problem:
-                self._not_captured(case, problem)
+                self._give_up(capture, problem)
             else:
-                done.append(case)
+                done.append(capture)
             if clock.monotonic() - began > _LONGEST_TURN:
                 await clock.sleep(0)
                 began = clock.monotonic()
         return done
 
-    def _assess(self, case: PendingCapture, now: datetime) -> None:
-        if case.assessment is None:
-            case.assessment = Assessor(self.dlq.context.chain).assess_sync(case.error, now, _context(case, now))
+    # --- assess
 
-    def _decide(self, case: PendingCapture, now: datetime) -> None:
-        """What the strategy says of it, and the letter that it makes if it is to be kept."""
-        wanted, assessment = case.request, case.assessment
+    def _assess(self, capture: PendingCapture, now: datetime) -> None:
+        if capture.assessment is None:
+            assessor = Assessor(self._queue.chain)
+            capture.assessment = assessor.assess_sync(capture.error, now, _classifier_context(capture, now))
+
+    def _without_slow(self, captures: Sequence[PendingCapture]) -> Sequence[PendingCapture]:
+        """The assessed ones. Plugins take their time over the others, and nobody else's failure waits for that."""
+        for capture in captures:
+            if capture.assessment is None:
+                self._batcher.spawn(self._assess_slowly(capture), [capture], capture.context)
+        return [capture for capture in captures if capture.assessment is not None]
+
+    async def _assess_slowly(self, capture: PendingCapture) -> None:
+        """Ask the plugins, then join a batch."""
+        try:
+            now = self._queue.clock.now()
+            assessor = Assessor(self._queue.chain)
+            capture.assessment = await assessor.assess(capture.error, now, _classifier_context(capture, now))
+        except Exception as problem:
+            self._give_up(capture, problem)
+        else:
+            self._batcher.add(capture)
+
+    # --- decide
+
+    def _decide_and_make(self, capture: PendingCapture, now: datetime) -> None:
+        request, assessment = capture.request, capture.assessment
         assert assessment is not None
         occurrence = _new_occurrence(
-            task_id=wanted.task_id,
-            task=wanted.task,
-            repos=tuple(wanted.repos),
-            error=case.error,
+            task_id=request.task_id,
+            task=request.task,
+            repos=tuple(request.repos),
+            error=capture.error,
             verdict=assessment.verdict,
-            requested=case.requested,
+            requested=capture.requested,
         )
-        decision = decide(case.strategy, occurrence)
-        if not decision.keep:
-            self.dlq.intake.record_skipped(wanted.task_id, decision.reason)
-            self._counts["skipped_by_strategy"] += 1
-            resolve(
-                case.future, CaptureOutcome(wanted.task_id, assessment.verdict.category, skip_reason=decision.reason)
-            )
+        decision = decide(capture.strategy, occurrence)
+        if decision.keep:
+            capture.reason = decision.reason
+            capture.letter = self._make(_advised(request, decision), assessment, now)
             return
-        case.reason = decision.reason
-        wanted = _advised(wanted, decision.retry_policy, decision.max_retries)
+        self._intake.record_skipped(request.task_id, decision.reason)
+        self._counts["skipped_by_strategy"] += 1
+        category = assessment.verdict.category
+        resolve(capture.future, CaptureOutcome(request.task_id, category, skip_reason=decision.reason))
+
+    # --- make
+
+    def _make(self, request: LetterRequest, assessment: Assessment, now: datetime) -> DeadLetter:
+        """The letter; one with texts in the place of what JSON cannot hold, if there is such a thing in the request."""
+        factory, backoffs, by_category = self._queue.letter_factory, self._queue.backoffs, self._by_category()
         try:
-            case.letter = self._letter(wanted, assessment, now)
+            return factory.make(request, assessment, now, by_category=by_category, backoffs=backoffs)
         except ENDS:
             raise
-        except BaseException as problem:  # writing it runs code of whatever is in it
+        except BaseException as problem:  # encoding it runs code of whatever is in it
             if isinstance(problem, MahavishnuError) and not isinstance(problem, InvalidPayload):
                 raise
             why = cut(safe_str(problem) or type(problem).__name__, _LONGEST_REASON)
-            log.error("task %r is kept as far as JSON can hold it, and nothing retries it: %s", wanted.task_id, why)
-            case.letter = self._letter(self.dlq.context.letter_factory.with_placeholders(wanted, why), assessment, now)
+        log.error("task %r is kept as far as JSON can hold it, and nothing retries it: %s", request.task_id, why)
+        request = factory.with_placeholders(request, why)
+        return factory.make(request, assessment, now, by_category=by_category, backoffs=backoffs)
 
-    def _letter(self, wanted: LetterRequest, assessment: Assessment, now: datetime) -> DeadLetter:
-        intake, backoffs = self.dlq.context.letter_factory, self.dlq.context.backoffs
-        return intake.make(wanted, assessment, now, by_category=self._by_category(), backoffs=backoffs)
+    # --- record
 
-    async def _store(self, kept: Sequence[tuple[PendingCapture, DeadLetter]]) -> None:
-        """Letters by one call; those that need more than that are seen to one by one."""
-        outcomes: Sequence[DeadLetter | Exception | None]
+    async def _record(self, made: Sequence[tuple[PendingCapture, DeadLetter]]) -> None:
+        """Record the letters by one write; those that need more than that are recorded one by one."""
+        results: Sequence[DeadLetter | Exception | None]
         try:
-            outcomes = await self.dlq.intake.record_many([fresh for _, fresh in kept])
+            results = await self._intake.record_many([letter for _, letter in made])
         except Exception as problem:
-            outcomes = [problem] * len(kept)
-        for (case, fresh), outcome in zip(kept, outcomes, strict=True):
-            if isinstance(outcome, DeadLetter):
+            results = [problem] * len(made)
+        for (capture, letter), result in zip(made, results, strict=True):
+            if isinstance(result, DeadLetter):
                 try:
-                    case.context.run(self._created, case, outcome)
-                except Exception:  # the others are stored, too, and have to be told
-                    log.exception("letter %r is stored, but something stumbled over it", outcome.key)
+                    capture.context.run(self._finish_new, capture, result)
+                except Exception:  # the others are stored, too, and somebody waits for them
+                    log.exception("letter %r is stored, but something stumbled over it", result.key)
             else:
-                self._gathering.spawn(self._store_alone(case, fresh, outcome), [case], case.context)
+                self._batcher.spawn(self._record_alone(capture, letter, result), [capture], capture.context)
 
-    async def _store_alone(self, case: PendingCapture, fresh: DeadLetter, problem: Exception | None) -> None:
-        """The same for one whose task has a letter already, or that there is no room for, or that met a `problem`."""
+    async def _record_alone(self, capture: PendingCapture, letter: DeadLetter, problem: Exception | None) -> None:
+        """Record one whose task has a letter already, or that there is no room for, or that met a `problem`."""
         try:
             try:
                 if problem is not None:
                     raise problem
-                self._kept(case, (await self.dlq.intake.record(fresh)).letter)
-            except (QueueFull, StoreError, InvalidPayload) as refused:
-                waits = await self._kept_waiting(fresh, refused)
-                resolve(case.future, CaptureOutcome(fresh.task_id, case.category, problem=waits))
+                self._finish(capture, (await self._intake.record(letter)).letter)
+            except (QueueFull, StoreError, InvalidPayload) as refusal:
+                waits = await self._keep_waiting(letter, refusal)
+                resolve(capture.future, CaptureOutcome(letter.task_id, capture.category, problem=waits))
         except Exception as another:
-            self._not_captured(case, another)
+            self._give_up(capture, another)
 
-    def _created(self, case: PendingCapture, letter: DeadLetter) -> None:
-        self._kept(case, letter)
-        self.dlq.intake.announce_captured(letter)
+    async def _keep_waiting(self, letter: DeadLetter, refusal: MahavishnuError) -> str:
+        """Keep a letter that cannot be recorded now until it can. Returns where it is, for the caller."""
+        place = await self._queue.waiting.keep(letter)
+        self._counts["kept_waiting"] += 1
+        memory = "" if place is WaitingPlace.STORE else " in this process's memory, because the store cannot take it"
+        waits = f"{refusal}; it waits{memory} to be let in (entry {letter.entry_id})"
+        log.error("the failure of task %r is no letter yet: %s", letter.task_id, waits)
+        return waits
 
-    def _kept(self, case: PendingCapture, letter: DeadLetter) -> None:
-        self._counts["manually_enqueued" if case.requested else "auto_enqueued"] += 1
-        resolve(case.future, _new_decided(task_id=letter.task_id, category=case.category, letter=letter))
-        log.warning("task %s is in the DLQ (%s): %s", letter.task_id, case.reason, letter.last_error)
+    # --- announce
 
-    def _not_captured(self, case: PendingCapture, problem: BaseException) -> None:
-        self.dlq.context.counts["capture_failed"] += 1
+    def _finish_new(self, capture: PendingCapture, letter: DeadLetter) -> None:
+        self._finish(capture, letter)
+        self._intake.announce_captured(letter)
+
+    def _finish(self, capture: PendingCapture, letter: DeadLetter) -> None:
+        """Count and log the letter, and answer the caller."""
+        self._counts["manually_enqueued" if capture.requested else "auto_enqueued"] += 1
+        resolve(capture.future, _new_outcome(task_id=letter.task_id, category=capture.category, letter=letter))
+        log.warning("task %s is in the DLQ (%s): %s", letter.task_id, capture.reason, letter.last_error)
+
+    def _give_up(self, capture: PendingCapture, problem: BaseException) -> None:
+        """Log a failure that could not be captured, with its payload: this is the only trace of it."""
+        request = capture.request
+        self._queue.counts["capture_failed"] += 1
         self._counts["capture_failed"] += 1
         log.error(
             "the failure of task %s could not be captured; its error: %s; its payload: %.2000s",
-            safe_repr(case.request.task_id),
-            safe_repr(case.error),
-            redact(json_safe_copy(case.request.task), self.dlq.context.letter_factory.redact_keys),
+            safe_repr(request.task_id),
+            safe_repr(capture.error),
+            redact(json_safe_copy(request.task), self._queue.letter_factory.redact_keys),
             exc_info=problem,
         )
-        resolve(
-            case.future, CaptureOutcome(case.request.task_id, problem=f"{type(problem).__name__}: {safe_str(problem)}")
-        )
-
-    async def _kept_waiting(self, fresh: DeadLetter, problem: MahavishnuError) -> str:
-        """It cannot be a letter now; it waits until it can, and this says so."""
-        where = await self.dlq.context.waiting.keep(fresh)
-        self._counts["kept_waiting"] += 1
-        lasting = "" if where is WaitingPlace.STORE else " in this process's memory, because the store cannot take it"
-        told_so = f"{problem}; it waits{lasting} to be let in (entry {fresh.entry_id})"
-        log.error("the failure of task %r is no letter yet: %s", fresh.task_id, told_so)
-        return told_so
+        why = f"{type(problem).__name__}: {safe_str(problem)}"
+        resolve(capture.future, CaptureOutcome(request.task_id, problem=why))
 
 
-def _advised(wanted: LetterRequest, policy: str | None, budget: int | None) -> LetterRequest:
-    """`wanted` with the strategy's advice where the caller said nothing."""
-    if policy is None and budget is None:
-        return wanted
-    return wanted._replace(
-        retry_policy=wanted.retry_policy if wanted.retry_policy is not None else policy,
-        max_retries=wanted.max_retries if wanted.max_retries is not None else budget,
+def _classifier_context(capture: PendingCapture, now: datetime) -> Any:
+    request = capture.request
+    return context_for(now, request.task_id, request.task, capture.adapter, tuple(request.repos))
+
+
+def _advised(request: LetterRequest, decision: Decision) -> LetterRequest:
+    """The request with the strategy's policy and budget where the caller named none."""
+    if decision.retry_policy is None and decision.max_retries is None:
+        return request
+    return request._replace(
+        retry_policy=request.retry_policy if request.retry_policy is not None else decision.retry_policy,
+        max_retries=request.max_retries if request.max_retries is not None else decision.max_retries,
     )
 
 
-def _context(case: PendingCapture, now: datetime) -> Asked:
-    wanted = case.request
-    return context_for(now, wanted.task_id, wanted.task, case.adapter, tuple(wanted.repos))
+class LetterIntake:
+    """Records new letters and announces them; lets in those that wait for room."""
+
+    def __init__(self, context: QueueContext) -> None:
+        self._queue = context
+
+    async def enqueue(
+        self, request: LetterRequest, error: BaseException | str, named: ErrorCategory | str | None = None
+    ) -> CaptureResult:
+        """Make a letter of a failure, whatever the strategy says, and record it. A `named` category counts.
+
+        Raises InvalidInput for what cannot be kept, and what `record` raises.
+        """
+        queue, task_id, now = self._queue, request.task_id, self._queue.clock.now()
+        context = context_for(now, task_id, request.task, repos=texts(request.repos, f"repos of task {task_id!r:.80}"))
+        assessment = await Assessor(queue.chain).assess(error, now, context, named)
+        return await self.record(queue.letter_factory.make(request, assessment, now, backoffs=queue.backoffs))
+
+    async def record(self, letter: DeadLetter) -> CaptureResult:
+        """Store a letter, and say how it came in. Raises DLQFullError, InvalidInput, StoreError."""
+        queue = self._queue
+        await queue.open()  # first: a letter that is too large has to wait somewhere
+        queue.letter_factory.check_size(letter)
+        if letter.depends_on:
+            await refuse_circle(queue.letters, letter)
+        if warning := queue.backoffs.problem_with(letter.retry_policy):
+            log.warning("letter %r: %s", letter.key, warning)
+        try:
+            recorded = await queue.recorder.record(letter, letter.failures[-1])
+        except QueueFull:
+            queue.counts["rejected_full"] += 1
+            raise
+        queue.announce(_EVENTS[recorded.kind], recorded.letter)
+        return recorded
+
+    async def record_many(self, letters: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
+        """Store letters by one write where that is enough; None for each that needs `record`.
+
+        `announce_captured` has to be called for each that is stored. Raises StoreError if the store could take none.
+        """
+        await self._queue.open()
+        simple = [each for each in letters if self._is_simple(each)]
+        stored = await self._queue.recorder.record_new(simple) if simple else []
+        if len(simple) == len(letters):
+            return stored
+        results = {id(each): result for each, result in zip(simple, stored, strict=True)}
+        return [results.get(id(each)) for each in letters]
+
+    def announce_captured(self, letter: DeadLetter) -> None:
+        """Publish the event of a letter that `record_many` stored."""
+        self._queue.announce(EventName.CAPTURED, letter)
+
+    def record_skipped(self, task_id: str, reason: str) -> None:
+        """Count, log and publish that a failure was not kept, because the strategy said so."""
+        self._queue.counts["skipped_by_strategy"] += 1
+        log.info("the failure of task %r is not kept: %s", task_id, reason)
+        detail = {"task_id": task_id, "reason": reason}
+        self._queue.events.publish(Event(EventName.SKIPPED, self._queue.clock.now(), None, detail))
+
+    async def admit_waiting(self) -> int:
+        """Let in failures that wait for room, as far as there is some. Returns how many."""
+        await self._queue.open()
+        if not self._queue.admits_waiting:
+            return 0
+        admitted = await self._queue.waiting.admit(self._queue.letter_factory.max_task_bytes)
+        for letter in admitted:
+            self._queue.announce(EventName.CAPTURED, letter, waited=True)
+        return len(admitted)
+
+    def _is_simple(self, letter: DeadLetter) -> bool:
+        """Whether nothing has to be looked up before it is stored."""
+        queue = self._queue
+        known = queue.backoffs.problem_with(letter.retry_policy) is None
+        return known and not letter.depends_on and len(letter.payload.text) <= queue.letter_factory.max_task_bytes

@@ -13,13 +13,12 @@ from typing import Any, Self, Unpack
 
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.bulk.service import BulkRuns
-from mahavishnu.classify.assess import Assessor, context_for
 from mahavishnu.classify.chain import Chain
+from mahavishnu.core.capture import LetterIntake
 from mahavishnu.core.queue import deletion, reads
 from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.core.queue.claims import Claims
 from mahavishnu.core.queue.groups import Groups
-from mahavishnu.core.queue.intake import LetterIntake
 from mahavishnu.core.queue.operations import Act, LetterOperations
 from mahavishnu.core.queue.processing import Processing
 from mahavishnu.core.queue.reads import LetterList
@@ -41,7 +40,6 @@ from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter, QueueFull, StoreError
 from mahavishnu.model.events import Event, EventName, Listener
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
-from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import DeadLetter, FailedTask
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source
 from mahavishnu.model.query import Query
@@ -200,7 +198,7 @@ class DeadLetterQueue:
         A failure of a task that has an open letter is merged into it; of one whose letter is closed, starts the next
         generation. Raises InvalidInput for what cannot be kept, DLQFullError if there is no room, StoreError.
         """
-        wanted = LetterRequest(
+        request = LetterRequest(
             task_id=task_id,
             task=task,
             repos=repos,
@@ -214,11 +212,7 @@ class DeadLetterQueue:
             reason=reason,
             source=source or Source(),
         )
-        now = self.clock.now()
-        context = context_for(now, task_id, task, repos=texts(repos, f"repos of task {task_id!r:.80}"))
-        assessment = await Assessor(self.context.chain).assess(error, now, context, error_category)
-        fresh = self.context.letter_factory.make(wanted, assessment, now, backoffs=self.context.backoffs)
-        return (await self.intake.record(fresh)).letter
+        return (await self.intake.enqueue(request, error, error_category)).letter
 
     # --- letters are looked at
 

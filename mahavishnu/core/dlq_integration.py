@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextvars import copy_context
 from typing import Any, Protocol
 
 from mahavishnu.adapters.base import current_attempt
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import POLICY_OF
 from mahavishnu.core import wiring
-from mahavishnu.core.capture import CaptureOutcome, CapturePipeline, PendingCapture
+from mahavishnu.core.capture import CaptureOutcome, CapturePipeline
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.strategies import (
@@ -58,7 +56,7 @@ class DLQIntegration:
         self.app, self.dlq = app, dlq
         self.by_category = by_category
         self._counts: Counter[str] = Counter()
-        self._capturing = CapturePipeline(dlq, self._counts, by_category=lambda: self.by_category)
+        self._pipeline = CapturePipeline(dlq.context, dlq.intake, self._counts, by_category=lambda: self.by_category)
         self._decide_by(resolve_strategy(strategy))
 
     def set_strategy(self, strategy: Strategy | str) -> None:
@@ -68,9 +66,8 @@ class DLQIntegration:
 
     def _decide_by(self, strategy: Strategy) -> None:
         self._strategy = strategy
-        self.dlq.context.admits_waiting = (
-            strategy is not DLQIntegrationStrategy.DISABLED
-        )  # then what waits goes on waiting
+        # while nothing is kept, what waits goes on waiting
+        self.dlq.context.admits_waiting = strategy is not DLQIntegrationStrategy.DISABLED
 
     def get_strategy(self) -> Strategy:
         """The strategy that counts now."""
@@ -94,7 +91,7 @@ class DLQIntegration:
         return await Assessor(self.dlq.context.chain).assess(error, self.dlq.clock.now(), named=named)
 
     async def capture(
-        self, wanted: LetterRequest, error: BaseException | str, *, adapter: str | None = None, requested: bool = False
+        self, request: LetterRequest, error: BaseException | str, *, adapter: str | None = None, requested: bool = False
     ) -> CaptureOutcome:
         """Decide on a failed run, and keep it if so decided. Never raises: the run has an error of its own to tell.
 
@@ -105,18 +102,12 @@ class DLQIntegration:
         attempt = current_attempt.get()
         if attempt is not None and not attempt.is_over and not requested:
             self._counts["folded"] += 1
-            return CaptureOutcome(wanted.task_id, folded=True)
-        answer = asyncio.get_running_loop().create_future()
-        self._capturing.submit(
-            PendingCapture(wanted, error, adapter, requested, self._strategy, answer, copy_context())
-        )
-        del wanted, error  # many wait here at once: nothing is held that is not needed
-        decided: CaptureOutcome = await answer  # who waits for this may give up: the run has failed all the same
-        return decided
+            return CaptureOutcome(request.task_id, folded=True)
+        return await self._pipeline.capture(request, error, adapter, requested, self._strategy)
 
     async def finish(self) -> None:
         """Wait for what is being captured although nobody waits for it any more."""
-        await self._capturing.finish()
+        await self._pipeline.finish()
 
     async def enqueue_failed_workflow(
         self,
@@ -129,7 +120,7 @@ class DLQIntegration:
         metadata: Mapping[str, Any] | None = None,
     ) -> DeadLetter | None:
         """Keep a failed run if the strategy says so; None if it does not, or if it could not be kept."""
-        wanted = LetterRequest(
+        request = LetterRequest(
             task_id=task_id,
             task=task,
             repos=repos,
@@ -137,7 +128,7 @@ class DLQIntegration:
             max_retries=max_retries,
             metadata=metadata,
         )
-        return (await self.capture(wanted, error)).letter
+        return (await self.capture(request, error)).letter
 
     async def execute_with_dlq(
         self, task: Any, adapter_name: str, repos: Sequence[str] | None = None
