@@ -95,11 +95,11 @@ class ErrorView:
             name in (type_name(kind), kind.__qualname__ if kind.__module__ == "builtins" else None) for kind in kinds
         ):
             return True
-        alias = _loaded(name)  # `redis.ConnectionError` is `redis.exceptions.ConnectionError` by another name
+        alias = _imported_object(name)  # `redis.ConnectionError` is `redis.exceptions.ConnectionError` by another name
         return alias is not None and alias in kinds
 
 
-def _loaded(name: str) -> object:
+def _imported_object(name: str) -> object:
     """The object of a dotted name if its module is imported already; a rule never imports anything."""
     module, _, attribute = name.rpartition(".")
     return getattr(sys.modules.get(module), attribute, None) if module else None

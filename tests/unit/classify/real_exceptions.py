@@ -162,7 +162,7 @@ def exceptions() -> Iterator[tuple[str, BaseException]]:
     yield from _http_libraries()
     yield from _databases()
     yield from _others()
-    yield from _combined()
+    yield from _chains_and_groups()
 
 
 def _standard_library() -> Iterator[tuple[str, BaseException]]:
@@ -444,7 +444,7 @@ def _others() -> Iterator[tuple[str, BaseException]]:
     yield X, StoreMisconfigured("x")
 
 
-def _combined() -> Iterator[tuple[str, BaseException]]:
+def _chains_and_groups() -> Iterator[tuple[str, BaseException]]:
     yield N, with_cause(RuntimeError("failed"), ConnectionResetError())
     yield N, with_cause(RuntimeError("failed"), context=ConnectionResetError())
     yield X, catch(_from_none)
@@ -455,7 +455,7 @@ def _combined() -> Iterator[tuple[str, BaseException]]:
     yield N, ExceptionGroup("unhandled errors in a TaskGroup", [ConnectionResetError()])
     yield N, ExceptionGroup("a", [ExceptionGroup("b", [RuntimeError("x"), TimeoutError()])])
     yield P, with_cause(RuntimeError("x"), ExceptionGroup("a", [PermissionError()]))
-    yield N, catch(_given_up)
+    yield N, catch(_fail_after_retries)
     yield N, Exception("job failed: Connection refused")
     yield N, Exception(ConnectionResetError("x"))
 
@@ -468,5 +468,5 @@ def _from_none() -> None:
 
 
 @tenacity.retry(stop=tenacity.stop_after_attempt(1))
-def _given_up() -> None:
+def _fail_after_retries() -> None:
     raise ConnectionResetError("x")

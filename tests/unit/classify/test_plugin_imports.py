@@ -23,18 +23,18 @@ HEAVY = {
 }
 
 
-def loaded_by(statement: str) -> set[str]:
+def modules_after(statement: str) -> set[str]:
     script = f"import sys; {statement}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
 
 def test_importing_mahavishnu_loads_nothing_heavy() -> None:
-    assert not loaded_by("import mahavishnu") & {*HEAVY, "pluggy", "mahavishnu.model", "mahavishnu.classify"}
+    assert not modules_after("import mahavishnu") & {*HEAVY, "pluggy", "mahavishnu.model", "mahavishnu.classify"}
 
 
 def test_importing_what_plugins_need_loads_nothing_heavy() -> None:
-    loaded = loaded_by("from mahavishnu import ErrorCategory, Verdict, hookimpl")
+    loaded = modules_after("from mahavishnu import ErrorCategory, Verdict, hookimpl")
     assert not loaded & {*HEAVY - {"importlib.metadata"}, "mahavishnu.classify.builtin.rules", "mahavishnu.stores"}
 
 

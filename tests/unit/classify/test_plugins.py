@@ -38,7 +38,7 @@ def good(directory: Path, name: str, word: str = "odd", category: str = "RESOURC
     return write(directory, name, GOOD.format(word=word, category=category))
 
 
-def told(plugins: Plugins, name: str) -> PluginInfo:
+def info_of(plugins: Plugins, name: str) -> PluginInfo:
     return next(info for info in plugins.report() if info.name == name)
 
 
@@ -52,7 +52,7 @@ def imports_are_undone() -> Iterator[None]:
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> Plugins:
+def directory_plugins(tmp_path: Path) -> Plugins:
     return Plugins.discover(directory=tmp_path, entry_points=False)
 
 
@@ -64,7 +64,7 @@ def test_without_plugins_there_are_the_built_in_rules() -> None:
 def test_a_file_in_the_directory_is_a_plugin(tmp_path: Path) -> None:
     path = good(tmp_path, "stripe.py")
     plugins = Plugins.discover(directory=tmp_path, entry_points=False)
-    assert told(plugins, "stripe") == PluginInfo("stripe", str(path), "1.2", ("classify_error",), PluginState.OK)
+    assert info_of(plugins, "stripe") == PluginInfo("stripe", str(path), "1.2", ("classify_error",), PluginState.OK)
     assert Chain(plugins).classify("odd").author == "stripe"
 
 
@@ -84,28 +84,28 @@ def test_a_missing_directory_is_ignored(tmp_path: Path) -> None:
     assert len(Plugins.discover(directory=tmp_path / "none", entry_points=False).report()) == 1
 
 
-def test_a_new_file_is_loaded_by_a_reload(tmp_path: Path, found: Plugins) -> None:
-    chain = Chain(found)
+def test_a_new_file_is_loaded_by_a_reload(tmp_path: Path, directory_plugins: Plugins) -> None:
+    chain = Chain(directory_plugins)
     assert chain.classify("odd").author == "nobody"
     good(tmp_path, "late.py")
     assert chain.classify("odd").author == "nobody"
-    found.reload()
+    directory_plugins.reload()
     assert chain.classify("odd").author == "late"
     good(tmp_path, "late.py", category="TRANSIENT")
-    found.reload()
+    directory_plugins.reload()
     assert chain.classify("odd").category == "transient"
     (tmp_path / "late.py").unlink()
-    found.reload()
+    directory_plugins.reload()
     assert chain.classify("odd").author == "nobody"
 
 
-def test_a_reload_keeps_what_was_registered_and_ends_quarantines(found: Plugins) -> None:
-    found.register(lambda error: "flaky", "fool")
-    chain = Chain(found, max_faults=1)
+def test_a_reload_keeps_what_was_registered_and_ends_quarantines(directory_plugins: Plugins) -> None:
+    directory_plugins.register(lambda error: "flaky", "fool")
+    chain = Chain(directory_plugins, max_faults=1)
     chain.classify("x")
-    assert told(found, "fool").state == "quarantined"
-    found.reload()
-    assert told(found, "fool").state == "ok"
+    assert info_of(directory_plugins, "fool").state == "quarantined"
+    directory_plugins.reload()
+    assert info_of(directory_plugins, "fool").state == "ok"
 
 
 BROKEN = {
@@ -139,7 +139,7 @@ def test_a_broken_plugin_is_reported_and_the_others_still_load(
     good(tmp_path, "agood.py")
     good(tmp_path, "zgood.py", "other")
     plugins = Plugins.discover(directory=tmp_path, entry_points=False)
-    info = told(plugins, "broken")
+    info = info_of(plugins, "broken")
     assert info.state == "broken" and why.format(path=path) in info.why
     assert "broken" in caplog.text and why.format(path=path) in caplog.text
     assert Chain(plugins).classify("odd").author == "agood"
@@ -159,7 +159,7 @@ def test_an_unknown_hook_may_be_optional(tmp_path: Path) -> None:
     """
     write(tmp_path, "modern.py", text)
     plugins = Plugins.discover(directory=tmp_path, entry_points=False)
-    assert told(plugins, "modern").hooks == ("classify_error",)
+    assert info_of(plugins, "modern").hooks == ("classify_error",)
 
 
 class Point(SimpleNamespace):
@@ -170,7 +170,7 @@ class Point(SimpleNamespace):
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
+def entry_points(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
     points: list[Point] = []
     monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == "mahavishnu" else [])
     return points
@@ -190,12 +190,12 @@ def broken_entry_point() -> Any:
     raise ImportError("libacme.so.3: cannot open shared object file")
 
 
-def test_installed_packages_are_asked_by_name_and_a_broken_one_stops_nothing(installed: list[Point]) -> None:
-    installed += [point("b", Acme), point("a", broken_entry_point), point("b", Acme), point("c", lambda: Acme)]
+def test_installed_packages_are_asked_by_name_and_a_broken_one_stops_nothing(entry_points: list[Point]) -> None:
+    entry_points += [point("b", Acme), point("a", broken_entry_point), point("b", Acme), point("c", lambda: Acme)]
     plugins = Plugins.discover()
     assert [info.name for info in plugins.report()] == ["b", "c", "built-in", "a"]
-    assert told(plugins, "b") == PluginInfo("b", "entry point of acme", "2.0", ("classify_error",), PluginState.OK)
-    assert "libacme.so.3" in told(plugins, "a").why and f"({__file__}, line " in told(plugins, "a").why
+    assert info_of(plugins, "b") == PluginInfo("b", "entry point of acme", "2.0", ("classify_error",), PluginState.OK)
+    assert "libacme.so.3" in info_of(plugins, "a").why and f"({__file__}, line " in info_of(plugins, "a").why
     assert Chain(plugins).classify("acme").author == "b"
 
 
@@ -207,14 +207,14 @@ def test_dotted_names_are_asked_in_their_order(tmp_path: Path, monkeypatch: pyte
     plugins = Plugins.discover(names=names, entry_points=False)
     assert [info.name for info in plugins.report()] == [*names[:2], "built-in", *names[:1:-1]]
     assert Chain(plugins).classify("x").author == "acme_two:Two.inner"
-    assert "No module named 'acme_none'" in told(plugins, "acme_none").why
-    assert "has no attribute 'nothing'" in told(plugins, "acme_one:nothing").why
+    assert "No module named 'acme_none'" in info_of(plugins, "acme_none").why
+    assert "has no attribute 'nothing'" in info_of(plugins, "acme_one:nothing").why
 
 
 def test_plugins_nearer_to_the_operator_are_asked_earlier(
-    tmp_path: Path, installed: list[Point], monkeypatch: Any
+    tmp_path: Path, entry_points: list[Point], monkeypatch: Any
 ) -> None:
-    installed += [point("package", Acme)]
+    entry_points += [point("package", Acme)]
     good(tmp_path / "plugins", "file.py", "acme")
     good(tmp_path, "acme_named.py", "acme")
     monkeypatch.syspath_prepend(tmp_path)
@@ -228,19 +228,19 @@ def test_plugins_nearer_to_the_operator_are_asked_earlier(
     assert Chain(plugins).classify("acme").author == "yaml-rules"
 
 
-def test_the_second_plugin_of_a_name_is_reported_as_broken(tmp_path: Path, installed: list[Point]) -> None:
-    installed += [point("acme", Acme)]
+def test_the_second_plugin_of_a_name_is_reported_as_broken(tmp_path: Path, entry_points: list[Point]) -> None:
+    entry_points += [point("acme", Acme)]
     path = good(tmp_path, "acme.py", "acme")
     plugins = Plugins.discover(directory=tmp_path)
-    assert told(plugins, "acme").origin == str(path)
-    clash = told(plugins, "acme (entry point of acme)")
+    assert info_of(plugins, "acme").origin == str(path)
+    clash = info_of(plugins, "acme (entry point of acme)")
     assert clash.state == "broken" and "the name is taken" in clash.why
 
 
 def test_disabled_plugins_are_not_even_loaded(tmp_path: Path) -> None:
     write(tmp_path, "noisy.py", "raise SystemExit('I should not have been loaded')")
     plugins = Plugins.discover(directory=tmp_path, disabled=["noisy"], entry_points=False)
-    assert told(plugins, "noisy").state == "disabled"
+    assert info_of(plugins, "noisy").state == "disabled"
 
 
 def test_even_the_built_in_rules_can_be_disabled() -> None:
@@ -250,11 +250,11 @@ def test_even_the_built_in_rules_can_be_disabled() -> None:
     assert Chain(plugins).classify(TimeoutError()).author == "built-in"
 
 
-def test_disabling_an_unknown_name_is_refused(found: Plugins) -> None:
+def test_disabling_an_unknown_name_is_refused(directory_plugins: Plugins) -> None:
     with pytest.raises(InvalidInput, match="did you mean 'built-in'"):
-        found.disable("builtin")
+        directory_plugins.disable("builtin")
     with pytest.raises(InvalidInput, match="there are built-in"):
-        found.enable("xyz")
+        directory_plugins.enable("xyz")
 
 
 @hookimpl(specname="classify_error")

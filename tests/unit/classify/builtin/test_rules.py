@@ -18,7 +18,7 @@ from tests.unit.classify.real_exceptions import REQUEST, by_httpx, exception_cla
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-def known(error: BaseException | str) -> Verdict:
+def verdict_of(error: BaseException | str) -> Verdict:
     verdict = classify(error, NOW)
     assert verdict is not None, error
     return verdict
@@ -45,7 +45,7 @@ def known(error: BaseException | str) -> Verdict:
     ],
 )
 def test_the_documented_examples_have_their_categories(error: BaseException | str, category: str) -> None:
-    assert known(error).category == category
+    assert verdict_of(error).category == category
 
 
 @pytest.mark.parametrize(
@@ -74,20 +74,22 @@ def test_an_unknown_error_has_no_verdict(error: BaseException | str) -> None:
     ],
 )
 def test_the_reason_names_what_decided(error: BaseException | str, reason: str) -> None:
-    assert known(error).reason == reason
+    assert verdict_of(error).reason == reason
 
 
 def test_the_outermost_error_that_says_anything_counts() -> None:
-    assert known(with_cause(ValueError("x"), ConnectionResetError())).category == "validation"
+    assert verdict_of(with_cause(ValueError("x"), ConnectionResetError())).category == "validation"
     assert (
-        known(with_cause(RuntimeError("x"), with_cause(ValueError("x"), ConnectionResetError()))).category
+        verdict_of(with_cause(RuntimeError("x"), with_cause(ValueError("x"), ConnectionResetError()))).category
         == "validation"
     )
 
 
 def test_a_cause_counts_before_words_and_words_before_a_context() -> None:
-    assert known(with_cause(RuntimeError("rate limit exceeded"), PermissionError())).category == "permission"
-    assert known(with_cause(RuntimeError("rate limit exceeded"), context=PermissionError())).category == "transient"
+    assert verdict_of(with_cause(RuntimeError("rate limit exceeded"), PermissionError())).category == "permission"
+    assert (
+        verdict_of(with_cause(RuntimeError("rate limit exceeded"), context=PermissionError())).category == "transient"
+    )
 
 
 def test_a_context_that_was_suppressed_does_not_count() -> None:
@@ -111,28 +113,28 @@ def test_huge_chains_and_groups_are_read_in_part() -> None:
     assert classify(error) is None  # too far behind
     many = ExceptionGroup("many", [RuntimeError("x") for _ in range(100_000)])
     assert classify(many) is None
-    assert known(ExceptionGroup("many", [TimeoutError(), *many.exceptions])).category == "network"
+    assert verdict_of(ExceptionGroup("many", [TimeoutError(), *many.exceptions])).category == "network"
 
 
 def test_the_message_of_a_bug_says_nothing_and_its_context_does() -> None:
     assert classify(AttributeError("'NoneType' object has no attribute 'timeout' error")) is None
-    assert known(with_cause(AttributeError("x"), context=TimeoutError())).category == "network"
+    assert verdict_of(with_cause(AttributeError("x"), context=TimeoutError())).category == "network"
 
 
 def test_a_type_counts_before_its_base_classes() -> None:
-    assert known(exception_class("acme.QuotaExceeded", ValueError)()).category == "resource"
-    assert known(exception_class("acme.Odd", ValueError)()).category == "validation"
-    assert known(exception_class("acme.Odd", ValueError, status_code=503)()).category == "transient"
+    assert verdict_of(exception_class("acme.QuotaExceeded", ValueError)()).category == "resource"
+    assert verdict_of(exception_class("acme.Odd", ValueError)()).category == "validation"
+    assert verdict_of(exception_class("acme.Odd", ValueError, status_code=503)()).category == "transient"
 
 
 def test_a_403_may_be_a_rate_limit_or_a_quota() -> None:
-    def answered(text: str) -> BaseException:
+    def http_error(text: str) -> BaseException:
         return httpx.HTTPStatusError(text, request=REQUEST, response=httpx.Response(403, request=REQUEST))
 
-    assert known(answered("API rate limit exceeded for user 7")).category == "transient"
-    assert known(answered("Quota exceeded for table x")).category == "resource"
-    assert known(answered("Forbidden")).category == "permission"
-    assert known("googleapi: Error 403: Quota exceeded").category == "resource"
+    assert verdict_of(http_error("API rate limit exceeded for user 7")).category == "transient"
+    assert verdict_of(http_error("Quota exceeded for table x")).category == "resource"
+    assert verdict_of(http_error("Forbidden")).category == "permission"
+    assert verdict_of("googleapi: Error 403: Quota exceeded").category == "resource"
 
 
 class Hostile(Exception):
@@ -155,7 +157,7 @@ class NoText(Exception):
 def test_an_error_whose_attributes_raise_is_classified() -> None:
     assert classify(Hostile()) is None
     assert classify(NoText()) is None
-    assert known(with_cause(Hostile(), ConnectionResetError())).category == "network"
+    assert verdict_of(with_cause(Hostile(), ConnectionResetError())).category == "network"
     assert (
         classify(exception_class("acme.Odd", code=lambda: 1 / 0, response={"Error": 3}, errno="x", status="teapot")())
         is None
@@ -163,12 +165,12 @@ def test_an_error_whose_attributes_raise_is_classified() -> None:
 
 
 def test_of_a_huge_text_the_beginning_and_the_end_are_read() -> None:
-    assert known("connection refused " + "x" * 10_000_000).category == "network"
-    assert known("x" * 10_000_000 + " connection refused").category == "network"
-    assert known(Exception("y " * 5_000_000 + "no space left on device")).category == "resource"
+    assert verdict_of("connection refused " + "x" * 10_000_000).category == "network"
+    assert verdict_of("x" * 10_000_000 + " connection refused").category == "network"
+    assert verdict_of(Exception("y " * 5_000_000 + "no space left on device")).category == "resource"
 
 
-def answered(status: int, **headers: str) -> BaseException:
+def http_error(status: int, **headers: str) -> BaseException:
     response = httpx.Response(
         status, request=REQUEST, headers={name.replace("_", "-"): text for name, text in headers.items()}
     )
@@ -193,27 +195,27 @@ def answered(status: int, **headers: str) -> BaseException:
     ],
 )
 def test_the_delay_is_read_from_a_retry_after_header(value: str, delay: timedelta | None) -> None:
-    assert known(answered(429, retry_after=value)).retry_in == delay
+    assert verdict_of(http_error(429, retry_after=value)).retry_in == delay
 
 
 def test_a_retry_after_date_is_ignored_if_the_time_is_unknown() -> None:
     late = format_datetime(NOW + timedelta(hours=1), usegmt=True)
-    verdict = classify(answered(503, retry_after=late))
+    verdict = classify(http_error(503, retry_after=late))
     assert verdict is not None and verdict.retry_in is None
 
 
 def test_a_category_that_is_not_retried_has_no_delay() -> None:
-    assert known(answered(400, retry_after="120")).retry_in is None
+    assert verdict_of(http_error(400, retry_after="120")).retry_in is None
 
 
 @pytest.mark.parametrize("value", [30, 30.0, "30", timedelta(seconds=30)])
 def test_the_delay_is_read_from_a_retry_after_attribute(value: object) -> None:
-    assert known(exception_class("acme.RateLimited", retry_after=value)()).retry_in == timedelta(seconds=30)
+    assert verdict_of(exception_class("acme.RateLimited", retry_after=value)()).retry_in == timedelta(seconds=30)
 
 
 @pytest.mark.parametrize("value", [True, -1, "soon", float("nan"), 10**400, object(), [], timedelta(seconds=-1)])
 def test_a_delay_that_makes_no_sense_is_ignored_or_bounded(value: object) -> None:
-    assert known(exception_class("acme.RateLimited", retry_after=value)()).retry_in in (None, timedelta(days=7))
+    assert verdict_of(exception_class("acme.RateLimited", retry_after=value)()).retry_in in (None, timedelta(days=7))
 
 
 @pytest.mark.parametrize(
@@ -227,8 +229,8 @@ def test_a_delay_that_makes_no_sense_is_ignored_or_bounded(value: object) -> Non
     ],
 )
 def test_the_delay_is_read_from_a_text(text: str, seconds: float | None) -> None:
-    assert known(text).retry_in == (None if seconds is None else timedelta(seconds=seconds))
-    assert known(RuntimeError(text)).retry_in == (None if seconds is None else timedelta(seconds=seconds))
+    assert verdict_of(text).retry_in == (None if seconds is None else timedelta(seconds=seconds))
+    assert verdict_of(RuntimeError(text)).retry_in == (None if seconds is None else timedelta(seconds=seconds))
 
 
 TRACEBACK = """Traceback (most recent call last):
@@ -260,7 +262,7 @@ CONTEXT = "During handling of the above exception, another exception occurred:"
     ],
 )
 def test_a_printed_traceback_is_read_like_its_exceptions(between: str, last: str, category: str) -> None:
-    assert known(TRACEBACK.format(between=between, last=last)).category == category
+    assert verdict_of(TRACEBACK.format(between=between, last=last)).category == category
 
 
 def test_the_source_lines_of_a_traceback_say_nothing() -> None:
