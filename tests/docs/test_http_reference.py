@@ -15,7 +15,7 @@ from mahavishnu.api import create_app, errors
 from mahavishnu.api.routes import events
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from tests.acceptance.server import served
-from tests.unit.api.test_edge import ROUTES, UNGUARDED
+from tests.unit.api.test_auth import ROUTES, UNGUARDED
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference-http.md").read_text(encoding="utf-8")

@@ -19,8 +19,8 @@ TOKENS = {"viewer": "look-1", "operator": "act-22", "admin": "delete-333"}
 
 
 @dataclass
-class Desk:
-    """A queue and somebody who asks it over HTTP."""
+class ApiHarness:
+    """A queue, and a client of its API."""
 
     dlq: DeadLetterQueue
     client: httpx.AsyncClient
@@ -41,27 +41,29 @@ class Desk:
         return await self.client.patch(f"/api/v1{path}", json=json, **more)
 
 
-async def desk_with(dlq: DeadLetterQueue, clock: ManualClock, access: Access | None = None) -> AsyncIterator[Desk]:
-    """A desk for the length of a test."""
+async def harness_for(
+    dlq: DeadLetterQueue, clock: ManualClock, access: Access | None = None
+) -> AsyncIterator[ApiHarness]:
+    """An API for the length of a test."""
     api = create_app(dlq, access=access, max_body_bytes=20_000)
     transport = httpx.ASGITransport(api)
     async with dlq, httpx.AsyncClient(transport=transport, base_url=URL) as client:
-        yield Desk(dlq, client, clock)
+        yield ApiHarness(dlq, client, clock)
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
+async def api() -> AsyncIterator[ApiHarness]:
     clock = ManualClock()
-    async for made in desk_with(DeadLetterQueue(clock=clock), clock):
+    async for made in harness_for(DeadLetterQueue(clock=clock), clock):
         yield made
 
 
 @pytest.fixture
-async def guarded() -> AsyncIterator[Desk]:
+async def guarded_api() -> AsyncIterator[ApiHarness]:
     """One that knows a viewer, an operator and an admin by their tokens."""
     clock = ManualClock()
     access = Access.of({"vic": TOKENS["viewer"]}, {"olga": TOKENS["operator"]}, {"ada": TOKENS["admin"]})
-    async for made in desk_with(DeadLetterQueue(clock=clock), clock, access):
+    async for made in harness_for(DeadLetterQueue(clock=clock), clock, access):
         yield made
 
 

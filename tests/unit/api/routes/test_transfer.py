@@ -1,8 +1,9 @@
-"""Who goes away in the middle of a long answer is noticed, and nothing more is read for them."""
+"""Export and import over HTTP."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import struct
 from dataclasses import replace
@@ -14,8 +15,11 @@ from starlette.responses import StreamingResponse
 from mahavishnu.cli.commands.serve import open_listener, run_server
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.transfer import exported
+from mahavishnu.model.errors import ItemFailed
 from mahavishnu.stores.base import Cursor, Page
 from mahavishnu.testing.letters import make_letter
+from tests.unit.api.conftest import ApiHarness
 
 PAGES = 400  # of 500 letters: much more than what fits between two sockets
 
@@ -30,7 +34,7 @@ async def _first_bytes(address: Any) -> None:
         assert (await loop.sock_recv(wire, 1000)).startswith(b"HTTP/1.1 200 OK")
 
 
-async def test_an_export_that_nobody_reads_on_stops_reading_the_store(
+async def test_an_export_whose_client_is_gone_stops_reading_the_store(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     dlq, read, over = DeadLetterQueue(), 0, asyncio.Event()
@@ -57,3 +61,21 @@ async def test_an_export_that_nobody_reads_on_stops_reading_the_store(
             await asyncio.wait_for(over.wait(), 60)
     assert 0 < read < PAGES / 2
     assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
+
+
+async def test_a_letter_that_the_store_refuses_does_not_stop_an_import(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [json.loads(exported(make_letter(task_id=name, entry_id=name))) for name in ("good", "bad", "fine")]
+    letters = type(api.dlq.context.letters)
+    real = letters.write
+
+    async def write(self: Any, records: Any) -> Any:
+        if records[0].key == "bad":
+            return [ItemFailed("bad", "mapper [x] of 10.1.2.3 cannot")]
+        return await real(self, records)
+
+    monkeypatch.setattr(letters, "write", write)
+    told = (await api.post("/dlq/import", lines)).json()
+    assert (told["taken"], list(told["refused"])) == ({"good": "new", "fine": "new"}, ["bad"])
+    assert "10.1.2.3" not in str(told)

@@ -1,0 +1,100 @@
+"""Health and metrics over HTTP."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from mahavishnu.core.queue.transfer import exported
+from mahavishnu.stores.base import Health
+from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.testing import FaultyStore
+from mahavishnu.testing.letters import make_letter
+from tests.unit.api.conftest import ApiHarness, bearer
+
+NEW = {"task_id": "wf", "error": "connection reset"}
+
+
+async def test_metrics_after_one_of_each(api: ApiHarness) -> None:
+    await api.post("/dlq", NEW)
+    await api.post("/dlq/wf/requeue")
+    await api.post("/dlq/wf/fail")
+    text = (await api.client.get("/metrics")).text
+    for line in (
+        "dlq_size 0.0",
+        "tasks_moved_to_dlq_total 2.0",
+        "dlq_requeue_attempts_total 1.0",
+        "dlq_requeue_successes_total 0.0",
+        "dlq_requeue_failures_total 0.0",
+        "dlq_permanent_failures_total 1.0",
+        'mahavishnu_dlq_entries{status="pending"} 0.0',
+        'mahavishnu_dlq_store_state{state="ok"} 1.0',
+        "mahavishnu_dlq_enqueued_total 2.0",
+    ):
+        assert line in text.splitlines(), line
+
+
+async def test_a_scrape_without_the_store_has_the_numbers_of_this_process(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.dlq.context.counts["rejected_full"] += 3
+    for _ in range(5):
+        api.dlq.context.breakers.record_failure("shop", None, api.clock.monotonic())
+    store = FaultyStore(api.dlq.store)
+    monkeypatch.setattr(api.dlq.context, "store", store)
+    monkeypatch.setattr(api.dlq.context, "letters", store.collection(LETTERS))
+    whole = await api.client.get("/metrics")
+    store.faults.unavailable()
+    without = await api.client.get("/metrics")
+    assert (whole.status_code, without.status_code) == (200, 200)
+    own = {
+        "mahavishnu_dlq_max_entries 10000.0",
+        "mahavishnu_dlq_rejected_full_total 3.0",
+        'mahavishnu_dlq_circuit_breaker_state{adapter="shop",state="open"} 1.0',
+        'mahavishnu_dlq_circuit_breaker_state{adapter="shop",state="closed"} 0.0',
+    }
+    assert own | {"mahavishnu_dlq_store_up 1.0", "dlq_size 0.0"} <= set(whole.text.splitlines())
+    down = {"mahavishnu_dlq_store_up 0.0", 'mahavishnu_dlq_store_state{state="down"} 1.0'}
+    assert own | down <= set(without.text.splitlines())
+    assert not re.search("^dlq_size|enqueued_total", without.text, re.MULTILINE)  # a 0 would be a lie
+    assert "the metrics are without those of the store" in caplog.text
+
+
+async def test_a_store_that_is_down_is_reported_as_documented(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FaultyStore(api.dlq.store)
+    monkeypatch.setattr(api.dlq.context, "store", store)
+    store.faults.unavailable()
+    document = (await api.get("/openapi.json")).json()
+    for path, status in (("/healthz", 200), ("/readyz", 503)):
+        answer = await api.client.get(path)
+        assert (answer.status_code, answer.json()["status"]) == (status, "down")
+        told = document["paths"][path]["get"]["responses"][str(status)]["content"]
+        shape = document["components"]["schemas"][told[answer.headers["content-type"]]["schema"]["$ref"].split("/")[-1]]
+        assert shape["properties"].keys() == set(shape["required"]) == answer.json().keys()
+
+
+async def test_only_viewers_see_the_detail_of_the_health(
+    guarded_api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def health() -> Health:
+        return Health("down", "no route to 10.1.2.3:9200")
+
+    monkeypatch.setattr(guarded_api.dlq.store, "health", health)
+    for path in ("/healthz", "/readyz"):
+        stranger, viewer = (
+            await guarded_api.client.get(path),
+            await guarded_api.client.get(path, headers=bearer("viewer")),
+        )
+        assert (stranger.json()["status"], "10.1.2.3" in stranger.text) == ("down", False)
+        assert "10.1.2.3" in viewer.json()["detail"]
+
+
+async def test_a_category_that_is_half_a_character_leaves_the_metrics_readable(api: ApiHarness) -> None:
+    line = json.loads(exported(make_letter(task_id="odd")))
+    text = json.dumps([{**line, "error_category": "x\ud800"}])
+    taken = await api.client.post("/api/v1/dlq/import", content=text, headers={"Content-Type": "application/json"})
+    assert taken.json()["refused"] == {}
+    answer = await api.client.get("/metrics")
+    assert (answer.status_code, 'category="x?"' in answer.text) == (200, True)
