@@ -70,6 +70,7 @@ class RunExecutor:
         self._verb = RunVerb(context, run)
         self._recovering = recovering
         self._did = False
+        self._moved = False  # in the step before
         self._count_after = 0.0
         self._page: RunPage | None = None
 
@@ -102,19 +103,22 @@ class RunExecutor:
 
     async def _step(self) -> bool:
         """Do what the run needs now. Returns whether its lease is returned."""
-        await self._check_lease()
-        # Counting many letters may take as long as moving a slice: then it is not done before each slice.
+        now = await self._check_lease()
+        waits = bulk_rules.must_wait_for_outcomes(self.run)
+        # Letters that were moved just now have no outcomes yet. Counting many may take as long as moving a slice:
+        # then it is not done before each slice.
         if bulk_rules.needs_outcomes(self.run) and (
-            bulk_rules.must_wait_for_outcomes(self.run) or self._clock.monotonic() >= self._count_after
+            not self._moved if waits else self._clock.monotonic() >= self._count_after
         ):
             began = self._clock.monotonic()
-            await self._count_outcomes()
+            await self._count_outcomes(waits=waits)
             ended = self._clock.monotonic()
             self._count_after = ended + _PAUSE * (ended - began)
-        match bulk_rules.next_step(self.run, self._clock.now()):
+            now = self._clock.now()
+        match bulk_rules.next_step(self.run, now):
             case MoveSlice(most):
                 self._did = True
-                await self._move_slice(most)
+                self._moved = await self._move_slice(most, now)
                 return False
             case WaitUntil(until):
                 await self._return_lease(until)
@@ -126,13 +130,13 @@ class RunExecutor:
 
     async def abandon(self) -> None:
         """Stop at once. The next process to take the run has to find out how far it is."""
-        await self._write(lambda run: bulk_rules.abandon_lease(run, self._clock.now()), tuple(RunState))
+        await self._write(bulk_rules.abandon_lease, tuple(RunState))
 
     async def halt(self, why: str, *, exact: bool = True) -> None:
         """Halt the run until a person resumes it. Unless `exact`, the counts may be behind."""
 
-        def halted(run: BulkRun) -> BulkRun:
-            after = bulk_rules.halt(run, why, self._clock.now()) if run.state in ACTIVE else run
+        def halted(run: BulkRun, now: datetime) -> BulkRun:
+            after = bulk_rules.halt(run, why, now) if run.state in ACTIVE else run
             return after if exact else replace(after, lease=replace(self.lease, left=True))
 
         async with self._audit("run.halt", STOP_RULE if exact else HALT_ON_ERROR, why) as record:
@@ -150,7 +154,7 @@ class RunExecutor:
         # One entry, however often this is begun: a process that died here has audited the same counts.
         async with self._audit("run.done", RUNNER, summary(self.run), f"{self.run.run_id}-done") as record:
             record.add(**asdict(self.run.counts))
-            await self._write(lambda run: bulk_rules.finish(run, self._clock.now()))
+            await self._write(bulk_rules.finish)
             if self.run.state is not RunState.DONE:
                 record.refuse(f"it was {self.run.state} before that")
         self._did = True
@@ -168,7 +172,7 @@ class RunExecutor:
         plan = self.lease.token
         pages, counts = await self._members.plan(self.run, plan, self._check_lease)
         await self._write(
-            lambda run: bulk_rules.with_plan(run, plan, pages, counts, self._clock.now()),
+            lambda run, now: bulk_rules.with_plan(run, plan, pages, counts, now),
             (RunState.PLANNING, RunState.PAUSED),
         )
         with suppress(StoreError):
@@ -177,10 +181,11 @@ class RunExecutor:
 
     # --- moving
 
-    async def _move_slice(self, most: int) -> None:
-        page, places = await self._next_members()
+    async def _move_slice(self, most: int, now: datetime) -> bool:
+        """Move so many of the next members at most. Returns whether letters were moved."""
+        page, places = await self._next_members(now)
         chosen = [page.items[place] for place in places[:most]]
-        done, away = await self._members.move(chosen, self._verb, self._clock.now())
+        done, away = await self._members.move(chosen, self._verb, now)
         page = await self._write_page(page, dict(zip(places, done, strict=False)))
         after = count_items(done)
         counts = self.run.counts.plus(replace(after, members=0))
@@ -188,8 +193,9 @@ class RunExecutor:
         self.run = bulk_rules.after_slice(self.run, counts, page.number, after.moved, self._clock.now(), busy=busy)
         if away is not None:
             raise away
+        return after.moved > 0
 
-    async def _next_members(self) -> tuple[RunPage, list[int]]:
+    async def _next_members(self, now: datetime) -> tuple[RunPage, list[int]]:
         """A page, and the members to be moved next in it: fresh ones first, then those that are not busy any more."""
         while self.run.at_page < self.run.pages:
             page = await self._read(self.run.at_page)
@@ -198,7 +204,7 @@ class RunExecutor:
             self.run = replace(self.run, at_page=self.run.at_page + 1)
         page = await self._read(self.run.busy_pages[0])
         places = [place for place, item in enumerate(page.items) if item.is_busy]
-        idle = await self._members.are_idle([page.items[place] for place in places], self._clock.now())
+        idle = await self._members.are_idle([page.items[place] for place in places], now)
         return page, [place for place, is_idle in zip(places, idle, strict=True) if is_idle]
 
     async def _read(self, number: int) -> RunPage:
@@ -217,12 +223,12 @@ class RunExecutor:
 
     # --- progress
 
-    async def _count_outcomes(self) -> None:
+    async def _count_outcomes(self, *, waits: bool) -> None:
         """Update the counts of outcomes: by tallies, or by reading each letter where no further outcome is to come."""
         known = await self._store.count_outcomes(self.run.run_id, whole=True)
         # A letter that is being replaced is in the history too: if its process died, until the next write completes it.
         twice = sum(known.values()) > self.run.counts.moved
-        if twice or (not known[None] and bulk_rules.must_wait_for_outcomes(self.run)):
+        if twice or (waits and not known[None]):
             await self._refresh_outcomes()
         else:
             counts = replace(self.run.counts, **{str(how): known[how] for how in ItemOutcome})
@@ -277,19 +283,22 @@ class RunExecutor:
 
     # --- the lease
 
-    async def _check_lease(self) -> None:
-        """Read what others changed, and extend the lease at half its time. Raises RunLeaseLost, RunStopped."""
+    async def _check_lease(self) -> datetime:
+        """Read what others changed, and extend the lease at half its time. Returns what time it is.
+
+        Raises RunLeaseLost, RunStopped.
+        """
         while True:
             await self._refresh()
             if self.run.state not in ACTIVE:
                 raise RunStopped
             now, whole = self._clock.now(), lease_time(self._context)
             if self.run.due_at is None or self.run.due_at > now + whole / 2:
-                return
+                return now
             written = await write_one(self._store.runs, bulk_rules.with_lease(self.run, self.lease, now + whole, now))
             if written is not None:
                 self.run = written
-                return
+                return now
 
     async def _refresh(self) -> None:
         """Take over what people changed in the stored run, and keep the progress that is known here."""
@@ -308,15 +317,15 @@ class RunExecutor:
         )
 
     async def _return_lease(self, until: datetime) -> None:
-        await self._write(lambda run: bulk_rules.return_lease(run, until, self._clock.now()))
+        await self._write(lambda run, now: bulk_rules.return_lease(run, until, now))
 
     async def _write(
-        self, change: Callable[[BulkRun], BulkRun], states: Sequence[RunState] = (RunState.RUNNING,)
+        self, change: Callable[[BulkRun, datetime], BulkRun], states: Sequence[RunState] = (RunState.RUNNING,)
     ) -> None:
         """Write a change. If a person was quicker, and the run is not in these states now, only return the lease."""
         for _ in range(_TRIES):
             now = self._clock.now()
-            after = change(self.run) if self.run.state in states else bulk_rules.return_lease(self.run, now, now)
+            after = change(self.run, now) if self.run.state in states else bulk_rules.return_lease(self.run, now, now)
             written = await write_one(self._store.runs, after)
             if written is not None:
                 self.run = written

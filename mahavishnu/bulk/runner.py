@@ -46,10 +46,12 @@ class Runner:
         if page.degraded:
             problem = StoreUnavailable(f"not every bulk run can be seen now: {page.degraded}")
         due: list[datetime] = []
+        now = self._clock.now()
+        free = {run.run_id for run in page.items if self._is_free(run, now)}
         for run in page.items:
             executor = None
             try:
-                if (executor := await self._take(run)) is not None:
+                if run.run_id in free and (executor := await self._take(run)) is not None:
                     did |= await self._execute(executor)
                     run = executor.run
             except StoreError as error:  # it must not stop the other runs
@@ -63,16 +65,19 @@ class Runner:
         return did
 
     async def _take(self, run: BulkRun) -> RunExecutor | None:
-        """Take the lease of a run that was found. None if it is not free."""
-        now, lease = self._clock.now(), RunLease(self._context.owner, new_token())
+        """Take the lease of a run that was found free. None if it is not free any more."""
+        lease = RunLease(self._context.owner, new_token())
         current: BulkRun | None = run
-        while current is not None and self._is_free(current, now):
+        while current is not None:
+            now = self._clock.now()
             taken = bulk_rules.with_lease(current, lease, now + lease_time(self._context), now)
             if (written := await write_one(self._store.runs, taken)) is not None:
                 if current.lease is not None:
                     self._dropped.discard(current.lease.token)
                 return RunExecutor(self._context, self._store, written, recovering=current.lease is not None)
             current = await get_one(self._store.runs, run.run_id)  # it was changed since, or `find` lags
+            if current is not None and not self._is_free(current, now):
+                return None
         return None
 
     def _is_free(self, run: BulkRun, now: datetime) -> bool:
