@@ -1,37 +1,166 @@
-"""The command `mahavishnu`: its options, its verbs, and the one place where errors become a line and an exit code.
+"""The command `mahavishnu`: its options, all its verbs on one screen, and the one place where errors become exit codes.
 
-A new verb is a module of this package with a `typer.Typer`, and one `add_typer` line below; a single command is
-registered with `app.command`.
+A command's module is imported when the command is run. A new verb is a function in a module of `commands/`, and one
+line below.
 """
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, ClassVar, TextIO
 
 import typer
 from typer.core import TyperGroup
 
 from mahavishnu import __version__
-from mahavishnu.cli.commands import audit, classify, config, demo, groups, letters, plugins, runs, serve, worker
-from mahavishnu.cli.exits import ExitCode, explain_error
-from mahavishnu.cli.output import print_error, print_line
-from mahavishnu.cli.session import Session
+from mahavishnu.cli.options import Session, choose_store
+from mahavishnu.cli.output import ExitCode, explain_error, print_error, print_line
 
 TRACEBACK = "--traceback"
 
 
-class CommandGroup(TyperGroup):
-    """A group of commands that ends with an exit code and at most a few lines on stderr, whatever happens inside."""
+@dataclass(frozen=True)
+class Verb:
+    """A command: its line in the help of `mahavishnu`, and the function that it is."""
+
+    help: str
+    function: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of commands, and the functions that they are."""
+
+    help: str
+    functions: Mapping[str, str]
+    takes_store: bool = True  #: whether --server and --store may stand before the verb
+
+
+COMMANDS: Mapping[str, Group | Verb] = {
+    "config": Group(
+        "Show and check the settings.",
+        {"show": "inspect.show_settings", "check": "inspect.check_settings"},
+        takes_store=False,
+    ),
+    "plugins": Group(
+        "List, check and silence the classifier plugins.",
+        {
+            "list": "inspect.list_plugins",
+            "check": "inspect.check_plugins",
+            "disable": "inspect.disable_plugin",
+            "enable": "inspect.enable_plugin",
+        },
+        takes_store=False,
+    ),
+    "dlq": Group(
+        "Look after letters.",
+        {
+            "list": "letters.list_letters",
+            "show": "letters.show",
+            "revisions": "letters.revisions",
+            "stats": "letters.stats",
+            "status": "letters.status",
+            "watch": "watch.watch",
+            "retry": "letter_actions.retry",
+            "redrive": "letter_actions.redrive",
+            "resurrect": "letter_actions.resurrect",
+            "requeue": "letter_actions.requeue",
+            "edit": "letter_actions.edit",
+            "resolve": "letter_actions.resolve",
+            "fail": "letter_actions.fail",
+            "cancel": "letter_actions.cancel",
+            "archive": "letter_actions.archive",
+            "clear": "letters.clear",
+            "export": "transfer.export",
+            "import": "transfer.import_letters",
+            "reclassify": "letters.reclassify",
+        },
+    ),
+    "group": Group(
+        "Look after groups of letters with the same cause.",
+        {
+            "list": "groups.list_groups",
+            "show": "groups.show",
+            "update": "groups.update",
+            "redrive": "groups.redrive",
+            "release": "groups.release",
+            "regroup": "groups.regroup",
+        },
+    ),
+    "run": Group(
+        "Look after bulk runs.",
+        {
+            "list": "runs.list_runs",
+            "show": "runs.show",
+            "items": "runs.items",
+            "pause": "runs.pause",
+            "resume": "runs.resume",
+            "cancel": "runs.cancel",
+            "watch": "runs.watch",
+        },
+    ),
+    "audit": Group("Look at who did what.", {"list": "audit.list_audit"}),
+    "classify": Verb("Say what kind of failure an error is, and how it would be retried.", "inspect.classify"),
+    "worker": Verb("Retry failed workflows.", "processes.worker"),
+    "serve": Verb("Serve the HTTP API.", "processes.serve"),
+    "demo": Verb("Run workflows that fail in telling ways, retry them, and watch.", "demo.demo"),
+}
+
+
+class LazyCommands(MutableMapping[str, Any]):
+    """The commands of a group by their names; each one is made when it is first asked for."""
+
+    def __init__(self, sources: Mapping[str, Group | Verb | str], made: Mapping[str, Any]) -> None:
+        self._sources, self._made = dict(sources), dict(made)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _make(name, self._sources[name])
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        self._sources.pop(name, None)
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._sources, **self._made})
+
+    def __len__(self) -> int:
+        return len({**self._sources, **self._made})
+
+
+class LazyGroup(TyperGroup):
+    """A group that imports a command when it is run."""
+
+    sources: ClassVar[Mapping[str, Group | Verb | str]] = {}
+
+    def __init__(self, *, commands: Any = None, **attributes: Any) -> None:
+        super().__init__(commands=LazyCommands(self.sources, commands or {}), **attributes)  # type: ignore[arg-type]
+
+
+class CommandLine(LazyGroup):
+    """The whole command line. It ends with an exit code and at most a few lines on stderr, whatever happens inside."""
+
+    sources = COMMANDS
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands into the help, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. A reader that has gone is told apart here, before the base class takes it for a failure."""
+        """Run the command. A reader that has gone is noticed here, before the base class takes it for a failure."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -52,7 +181,7 @@ class CommandGroup(TyperGroup):
             code = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
         except typer.TyperException as mistake:
-            code = _told(mistake, given)
+            code = _print_mistake(mistake, given)
         except typer.Abort:
             code = ExitCode.INTERRUPTED
         except BrokenPipeError:
@@ -66,8 +195,27 @@ class CommandGroup(TyperGroup):
         sys.exit(int(code) if isinstance(code, int) else ExitCode.DONE)
 
 
-def _told(mistake: typer.TyperException, given: Sequence[str]) -> int:
-    """Tell of a mistake in the arguments, in one line."""
+def _make(name: str, source: Group | Verb | str) -> Any:
+    """Import and build the command of that name."""
+    if isinstance(source, Group):
+        group = typer.Typer(
+            name=name,
+            cls=type("CommandsOfGroup", (LazyGroup,), {"sources": source.functions}),
+            help=source.help,
+            no_args_is_help=True,
+            callback=choose_store if source.takes_store else None,
+            add_completion=False,
+            rich_markup_mode=None,
+        )
+        return typer.main.get_group(group)
+    module, _, function = (source if isinstance(source, str) else source.function).partition(".")
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(getattr(importlib.import_module(f"mahavishnu.cli.commands.{module}"), function))
+    return typer.main.get_command(single)
+
+
+def _print_mistake(mistake: typer.TyperException, given: Sequence[str]) -> int:
+    """Print a mistake in the arguments, in one line, and return the exit code."""
     text = _hint(mistake, given) or mistake.format_message()
     if "\n" in text:  # a group without a command shows its help
         sys.stderr.write(f"{text}\n")
@@ -93,7 +241,7 @@ def _hint(mistake: typer.TyperException, given: Sequence[str]) -> str | None:
 
 app = typer.Typer(
     name="mahavishnu",
-    cls=CommandGroup,
+    cls=CommandLine,
     help="Look after failed workflows: keep, explain, retry and put them right.",
     no_args_is_help=True,
     add_completion=True,
@@ -101,16 +249,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(config.app, name="config")
-app.add_typer(plugins.app, name="plugins")
-app.add_typer(letters.app, name="dlq")
-app.add_typer(groups.app, name="group")
-app.add_typer(runs.app, name="run")
-app.add_typer(audit.app, name="audit")
-app.command("classify")(classify.classify)
-app.command("worker")(worker.worker)
-app.command("serve")(serve.serve)
-app.command("demo")(demo.demo)
 
 
 def _show_version(wanted: bool) -> None:
@@ -159,7 +297,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _detach_stdout(stream: TextIO) -> None:
-    """What cannot be written is dropped, so that the interpreter does not try again at its end, and complain."""
+    """Drop what cannot be written, so that the interpreter does not try again at its end, and complain."""
     try:
         stream.flush()
     except (OSError, ValueError):

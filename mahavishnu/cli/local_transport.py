@@ -1,103 +1,135 @@
-"""An ASGI app in this process, spoken to as if it were a server: answers are read as they come."""
+"""Requests to the API in this process, without a socket: answers that stream are read as they are written."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, MutableMapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
-import httpx
+from mahavishnu.cli.client import Answer
 
-_WAITING = 8  # parts of an answer that may wait for their reader
+_MAX_QUEUED = 8  # parts of an answer that may wait for their reader
 Message = MutableMapping[str, Any]
+App = Callable[
+    [dict[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
 
 
-class InProcess(httpx.AsyncBaseTransport):
-    """Sends requests to an ASGI app. Unlike httpx's own, it hands out an answer before it is complete."""
+class LocalTransport:
+    """Sends requests to an ASGI app."""
 
-    def __init__(self, app: Any) -> None:
-        self._app = app
+    base = "http://localhost"
+    authorized = False  # nobody sends a token to himself
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """One request."""
-        body = await request.aread()
-        stream = _Answer()
-        stream.run(self._app, _scope(request), body)
-        start = await stream.started()
-        return httpx.Response(start["status"], headers=start["headers"], stream=stream)
+    def __init__(self, app: App, where: str) -> None:
+        self._app, self.where = app, where
+
+    async def request(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None) -> Answer:
+        """One request and its whole answer. Raises what the app raises."""
+        start: Message = {"status": 500, "headers": []}
+        parts: list[bytes] = []
+
+        async def send(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start":
+                start = message
+            else:
+                parts.append(message.get("body", b""))
+
+        await self._app(_scope(method, url, headers), _receiver(content or b""), send)
+        return Answer(url, start["status"], _headers(start), b"".join(parts))
+
+    @asynccontextmanager
+    async def stream(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
+        """The head of an answer, and its body part by part. Raises what the app raises."""
+        stream = _Stream(self._app, _scope("GET", url, headers))
+        try:
+            start = await stream.next_message() or {"status": 500, "headers": []}
+            answer = Answer(url, start["status"], _headers(start))
+            yield answer, stream.parts()
+        finally:
+            await stream.close()
+
+    async def close(self) -> None:
+        """Nothing is open between requests."""
 
 
-class _Answer(httpx.AsyncByteStream):
-    """The body of an answer, while the app still writes it."""
+class _Stream:
+    """An answer that the app still writes, in a task of its own."""
 
-    def __init__(self) -> None:
-        self._messages: asyncio.Queue[Message | None] = asyncio.Queue(_WAITING)
+    def __init__(self, app: App, scope: dict[str, Any]) -> None:
+        self._messages: asyncio.Queue[Message | None] = asyncio.Queue(_MAX_QUEUED)
         self._left = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task = asyncio.create_task(self._run(app, scope))
 
-    def run(self, app: Any, scope: dict[str, Any], body: bytes) -> None:
-        sent = False
+    async def _run(self, app: App, scope: dict[str, Any]) -> None:
+        try:
+            await app(scope, _receiver(b"", self._left), self._messages.put)
+        finally:
+            with suppress(asyncio.QueueFull):
+                self._messages.put_nowait(None)
 
-        async def receive() -> Message:
-            nonlocal sent
-            if not sent:
-                sent = True
-                return {"type": "http.request", "body": body, "more_body": False}
-            await self._left.wait()
-            return {"type": "http.disconnect"}
-
-        async def work() -> None:
-            try:
-                await app(scope, receive, self._messages.put)
-            finally:
-                with suppress(asyncio.QueueFull):
-                    self._messages.put_nowait(None)
-
-        self._task = asyncio.create_task(work())
-
-    async def started(self) -> Message:
-        return await self._next() or {"status": 500, "headers": []}
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while (message := await self._next()) is not None:
+    async def parts(self) -> AsyncIterator[bytes]:
+        while (message := await self.next_message()) is not None:
             yield message.get("body", b"")
             if not message.get("more_body", False):
                 return
 
-    async def _next(self) -> Message | None:
-        """The next message; None, or what the app raised, if there will be none."""
-        assert self._task is not None
-        coming = asyncio.ensure_future(self._messages.get())
-        await asyncio.wait({coming, self._task}, return_when=asyncio.FIRST_COMPLETED)
-        if not coming.done() and self._messages.empty():
-            coming.cancel()
+    async def next_message(self) -> Message | None:
+        """The next message, or None if there will be none. Raises what the app raised."""
+        waiting = asyncio.ensure_future(self._messages.get())
+        await asyncio.wait({waiting, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done() and self._messages.empty():
+            waiting.cancel()
             self._task.result()
             return None
-        message = await coming
+        message = await waiting
         if message is None:
             await self._task
         return message
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         self._left.set()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
 
 
-def _scope(request: httpx.Request) -> dict[str, Any]:
+def _receiver(body: bytes, left: asyncio.Event | None = None) -> Callable[[], Awaitable[Message]]:
+    """What the app reads: the request, and later, if it streams, that its reader has `left`."""
+    sent = False
+
+    async def receive() -> Message:
+        nonlocal sent
+        if not sent:
+            sent = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        if left is not None:
+            await left.wait()
+        return {"type": "http.disconnect"}
+
+    return receive
+
+
+def _headers(start: Message) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in start["headers"]}
+
+
+def _scope(method: str, url: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    parts = urlsplit(url)
+    sent = {"host": parts.netloc, **headers}
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": "1.1",
-        "method": request.method,
-        "headers": [(name.lower(), value) for name, value in request.headers.raw],
-        "scheme": request.url.scheme,
-        "path": request.url.path,
-        "raw_path": request.url.raw_path.split(b"?")[0],
-        "query_string": request.url.query,
-        "server": (request.url.host, request.url.port),
+        "method": method,
+        "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in sent.items()],
+        "scheme": parts.scheme,
+        "path": unquote(parts.path),
+        "raw_path": parts.path.encode(),
+        "query_string": parts.query.encode(),
+        "server": (parts.hostname, parts.port),
         "client": ("127.0.0.1", 0),
         "root_path": "",
         "state": {},

@@ -1,12 +1,333 @@
-"""Options that several commands share: a dataclass of them stands in a command's signature as one parameter."""
+"""What the commands of one call share: where the letters are, which of them are meant, and what people call things.
+
+A dataclass of options stands in a command's signature as one parameter (`expand_options`).
+"""
 
 from __future__ import annotations
 
+import difflib
 import functools
+import getpass
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, Field, fields, is_dataclass
-from typing import Any, get_type_hints
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
+
+import typer
+
+from mahavishnu.cli.output import Failed, NotFound
+from mahavishnu.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mahavishnu.cli.client import Connection
+    from mahavishnu.core.config import MahavishnuSettings
+
+SERVER_VARIABLE = "MAHAVISHNU_SERVER"
+USER_VARIABLE = "MAHAVISHNU_USER"
+Texts: TypeAlias = "list[str] | None"
+Limit: TypeAlias = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+Every: TypeAlias = Annotated[bool, typer.Option("--all", help="All of them, however many there are.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Reason: TypeAlias = Annotated[
+    str | None, typer.Option("--reason", help="Why; it is kept with the letter and the audit.")
+]
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_NAMED = 5  # candidates
+_ACTIONS = (
+    *("redrive", "resurrect", "requeue", "retry", "edit", "resolve", "fail", "cancel", "archive", "clear", "import"),
+    *("reclassify", "regroup", "group.update", "denied"),
+    *("run.start", "run.pause", "run.resume", "run.cancel", "run.halt", "run.done"),
+)
+_SUBJECTS = ("letter", "group", "run")
+
+
+# ---------------------------------------------------------------------------------------------- where the letters are
+
+
+@dataclass
+class Session:
+    """The options that stand before the command."""
+
+    settings_file: Path | None = None
+    server: str | None = None
+    store: str | None = None
+    store_options: tuple[str, ...] = ()  # as they stood between the group of commands and the verb
+
+    @cached_property
+    def settings(self) -> MahavishnuSettings:
+        """The settings. Raises SettingsError with a line for each problem."""
+        from mahavishnu.core.config import MahavishnuSettings  # what prints help does not wait for pydantic
+
+        given: dict[str, Any] = {"dlq_store_url": self.store} if self.store else {}
+        return MahavishnuSettings.load(self.settings_file, **given)
+
+    def command(self, group: str, *words: str) -> str:
+        """Return a command line about the same letters, ready to be typed."""
+        settings = ("--settings", str(self.settings_file)) if self.settings_file else ()
+        return shlex.join(["mahavishnu", *settings, group, *self.store_options, *words])
+
+    @property
+    def user(self) -> str:
+        """The name that acts go under."""
+        named = os.environ.get(USER_VARIABLE)
+        if named:
+            return named
+        try:
+            return getpass.getuser()
+        except (OSError, KeyError, ImportError):  # a container may have no name for its user
+            return "cli_user"
+
+
+def session_of(context: typer.Context) -> Session:
+    """The session of a command."""
+    return context.ensure_object(Session)
+
+
+def choose_store(
+    context: typer.Context,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server", metavar="URL", help=f"Ask this server, instead of opening the store (or {SERVER_VARIABLE})."
+        ),
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option("--store", metavar="URL", help="Open this store, instead of the one of the settings.")
+    ] = None,
+) -> None:
+    """Note where the letters are: the callback of each group of commands that are about them."""
+    for option, given in (("--server", server), ("--store", store)):
+        if given == "":  # from a shell variable that is not set: the default would be another store than is meant
+            raise InvalidInput(f"{option} is empty: say which one, or leave it out")
+    if server and store:
+        raise InvalidInput("give --server or --store, not both")
+    found = session_of(context)
+    named = server or (None if store else os.environ.get(SERVER_VARIABLE))
+    found.server, found.store = named or None, store
+    found.store_options = ("--server", server) if server else ("--store", store) if store else ()
+
+
+def confirm(question: str) -> None:
+    """Ask on the terminal. Raises InvalidInput where there is none, Failed on no."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidInput("nobody can be asked here: say --yes if you mean it")
+    if not typer.confirm(question, err=True):
+        raise Failed("nothing was done")
+
+
+# ---------------------------------------------------------------------------------------------- which letters are meant
+
+
+def _option(name: str, what: str, metavar: str = "TEXT") -> Any:
+    return typer.Option(name, metavar=metavar, help=what)
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which letters: those for which all options hold; several values of one option mean any of them."""
+
+    status: Annotated[Texts, _option("--status", "pending, retrying, exhausted, completed or archived.")] = None
+    resolution: Annotated[
+        Texts,
+        _option(
+            "--resolution", "How the case ended: pending, requeued, permanently_failed, manually_resolved, cancelled."
+        ),
+    ] = None
+    open: Annotated[bool, typer.Option("--open", help="Cases that have not ended: --resolution pending.")] = False
+    category: Annotated[Texts, _option("--category", "Kind of failure, such as network or validation.")] = None
+    policy: Annotated[Texts, _option("--policy", "Retry policy.")] = None
+    reason_code: Annotated[Texts, _option("--dlq-reason", "Why the letter was written, such as workflow_failed.")] = (
+        None
+    )
+    namespace: Annotated[Texts, _option("--namespace", "Namespace; with TASK, where the task is.")] = None
+    queue: Annotated[Texts, _option("--queue", "Queue; with TASK, where the task is.")] = None
+    group: Annotated[Texts, _option("--group", "Fingerprint: letters with the same cause.", "FINGERPRINT")] = None
+    fingerprint: Annotated[Texts, _option("--fingerprint", "The same as --group.", "FINGERPRINT")] = None
+    run: Annotated[Texts, _option("--run", "Moved by this bulk run.", "RUN")] = None
+    task_id: Annotated[Texts, _option("--task-id", "Of this task, in any queue.", "TASK")] = None
+    repo: Annotated[Texts, _option("--repo", "Of this repo.")] = None
+    text: Annotated[str | None, _option("--text", "All of these words occur in the error.")] = None
+    metadata: Annotated[Texts, _option("--metadata", "This value is in the metadata.", "PATH=VALUE")] = None
+    since: Annotated[
+        str | None, _option("--since", "Written within the last 2h, 30m, 1d … or since a date and time.", "WHEN")
+    ] = None
+    before: Annotated[str | None, _option("--before", "Written before that.", "WHEN")] = None
+
+    @property
+    def letter_scope(self) -> dict[str, str]:
+        """The namespace and queue of single tasks. Raises InvalidInput for any other filter."""
+        given = [field.name for field in fields(self) if getattr(self, field.name) and field.name not in _PLACE]
+        if given:
+            raise InvalidInput(
+                f"give tasks or filters, not both: {', '.join(f'--{_option_name(name)}' for name in given)}"
+            )
+        many = [name for name in _PLACE if len(getattr(self, name) or ()) > 1]
+        if many:
+            raise InvalidInput(f"a task is in one {many[0]}, not in several")
+        return {name: value[0] for name in _PLACE if (value := getattr(self, name))}
+
+    @property
+    def any_given(self) -> bool:
+        """Whether there is any filter."""
+        return any(getattr(self, field.name) for field in fields(self))
+
+    def api_filter(self) -> dict[str, Any]:
+        """The filter as the API takes it. Raises InvalidInput."""
+        if self.open and self.resolution:
+            raise InvalidInput("give --open or --resolution, not both")
+        return without_empty(
+            {
+                "status": self.status,
+                "resolution_status": ["pending"] if self.open else self.resolution,
+                "category": self.category,
+                "policy": self.policy,
+                "reason": self.reason_code,
+                "namespace": self.namespace,
+                "queue": self.queue,
+                "fingerprint": [*(self.group or ()), *(self.fingerprint or ())],
+                "run": self.run,
+                "task_id": self.task_id,
+                "repo": self.repo,
+                "text": self.text,
+                "metadata": self.metadata,
+                "created_from": instant_from(self.since, "--since"),
+                "created_before": instant_from(self.before, "--before"),
+            }
+        )
+
+
+_PLACE = ("namespace", "queue")
+
+
+def _option_name(name: str) -> str:
+    return {"reason_code": "dlq-reason"}.get(name, name.replace("_", "-"))
+
+
+def without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that were given."""
+    return {name: value for name, value in values.items() if value not in (None, [], "")}
+
+
+def instant_from(text: str | None, option: str, now: datetime | None = None, *, ahead: bool = False) -> str | None:
+    """An instant from `2h` (so long ago; `ahead`: from now) or a date and time, which is UTC unless it says otherwise.
+
+    >>> noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    >>> instant_from("1h30m", "--since", noon), instant_from("2029-12-31", "--since", noon)
+    ('2030-01-01T10:30:00.000Z', '2029-12-31T00:00:00.000Z')
+    """
+    from mahavishnu.model.clock import SystemClock, instant_text  # imports asyncio: not for help
+
+    if not text:
+        return None
+    if _DURATION.fullmatch(text):
+        seconds = sum(float(count) * _SECONDS[unit] for count, unit in _PART.findall(text))
+        now = now or SystemClock().now()
+        try:
+            return instant_text(now + timedelta(seconds=seconds if ahead else -seconds))
+        except OverflowError:
+            raise InvalidInput(f"{option} {text} is longer than there are dates for") from None
+    try:
+        moment = datetime.fromisoformat(text)
+        return instant_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        raise InvalidInput(f"{option} takes a time such as 2h, 1d or 2026-01-31T12:00, not {text!r:.80}") from None
+
+
+# ----------------------------------------------------------------------------------------------- what things are called
+
+
+async def resolve_run(api: Connection, given: str) -> Any:
+    """The bulk run of this id, or of the only id that begins so. Raises NotFound and InvalidInput."""
+    return await _resolve(api, "/runs", given, "run", "run_id", {})
+
+
+async def resolve_group(api: Connection, given: str) -> Any:
+    """The group of this fingerprint, or of the only one that begins so, with `v1:` or without."""
+    return await _resolve(api, "/groups", given, "group", "fingerprint", {"quiet": "true"})
+
+
+async def resolve_filter(api: Connection, chosen: Filters) -> dict[str, Any]:
+    """The filter as the API takes it, with whole ids of groups and runs.
+
+    Raises NotFound for groups and runs that are not there, InvalidInput for policies that no letter has.
+    """
+    from mahavishnu.model.letter_parts import RetryPolicy
+
+    params = chosen.api_filter()
+    if groups := params.get("fingerprint"):
+        params["fingerprint"] = [(await resolve_group(api, each))["fingerprint"] for each in groups]
+    if runs := params.get("run"):
+        params["run"] = [(await resolve_run(api, each))["run_id"] for each in runs]
+    known = tuple(RetryPolicy)
+    for policy in params.get("policy", ()):
+        if policy not in known and not await api.list("/dlq", {"policy": policy}, 1):
+            raise InvalidInput(f"no letter has the retry policy {_suggestion(policy, known)}")
+    return params
+
+
+async def check_action(api: Connection, action: str | None) -> None:
+    """Raise InvalidInput for an action that is none of ours and that nobody ever did."""
+    if action and action not in _ACTIONS and not await api.list("/audit", {"action": action}, 1):
+        raise InvalidInput(f"nobody ever did {_suggestion(action, _ACTIONS)}")
+
+
+def audit_subject(given: str | None) -> str | None:
+    """The subject of audit entries: a letter, where it does not say what it is.
+
+    >>> audit_subject("order/119"), audit_subject("run:0197"), audit_subject("queue")
+    ('letter:order/119', 'run:0197', 'queue')
+    """
+    if not given or given == "queue" or given.partition(":")[0] in _SUBJECTS or given.startswith("/"):
+        return given
+    return f"letter:{given}"
+
+
+def _suggestion(given: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(given, known, 1)
+    return f"{given!r}; " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}")
+
+
+async def _resolve(
+    api: Connection, path: str, given: str, what: str, name: str, asked: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    from mahavishnu.cli.client import path_part
+
+    if given:
+        try:
+            found: Mapping[str, Any] = await api.get(f"{path}/{path_part(given)}")
+            return found
+        except NotFound:
+            pass
+    known = [str(each[name]) for each in await api.list(path, asked, None)]
+    begin = [each for each in known if given and _starts_with(each, given)]
+    if not begin:
+        raise NotFound.among(what, given, known)
+    if len(begin) > 1:
+        named = ", ".join(begin[:_NAMED]) + (", …" if len(begin) > _NAMED else "")
+        raise InvalidInput(f"{given!r} may be each of these {what}s: {named}")
+    whole: Mapping[str, Any] = await api.get(f"{path}/{path_part(begin[0])}")
+    return whole
+
+
+def _starts_with(name: str, given: str) -> bool:
+    """Whether a name starts with the given text, with its version or after it.
+
+    >>> _starts_with("v1:4be0a0", "4be"), _starts_with("v1:4be0a0", "v1:4"), _starts_with("v1:4be0a0", "be0")
+    (True, True, False)
+    """
+    return name.startswith(given) or name.partition(":")[2].startswith(given)
+
+
+# ------------------------------------------------------------------------------------------- options as parameters
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,29 +1,112 @@
-"""What commands print: tables and blocks for people, JSON for programs. None of it acts on a terminal."""
+"""What commands print, tables and blocks for people, JSON for programs; and how a command ends that could not do it.
+
+Nothing that is printed acts on a terminal. Exit codes, with one clear line on stderr for each problem: 0 done · 1 the
+thing asked for failed, or the store or server cannot be used · 2 a mistake in what was asked · 3 not found · 4 the
+present state does not allow it · 130 interrupted · 141 nobody reads the output any more
+"""
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
+import shutil
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+
+from mahavishnu.model.errors import (
+    IllegalMove,
+    IllegalRunMove,
+    InvalidInput,
+    MahavishnuError,
+    NoSuchGroup,
+    NoSuchLetter,
+    NoSuchRun,
+    QueueFull,
+)
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 NARROW = 60  # columns below which a table is written as blocks
 TEXT = 20  # columns that a text gets at least, if it is that long
 GAP = 2  # blanks between columns
-_ACTS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+# ---------------------------------------------------------------------------------------------------------- exit codes
+
+
+class ExitCode(IntEnum):
+    """What the shell gets."""
+
+    DONE = 0
+    FAILED = 1
+    MISTAKE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    INTERRUPTED = 130
+    NO_READER = 141
+
+
+class NotFound(MahavishnuError):
+    """There is nothing of the name that was asked for."""
+
+    @classmethod
+    def among(cls, what: str, name: str, known: Sequence[str]) -> NotFound:
+        """With the name that may have been meant.
+
+        >>> str(NotFound.among("plugin", "htpp", ["http", "template"]))
+        "there is no plugin 'htpp'; did you mean http?"
+        """
+        near = difflib.get_close_matches(name, known, 1)
+        return cls(f"there is no {what} {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+
+
+class Failed(MahavishnuError):
+    """What was asked for was tried, and failed."""
+
+
+class Conflict(MahavishnuError):
+    """The state of the letter, group or run does not allow it, or somebody else was quicker."""
+
+
+class Unreachable(Failed):
+    """The store, or the server, cannot be reached or used."""
+
+
+_CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode], ...] = (
+    ((NotFound, NoSuchLetter, NoSuchGroup, NoSuchRun), ExitCode.NOT_FOUND),
+    (InvalidInput, ExitCode.MISTAKE),
+    ((Conflict, IllegalMove, IllegalRunMove, QueueFull), ExitCode.CONFLICT),
+    (MahavishnuError, ExitCode.FAILED),
+    (OSError, ExitCode.FAILED),
+)
+
+
+def explain_error(error: Exception) -> tuple[tuple[str, ...], ExitCode]:
+    """The lines that describe an error, one for each problem, and the exit code.
+
+    >>> explain_error(NotFound("there is no plugin 'x'"))
+    (("there is no plugin 'x'",), <ExitCode.NOT_FOUND: 3>)
+    """
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return tuple(line for line in str(error).splitlines() if line.strip()) or (type(error).__name__,), code
+    message = " ".join(str(error).split())
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return (f"{text} (this should not have happened; `mahavishnu --traceback …` shows where it did)",), ExitCode.FAILED
+
+
+# --------------------------------------------------------------------------------------------------------------- texts
 
 
 def plain(value: Any) -> str:
-    """A value as people read it, on one line; characters that would move a cursor or turn the text around are shown.
+    """A value as people read it, on one line; characters that would move a cursor or turn the text around are escaped.
 
     >>> plain(None), plain(True), plain([1, 2]), plain("red\\x1b[31m")
     ('-', 'true', '[1, 2]', 'red\\\\x1b[31m')
@@ -36,56 +119,7 @@ def plain(value: Any) -> str:
 
 def escape_controls(text: str) -> str:
     """`text` with its control characters written out."""
-    return _ACTS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-def print_json(value: Any, *, indent: int | None = 2) -> None:
-    """One JSON value on stdout; without an `indent` on one line."""
-    _write(_json(value, indent))
-
-
-class JsonList:
-    """A JSON array on stdout, written as its items come, the same text as `as_json` of the whole list."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def add(self, value: Any) -> None:
-        """One more item."""
-        sys.stdout.write("[\n" if not self._count else ",\n")
-        sys.stdout.write("\n".join(f"  {each}" for each in _json(value, 2).split("\n")))
-        self._count += 1
-
-    def end(self) -> None:
-        """There are no more."""
-        sys.stdout.write("\n]\n" if self._count else "[]\n")
-
-
-def _json(value: Any, indent: int | None) -> str:
-    ascii_only = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") != "utf8"
-    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only, default=str)
-    if text.isascii() and "\x7f" not in text:
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half a character, which a payload may contain
-        return json.dumps(value, indent=indent, default=str)
-    return _ACTS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # the same JSON, and nothing a terminal obeys
-
-
-def print_line(text: str) -> None:
-    """One line on stdout."""
-    _write(escape_controls(text))
-
-
-def print_error(text: str) -> None:
-    """One line on stderr."""
-    sys.stderr.write(f"mahavishnu: {escape_controls(text)}\n")
-
-
-def print_notice(text: str) -> None:
-    """One line on stderr that is no complaint."""
-    sys.stderr.write(f"{escape_controls(text)}\n")
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def moment(text: str | None) -> str:
@@ -114,16 +148,69 @@ def brief(text: Any, width: int = 80) -> str:
     return short(text, width) if for_people() else str(text or "")
 
 
+def count_of(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> count_of(1, "letter"), count_of(2, "letter")
+    ('1 letter', '2 letters')
+    """
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def for_people() -> bool:
+    """Whether the output is for somebody's eyes, and not for a pipe or a file."""
+    return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+
+
+# ------------------------------------------------------------------------------------------------------------ printing
+
+
+def print_line(text: str) -> None:
+    """Print one line on stdout."""
+    _write(escape_controls(text))
+
+
+def print_error(text: str) -> None:
+    """Print one line on stderr that says what is wrong."""
+    sys.stderr.write(f"mahavishnu: {escape_controls(text)}\n")
+
+
+def print_notice(text: str) -> None:
+    """Print one line on stderr that is not about an error."""
+    sys.stderr.write(f"{escape_controls(text)}\n")
+
+
+def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """Print one JSON value on stdout; without an `indent` on one line."""
+    _write(_json(value, indent))
+
+
+class JsonList:
+    """A JSON array on stdout, written as its items come: the same text as `print_json` of the whole list."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, value: Any) -> None:
+        """Print one more item."""
+        sys.stdout.write("[\n" if not self._count else ",\n")
+        sys.stdout.write("\n".join(f"  {each}" for each in _json(value, 2).split("\n")))
+        self._count += 1
+
+    def end(self) -> None:
+        """Close the array."""
+        sys.stdout.write("\n]\n" if self._count else "[]\n")
+
+
 def print_block(fields: Mapping[str, Any]) -> None:
-    """Names and values, one below the other."""
+    """Print names and values, one below the other."""
     texts = {name: plain(value) for name, value in fields.items()}
-    console = _console(_width([*map(cell_len, texts)]) + _width([*map(cell_len, texts.values())]))
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in texts.items():
-        table.add_row(Text(name), Text(value))
-    _print(console, table)
+    names = max(map(_cells, texts), default=0) + GAP
+    room = max(_width() - names, 1) if for_people() else None
+    for name, text in texts.items():
+        for number, part in enumerate(_fold(text, room)):
+            head = _bold(name) + " " * (names - _cells(name)) if number == 0 else " " * names
+            _write(f"{head}{part}".rstrip(" "))
 
 
 def print_table(
@@ -134,7 +221,7 @@ def print_table(
     texts: Sequence[str] | None = None,
     spare: Sequence[str] = (),
 ) -> None:
-    """A table, or blocks of names and values where there is no room for one, or the line `empty`.
+    """Print a table, or blocks of names and values where there is no room for one, or the line `empty`.
 
     Only `texts` (the last column, unless named) are wrapped: they get what the others leave. Where those do not fit,
     the `spare` columns are left out, the last one first.
@@ -144,55 +231,98 @@ def print_table(
         print_line(empty)
         return
     texts = columns[-1:] if texts is None else texts
-    widths = {
-        name: _width([cell_len(name), *(cell_len(row[place]) for row in cells)]) for place, name in enumerate(columns)
-    }
-    console = _console(sum(widths.values()))
+    widths = {name: max(map(_cells, (name, *(row[at] for row in cells)))) for at, name in enumerate(columns)}
     left = list(columns)
-    for name in reversed(spare):
-        if _needed(left, widths, texts) > console.width:
-            left.remove(name)
-    narrow = for_people() and console.width < NARROW
-    if len(columns) > 2 and (narrow or _needed(left, widths, texts) > console.width):
-        for place, row in enumerate(cells):
-            if place:
-                print_line("")
-            print_block({name: value for name, value in zip(columns, row, strict=True) if value != "-"})
-        return
-    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-    for name in left:
-        made.add_column(Text(name), overflow="fold", no_wrap=name not in texts)
+    if for_people():
+        room = _width()
+        for name in reversed(spare):
+            if _needed(left, widths, texts) > room:
+                left.remove(name)
+        if len(columns) > 2 and (room < NARROW or _needed(left, widths, texts) > room):
+            _print_blocks(columns, cells)
+            return
+        fixed = sum(widths[name] for name in left if name not in texts)
+        widths |= _shares({name: widths[name] for name in left if name in texts}, room - fixed - GAP * (len(left) - 1))
+    places = [columns.index(name) for name in left]
+    _write(_row([[_bold(name)] for name in left], [_cells(name) for name in left], [widths[name] for name in left]))
     for row in cells:
-        made.add_row(*(Text(value) for name, value in zip(columns, row, strict=True) if name in left))
-    _print(console, made)
+        parts = [_fold(row[at], widths[columns[at]] if columns[at] in texts else None) for at in places]
+        for number in range(max(map(len, parts))):
+            line = [each[number : number + 1] or [""] for each in parts]
+            _write(_row(line, [_cells(each[0]) for each in line], [widths[name] for name in left]))
 
 
-def _width(lengths: Sequence[int]) -> int:
-    return max(lengths, default=0) + GAP
+def _print_blocks(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    for number, row in enumerate(cells):
+        if number:
+            print_line("")
+        print_block({name: value for name, value in zip(columns, row, strict=True) if value != "-"})
+
+
+def _row(texts: Sequence[Sequence[str]], lengths: Sequence[int], widths: Sequence[int]) -> str:
+    """One line of a table; blanks at its end are of no use to a program."""
+    padded = (each[0] + " " * (width - length) for each, length, width in zip(texts, lengths, widths, strict=True))
+    return (" " * GAP).join(padded).rstrip(" ")
 
 
 def _needed(columns: Sequence[str], widths: Mapping[str, int], texts: Sequence[str]) -> int:
     """How wide a table of these columns is at least."""
-    return sum(min(widths[name], TEXT + GAP) if name in texts else widths[name] for name in columns) - GAP
+    least = (min(widths[name], TEXT) if name in texts else widths[name] for name in columns)
+    return sum(least) + GAP * (len(columns) - 1)
 
 
-def for_people() -> bool:
-    """Whether the output is for somebody's eyes, and not for a pipe or a file."""
-    return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+def _shares(wanted: Mapping[str, int], room: int) -> dict[str, int]:
+    """How wide each column of text becomes: the short ones as they are, the others share what is left."""
+    shares: dict[str, int] = {}
+    for number, (name, width) in enumerate(sorted(wanted.items(), key=lambda each: each[1])):
+        shares[name] = max(min(width, (room - sum(shares.values())) // (len(wanted) - number)), 1)
+    return shares
 
 
-def _console(whole: int) -> Console:
-    """As wide as the terminal, or as what is printed: nobody wraps for a pipe or file."""
-    return Console(width=None if for_people() else max(whole, 1), markup=False, highlight=False, emoji=False)
+def _fold(text: str, width: int | None) -> list[str]:
+    """A text in lines of at most that many columns: between words, and inside of those that are longer."""
+    if width is None or _cells(text) <= width:
+        return [text]
+    lines, line = list[str](), ""
+    for number, word in enumerate(text.split(" ")):
+        if number and _cells(line) + 1 + _cells(word) <= width:
+            line = f"{line} {word}"
+            continue
+        if number:
+            lines.append(line)
+        line = word
+        while _cells(line) > width:
+            fits = next(at for at in range(len(line), 0, -1) if _cells(line[:at]) <= width or at == 1)
+            lines.append(line[:fits])
+            line = line[fits:]
+    return [*lines, line]
 
 
-def _print(console: Console, what: Table) -> None:
-    with console.capture() as captured:
-        console.print(what)
-    text = captured.get()
-    if not console.is_terminal:  # the blanks that fill up the last column are of no use to a program
-        text = "\n".join(each.rstrip(" ") for each in text.split("\n"))
-    sys.stdout.write(text)
+def _cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns
+
+
+def _bold(text: str) -> str:
+    return f"\x1b[1m{text}\x1b[0m" if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else text
+
+
+def _json(value: Any, indent: int | None) -> str:
+    ascii_only = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") != "utf8"
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only, default=str)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, which a payload may contain
+        return json.dumps(value, indent=indent, default=str)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # the same JSON, and nothing a terminal obeys
 
 
 def _write(text: str) -> None:

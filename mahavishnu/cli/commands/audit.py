@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json as codec
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from mahavishnu.cli.filters import instant_from
-from mahavishnu.cli.naming import audit_subject, check_action
+from mahavishnu.cli.client import Connection, run_conversation
+from mahavishnu.cli.options import Every, Limit, audit_subject, check_action, instant_from, session_of
 from mahavishnu.cli.output import AsJson, JsonList, brief, for_people, moment, print_json, print_table
-from mahavishnu.cli.session import choose_store, session_of
 
-if TYPE_CHECKING:
-    from mahavishnu.cli.client import Connection
-
-app = typer.Typer(help="Look at who did what.", no_args_is_help=True, rich_markup_mode=None, callback=choose_store)
-_TOLD = 4
+_MAX_CHANGES = 4  # of one entry, that people are shown
 
 
-@app.command("list")
 def list_audit(
     context: typer.Context,
     actor: Annotated[str | None, typer.Option("--actor", help="Who did it.")] = None,
@@ -33,15 +27,13 @@ def list_audit(
         str | None, typer.Option("--since", metavar="WHEN", help="Within the last 2h, or since a date.")
     ] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Before that.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
-    everything: Annotated[bool, typer.Option("--all", help="All of them, however many there are.")] = False,
+    limit: Limit = 100,
+    everything: Every = False,
     json: AsJson = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one entry in a line.")] = False,
 ) -> None:
     """List acts of people and rules, newest first."""
-    from mahavishnu.cli.client import run_conversation
-
-    asked = {
+    params = {
         "actor": actor,
         "action": action,
         "subject": audit_subject(subject),
@@ -50,10 +42,10 @@ def list_audit(
         "until": instant_from(until, "--until"),
     }
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         await check_action(api, action)
         written, found, count = JsonList(), list[Any](), 0
-        async for page in api.pages("/audit", asked, None if everything else limit):
+        async for page in api.pages("/audit", params, None if everything else limit):
             count += len(page)
             for entry in page:
                 if jsonl:
@@ -86,17 +78,17 @@ def list_audit(
             )
         api.note_list_end(count, limit)
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
 def _changes(changes: Mapping[str, Any]) -> str:
-    """All of them in a pipe, for people some of them, in few words."""
-    most = _TOLD if for_people() else len(changes)
-    told = [
+    """The changes of one entry: all of them in a pipe, for people the first ones, cut short."""
+    most = _MAX_CHANGES if for_people() else len(changes)
+    texts = [
         f"{name}: {_side(change, 'before')}{_side(change, 'after')}" for name, change in list(changes.items())[:most]
     ]
     more = len(changes) - most
-    return "; ".join([*told, *([f"… {more} more"] if more > 0 else [])])
+    return "; ".join([*texts, *([f"… {more} more"] if more > 0 else [])])
 
 
 def _side(change: Mapping[str, Any], side: str) -> str:

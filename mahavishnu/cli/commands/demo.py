@@ -3,11 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import shlex
+import sys
 import tempfile
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from mahavishnu.cli.commands.demo_workflows import QuickClock, samples
+from mahavishnu.cli.commands.processes import open_listener, run_server, stop_signals, url_of
+from mahavishnu.cli.output import NARROW, escape_controls, print_line
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.clock import Clock, SystemClock
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.events import Event
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import ResolutionStatus
+
+_TRY = (
+    "the API listens at {url}/api/v1; in another terminal, look and help:",
+    "  export MAHAVISHNU_SERVER={url} PATH={folder}:$PATH",
+    "  mahavishnu group list",
+    "  mahavishnu dlq show order-1",
+    "  mahavishnu dlq edit order-1 --set currency=EUR --redrive",
+    "  mahavishnu dlq redrive --text currency --open --set currency=EUR --ramp 1,2 --stop-percent 20 --yes",
+    "  mahavishnu audit list",
+    "  curl -s {url}/api/v1/dlq/stats",
+)
+WIDE = 80  # columns from which there is room for everything
+_COLUMNS = ("workflow", "status", "category", "retries", "next", "what happened")
+_SPARE = ("what happened", "category", "retries")
+_STYLES = {"pending": "yellow", "retrying": "cyan", "completed": "green", "exhausted": "red"}
 
 
 def demo(
@@ -20,8 +57,153 @@ def demo(
     serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Whether to serve the API.")] = True,
 ) -> None:
     """Run workflows that fail in telling ways, retry them, and watch. Ctrl-C ends it."""
-    from mahavishnu.cli.commands.demo_show import show  # with all of the app: not for those who only want help
-
     with tempfile.TemporaryDirectory(prefix="mahavishnu-demo-") as folder:
         url = store or f"sqlite:///{Path(folder).as_posix()}/letters.db"
         asyncio.run(show(url, speed, seconds, port if serve else None))
+
+
+async def show(url: str, speed: float, seconds: float | None, port: int | None) -> None:
+    """Run the samples and retry them until somebody ends it, or for so many seconds; on a port, serve the API."""
+    clock = QuickClock(speed)
+    settings = MahavishnuSettings.load(dlq_store_url=url, dlq_retry_interval_seconds=10, dlq_strategy="automatic")
+    logging.getLogger("mahavishnu").propagate = False
+    async with MahavishnuApp(settings, clock=clock) as app:
+        assert app.dlq is not None
+        with stop_signals() as stop:
+            print_line(f"letters are kept in {app.dlq.store!r}; Ctrl-C ends it")
+            if speed > 1:
+                print_line(
+                    f"a minute takes {60 / speed:g} s here, so dates, also in the audit, run ahead of your clock"
+                )
+            for sample in samples():
+                app.register_adapter(sample.name, sample)
+                for name, task in sample.tasks:
+                    await app.execute_workflow_parallel(task, sample.name, sample.repos, task_id=name)
+            await app.start_dlq_processor()
+            async with _served(app.dlq, settings, port):
+                await _watched(app.dlq, clock, seconds, stop)
+        await app.stop_dlq_processor()
+        letters = await _letters(app.dlq)
+        print_line("")
+        for told in summary_lines(letters, await _resolved_by_people(app.dlq, letters)):
+            print_line(told)
+
+
+@contextlib.asynccontextmanager
+async def _served(dlq: DeadLetterQueue, settings: MahavishnuSettings, port: int | None) -> AsyncIterator[None]:
+    """Answer requests meanwhile, on another port if somebody has that one, and say what to try."""
+    if port is None:
+        yield
+        return
+    try:
+        listening = open_listener(settings, "127.0.0.1", port)
+    except InvalidInput:
+        listening = open_listener(settings, "127.0.0.1", 0)
+    with contextlib.closing(listening):
+        async with run_server(dlq, listening, settings):
+            folder = shlex.quote(str(Path(sys.executable).parent))  # where the command is, whatever directory one is in
+            for told in _TRY:
+                print_line(told.format(url=url_of(listening), folder=folder))
+            print_line("")
+            sys.stdout.flush()
+            yield
+
+
+async def _watched(dlq: DeadLetterQueue, clock: Clock, seconds: float | None, stop: asyncio.Event) -> None:
+    watch = asyncio.create_task(_table(dlq, clock) if sys.stdout.isatty() else _lines(dlq))
+    end = asyncio.create_task(SystemClock().sleep(seconds) if seconds is not None else stop.wait())
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait({watch, end, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (watch, end, stopped):
+        task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watch
+
+
+async def _lines(dlq: DeadLetterQueue) -> None:
+    """For a pipe: a line for everything that happens."""
+    events: asyncio.Queue[Event] = asyncio.Queue()
+    ended = dlq.listen(events.put_nowait)
+    try:
+        for letter in await _letters(dlq):
+            print_line(_sentence("kept", letter))
+        while True:
+            event = await events.get()
+            if event.letter is not None:
+                print_line(_sentence(event.name.removeprefix("dlq."), event.letter))
+                sys.stdout.flush()
+    finally:
+        ended()
+
+
+async def _table(dlq: DeadLetterQueue, clock: Clock) -> None:
+    """For a terminal: a table that is always up to date."""
+    with Live(console=Console(), auto_refresh=False) as live:
+        while True:
+            letters, statistics = await _letters(dlq), await dlq.get_statistics()
+            live.update(view(letters, clock.now(), statistics, live.console.width), refresh=True)
+            await SystemClock().sleep(0.5)
+
+
+async def _letters(dlq: DeadLetterQueue) -> list[DeadLetter]:
+    names = [name for sample in samples() for name, _ in sample.tasks]
+    found = [await dlq.get_task(name, include_archived=True) for name in names]
+    return sorted((letter for letter in found if letter is not None), key=lambda letter: letter.created_at)
+
+
+def view(letters: Sequence[DeadLetter], now: datetime, statistics: Mapping[str, Any], width: int) -> Group:
+    """The letters as a table; where that is too narrow for all of it, without what tells the least."""
+    left_out = () if width >= WIDE else _SPARE[:1] if width >= NARROW else _SPARE
+    columns = [name for name in _COLUMNS if name not in left_out]
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold", no_wrap=name != "what happened")
+    for letter in letters:
+        last = letter.last_error if letter.status != "completed" else "a retry succeeded"
+        cells: tuple[str | Text, ...] = (
+            letter.task_id,
+            Text(letter.status, style=_STYLES.get(letter.status, "")),
+            str(letter.error_category or "-"),
+            f"{letter.retry_count}/{letter.max_retries}",
+            _wait(letter, now),
+            escape_controls(last),
+        )
+        table.add_row(*(cell for name, cell in zip(_COLUMNS, cells, strict=True) if name in columns))
+    lifetime = statistics["lifetime_stats"]
+    counts = ", ".join(f"{name.replace('_', ' ')} {lifetime[name]}" for name in ("retry_success", "retry_failed"))
+    return Group(table, Text(f"\n{statistics['queue_size']} open; {counts}", style="dim"))
+
+
+def _wait(letter: DeadLetter, now: datetime) -> str:
+    if letter.next_retry_at is None:
+        return "up to you" if letter.status in ("pending", "exhausted") else "-"
+    seconds = max((letter.next_retry_at - now).total_seconds(), 0)
+    return f"in {int(seconds // 60)}:{int(seconds % 60):02d}"
+
+
+def _sentence(what: str, letter: DeadLetter) -> str:
+    said = "" if letter.status == "completed" else f": {letter.last_error}"
+    return f"{what:16} {letter.task_id:14} {letter.status:10} {letter.retry_count}/{letter.max_retries}{said}"
+
+
+async def _resolved_by_people(dlq: DeadLetterQueue, letters: Sequence[DeadLetter]) -> set[str]:
+    """Those that somebody has lent a hand, alone or in a bulk run."""
+    acts = await dlq.audit.list(subject=[f"letter:{letter.key}" for letter in letters], outcome="done", limit=1000)
+    named = {entry.subject.removeprefix("letter:") for entry in acts.items if entry.via != "rule"}
+    return named | {letter.key for letter in letters if letter.runs}
+
+
+def summary_lines(letters: Sequence[DeadLetter], helped: Collection[str]) -> Iterator[str]:
+    """What has become of the letters, and what comes next."""
+    right = [letter.key for letter in letters if letter.resolution_status is ResolutionStatus.REQUEUED]
+    waiting = [letter for letter in letters if letter.is_open]
+    alone, people = len(set(right) - set(helped)), sum(letter.next_retry_at is None for letter in waiting)
+    told = [f"{alone} came right by {'itself' if alone == 1 else 'themselves'}"]
+    if len(right) > alone:
+        told.append(f"{len(right) - alone} after somebody had helped")
+    if closed := len(letters) - len(waiting) - len(right):
+        told.append(f"{closed} {'was' if closed == 1 else 'were'} closed by hand")
+    yield f"{', '.join(told)}; {people} {'waits' if people == 1 else 'wait'} for a person."
+    if len(waiting) > people:
+        yield f"{len(waiting) - people} would have been retried."
+    yield "Next: docs/quickstart.md keeps the failures of your own workflows in five lines."

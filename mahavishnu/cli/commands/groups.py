@@ -4,40 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from mahavishnu.cli.commands import bulk
-from mahavishnu.cli.commands.bulk import BulkRunOptions, count_of
-from mahavishnu.cli.commands.letter_actions import Patch, Reason, Sets, patch_of
-from mahavishnu.cli.commands.reclassify import Apply, assess_again
-from mahavishnu.cli.exits import NotFound
-from mahavishnu.cli.filters import instant_from
+from mahavishnu.cli.client import Connection, path_part, run_conversation, task_path
+from mahavishnu.cli.commands.letter_actions import Patch, Sets, patch_of
+from mahavishnu.cli.commands.letters import Apply, assess_again
+from mahavishnu.cli.commands.runs import BulkRunOptions, start_run
 from mahavishnu.cli.letter_view import error_text, place_of
-from mahavishnu.cli.naming import resolve_group
-from mahavishnu.cli.options import expand_options
-from mahavishnu.cli.output import AsJson, brief, moment, print_block, print_json, print_line, print_table
-from mahavishnu.cli.session import choose_store, session_of
+from mahavishnu.cli.options import Every, Limit, Reason, expand_options, instant_from, resolve_group, session_of
+from mahavishnu.cli.output import (
+    AsJson,
+    NotFound,
+    brief,
+    count_of,
+    moment,
+    print_block,
+    print_json,
+    print_line,
+    print_table,
+)
 from mahavishnu.model.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from mahavishnu.cli.client import Connection
-
-app = typer.Typer(
-    help="Look after groups of letters with the same cause.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    callback=choose_store,
-)
 Fingerprint: TypeAlias = Annotated[
     str, typer.Argument(metavar="FINGERPRINT", help="As group list shows it, or how it begins.")
 ]
 _BARS = "▁▂▃▄▅▆▇█"
-_NOTHING = "none"
+_NONE = "none"
 
 
-@app.command("list")
 def list_groups(
     context: typer.Context,
     state: Annotated[
@@ -48,41 +44,37 @@ def list_groups(
     on_hold: Annotated[bool | None, typer.Option("--on-hold/--not-on-hold", help="Only those on hold, or not.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Also those that nobody has to look at now.")] = False,
     sort: Annotated[str, typer.Option("--sort", help="count, last_seen or growth.")] = "count",
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 50,
-    everything: Annotated[bool, typer.Option("--all", help="All of them, however many there are.")] = False,
+    limit: Limit = 50,
+    everything: Every = False,
     json: AsJson = False,
 ) -> None:
     """List groups, the largest first."""
-    from mahavishnu.cli.client import run_conversation
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         held = None if on_hold is None else str(on_hold).lower()
         named = str(quiet or state is not None).lower()  # groups of a state are meant, quiet or not
-        asked = {"state": state, "owner": owner, "on_hold": held, "quiet": named, "sort": sort}
-        found = await api.list("/groups", asked, None if everything else limit)
-        print_json(found) if json else _rows(found)
+        params = {"state": state, "owner": owner, "on_hold": held, "quiet": named, "sort": sort}
+        found = await api.list("/groups", params, None if everything else limit)
+        print_json(found) if json else _print_groups(found)
         api.note_list_end(len(found), limit)
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
-@app.command()
 def show(context: typer.Context, fingerprint: Fingerprint, json: AsJson = False) -> None:
     """Show a group: its cause, a sample, how it grows, and what was said."""
-    from mahavishnu.cli.client import run_conversation
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         found = await resolve_group(api, fingerprint)
         if json:
             print_json(found)
             return
-        _shown(found, place_of(await _trace(api, found["sample"])))
-        _what_next(api, found)
+        _print_group(found, place_of(await _sample_traceback(api, found["sample"])))
+        _print_advice(api, found)
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
-@app.command()
 def update(
     context: typer.Context,
     fingerprint: Fingerprint,
@@ -99,73 +91,65 @@ def update(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Say something of a group: state, owner, a note, a link, a hold."""
-    from mahavishnu.cli.client import path_part, run_conversation
-
-    said = {"state": state, "owner": owner, "note": note, "link": link, "hold_release": hold_release}
-    said["hold_until"] = hold_until if hold_until == _NOTHING else instant_from(hold_until, "--hold-until", ahead=True)
-    changes: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    """Record something about a group: state, owner, a note, a link, a hold."""
+    given = {"state": state, "owner": owner, "note": note, "link": link, "hold_release": hold_release}
+    given["hold_until"] = hold_until if hold_until == _NONE else instant_from(hold_until, "--hold-until", ahead=True)
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if not changes:
         raise InvalidInput("say something: --state, --owner, --note, --link, --hold-until or --hold-release")
     for name in ("owner", "hold_until", "hold_release"):
-        if changes.get(name) == _NOTHING:
+        if changes.get(name) == _NONE:
             changes[name] = None
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         body = {**changes, **api.with_actor()}
         name = (await resolve_group(api, fingerprint))["fingerprint"]
         after = (await api.ask("PATCH", f"/groups/{path_part(name)}", body=body)).json()
-        print_json(after) if json else _shown(after)
+        print_json(after) if json else _print_group(after)
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
-@app.command()
 @expand_options
 def redrive(
     context: typer.Context,
     fingerprint: Fingerprint,
-    way: BulkRunOptions,
+    options: BulkRunOptions,
     patch: Patch = None,
     sets: Sets = None,
     reason: Reason = None,
     json: AsJson = False,
 ) -> None:
     """Redrive the letters of a group: the same as `dlq redrive --group FINGERPRINT`."""
-    from mahavishnu.cli.client import run_conversation
-
     change = patch_of(patch, sets)
-    if way.everything:
+    if options.everything:
         raise InvalidInput("--all is for a redrive without a filter; here the group is meant")
 
-    async def ask(api: Connection) -> int:
-        asked = {"fingerprint": [(await resolve_group(api, fingerprint))["fingerprint"]]}
-        return await bulk.start_run(api, "redrive", asked, way, reason=reason, patch=change, json=json)
+    async def converse(api: Connection) -> int:
+        filters = {"fingerprint": [(await resolve_group(api, fingerprint))["fingerprint"]]}
+        return await start_run(api, "redrive", filters, options, reason=reason, patch=change, json=json)
 
-    if code := run_conversation(session_of(context), ask):
+    if code := run_conversation(session_of(context), converse):
         raise typer.Exit(code)
 
 
-@app.command()
 def release(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The release that is out.")],
     json: AsJson = False,
 ) -> None:
-    """Groups that are on hold until this release are so no more."""
-    from mahavishnu.cli.client import path_part, run_conversation
+    """End the hold of the groups that wait for this release."""
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         released = await api.post(f"/groups/releases/{path_part(name)}", api.with_actor())
         if json:
             print_json(released)
         else:
             print_line(f"{count_of(_number(released['released']), 'group')} waited for {name}")
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
-@app.command()
 def regroup(
     context: typer.Context,
     fingerprints: Annotated[
@@ -185,10 +169,8 @@ def regroup(
     )
 
 
-async def _trace(api: Connection, sample: Mapping[str, Any] | None) -> str | None:
+async def _sample_traceback(api: Connection, sample: Mapping[str, Any] | None) -> str | None:
     """The traceback of a group's sample; it may have been deleted meanwhile."""
-    from mahavishnu.cli.client import task_path
-
     if sample is None:
         return None
     where = {"namespace": sample["namespace"], "queue": sample["queue"]}
@@ -198,7 +180,7 @@ async def _trace(api: Connection, sample: Mapping[str, Any] | None) -> str | Non
     return None
 
 
-def _what_next(api: Connection, group: Mapping[str, Any]) -> None:
+def _print_advice(api: Connection, group: Mapping[str, Any]) -> None:
     """The commands to look at its sample, and to redrive it."""
     sample, command = group["sample"], api.session.command
     if not sample:
@@ -221,7 +203,7 @@ def _number(released: Any) -> int:
     return len(released) if isinstance(released, list) else int(released)
 
 
-def _rows(groups: Sequence[Mapping[str, Any]]) -> None:
+def _print_groups(groups: Sequence[Mapping[str, Any]]) -> None:
     adapters = ["adapter"] if any(each["adapters"] for each in groups) else []
     columns = ("fingerprint", "state", "open", "last hour", "last day", "last seen", *adapters, "owner", "cause")
     rows = [
@@ -246,7 +228,7 @@ def _state(group: Mapping[str, Any]) -> str:
     return f"{group['state']} ({', '.join(marks)})" if marks else str(group["state"])
 
 
-def _shown(group: Mapping[str, Any], place: str | None = None) -> None:
+def _print_group(group: Mapping[str, Any], place: str | None = None) -> None:
     sample = group["sample"]
     hold = moment(group["hold_until"]) if group["hold_until"] else group["hold_release"]
     fields = {

@@ -1,4 +1,4 @@
-"""What people do with letters: with those they name one by one, or, as a bulk run, with all that a filter means."""
+"""What people do with letters: with those that they name, one by one; with those of a filter, as a bulk run."""
 
 from __future__ import annotations
 
@@ -10,27 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from mahavishnu.cli.commands import bulk
-from mahavishnu.cli.commands.bulk import BulkRunOptions
-from mahavishnu.cli.exits import Conflict, ExitCode, explain_error
-from mahavishnu.cli.filters import Filters
+from mahavishnu.cli.client import Connection, open_connection, run_conversation, task_path
+from mahavishnu.cli.commands import runs
+from mahavishnu.cli.commands.runs import BulkRunOptions
 from mahavishnu.cli.letter_view import difference, state_of
-from mahavishnu.cli.naming import resolve_filter
-from mahavishnu.cli.options import expand_options
-from mahavishnu.cli.output import AsJson, moment, print_error, print_json, print_line
-from mahavishnu.cli.session import Session, session_of
+from mahavishnu.cli.options import Filters, Reason, Session, expand_options, resolve_filter, session_of
+from mahavishnu.cli.output import AsJson, Conflict, ExitCode, explain_error, moment, print_error, print_json, print_line
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 
 if TYPE_CHECKING:
-    from mahavishnu.cli.client import Connection
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
 Tasks: TypeAlias = Annotated[
     list[str] | None, typer.Argument(metavar="[TASK]...", help="Ids of tasks; or give a filter.", show_default=False)
-]
-Reason: TypeAlias = Annotated[
-    str | None, typer.Option("--reason", help="Why; it is kept with the letter and the audit.")
 ]
 Patch: TypeAlias = Annotated[
     str | None, typer.Option("--patch", metavar="JSON", help="Merge patch of the task's data; @FILE, or - for stdin.")
@@ -39,45 +32,13 @@ Sets: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value of the task's data.")
 ]
 Do = Callable[["Connection", str, dict[str, str]], Awaitable[Any]]
-_ACTS = {
-    "resolve": "Close cases: a person settled it otherwise.",
-    "fail": "Close cases: it will never work; the letters are kept for analysis.",
-    "cancel": "Close cases: nobody wants the work any more.",
-    "archive": "Put letters away.",
-}
-
-
-def register(app: typer.Typer) -> None:
-    """Make the commands."""
-    app.command("retry")(retry)
-    app.command("redrive")(redrive)
-    app.command("resurrect")(resurrect)
-    app.command("requeue")(requeue)
-    app.command("edit")(edit)
-    for verb, summary in _ACTS.items():
-        app.command(verb)(_act(verb, summary))
-
-
-def _act(verb: str, summary: str) -> Callable[..., None]:
-    def act(
-        context: typer.Context,
-        chosen: Filters,
-        way: BulkRunOptions,
-        tasks: Tasks = None,
-        reason: Reason = None,
-        json: AsJson = False,
-    ) -> None:
-        _moved(context, verb, tasks, chosen, way, reason, json)
-
-    act.__doc__ = summary
-    return expand_options(act)
 
 
 @expand_options
 def redrive(
     context: typer.Context,
     chosen: Filters,
-    way: BulkRunOptions,
+    options: BulkRunOptions,
     tasks: Tasks = None,
     patch: Patch = None,
     sets: Sets = None,
@@ -88,27 +49,27 @@ def redrive(
     change = patch_of(patch, sets)
     if tasks and change is not None:
         raise InvalidInput("edit has --redrive: it changes a letter and redrives it in one step")
-    _moved(context, "redrive", tasks, chosen, way, reason, json, patch=change)
+    _move_letters(context, "redrive", tasks, chosen, options, reason, json, patch=change)
 
 
 @expand_options
 def resurrect(
     context: typer.Context,
     chosen: Filters,
-    way: BulkRunOptions,
+    options: BulkRunOptions,
     tasks: Tasks = None,
     reason: Reason = None,
     json: AsJson = False,
 ) -> None:
     """The same as redrive."""
-    _moved(context, "redrive", tasks, chosen, way, reason, json)
+    _move_letters(context, "redrive", tasks, chosen, options, reason, json)
 
 
 @expand_options
 def retry(
     context: typer.Context,
     chosen: Filters,
-    way: BulkRunOptions,
+    options: BulkRunOptions,
     tasks: Tasks = None,
     app: Annotated[
         str | None, typer.Option("--app", metavar="MODULE:NAME", help="Run it here, with this MahavishnuApp.")
@@ -123,9 +84,9 @@ def retry(
             raise InvalidInput(
                 "--app and --force go with TASKs; what a filter means is redriven, and run by the workers"
             )
-        _moved(context, "redrive", tasks, chosen, way, reason, json)
+        _move_letters(context, "redrive", tasks, chosen, options, reason, json)
         return
-    _only_tasks(way, tasks)
+    _only_tasks(options, tasks)
     params = {"force": "true"} if force else {}
 
     async def run(api: Connection, task: str, place: dict[str, str]) -> Any:
@@ -140,7 +101,7 @@ def retry(
     def ran(answer: Any) -> str:
         return f"{answer['task_id']}: {'succeeded' if answer['success'] else answer['error']} ({answer['status']})"
 
-    _one_by_one(context, tasks, chosen, run, ran, json, app=app, succeeded=lambda answer: bool(answer["success"]))
+    _each_task(context, tasks, chosen, run, ran, json, app=app, succeeded=lambda answer: bool(answer["success"]))
 
 
 @expand_options
@@ -156,7 +117,6 @@ def requeue(
     json: AsJson = False,
 ) -> None:
     """Send work back with a higher priority, once until a run has ended."""
-    from mahavishnu.cli.client import task_path
 
     async def send(api: Connection, task: str, place: dict[str, str]) -> Any:
         body = api.with_actor(max_retries=max_retries, priority_boost=boost)
@@ -165,14 +125,14 @@ def requeue(
         return {"task_id": task, **await api.post(task_path(task, "requeue"), body, place)}
 
     chosen = Filters(namespace=[namespace] if namespace else None, queue=[queue] if queue else None)
-    _one_by_one(context, tasks, chosen, send, lambda answer: f"{answer['task_id']}: {answer['message']}", json)
+    _each_task(context, tasks, chosen, send, lambda answer: f"{answer['task_id']}: {answer['message']}", json)
 
 
 @expand_options
 def edit(
     context: typer.Context,
     chosen: Filters,
-    way: BulkRunOptions,
+    options: BulkRunOptions,
     tasks: Tasks = None,
     patch: Patch = None,
     sets: Sets = None,
@@ -192,15 +152,14 @@ def edit(
     if not tasks:
         if list(changes) != ["patch"]:
             raise InvalidInput("what a filter means can be changed by --patch and --set only")
-        _moved(context, "edit", tasks, chosen, way, reason, json, patch=change, redrive=redrive)
+        _move_letters(context, "edit", tasks, chosen, options, reason, json, patch=change, redrive=redrive)
         return
-    _only_tasks(way, tasks, dry_run=True)
-    from mahavishnu.cli.client import task_path
+    _only_tasks(options, tasks, dry_run=True)
 
     async def change_one(api: Connection, task: str, place: dict[str, str]) -> Any:
         before = await api.ask("GET", task_path(task, "letter"), params=place)
         seen = await api.post(task_path(task, "preview"), {**changes, "redrive": redrive}, place)
-        if way.dry_run:
+        if options.dry_run:
             if seen["refused"]:
                 letter = before.json()
                 closed = letter["resolution_status"] != ResolutionStatus.PENDING
@@ -217,11 +176,11 @@ def edit(
         return answer
 
     def told(answer: Any) -> str:
-        if way.dry_run:
+        if options.dry_run:
             return f"{answer['task_id']}: nothing was changed, this is a dry run"
         return f"{_changed(answer)}, revision {answer['revision']}"
 
-    _one_by_one(context, tasks, chosen, change_one, told, json)
+    _each_task(context, tasks, chosen, change_one, told, json)
 
 
 def patch_of(patch: str | None, sets: Sequence[str] | None) -> Any:
@@ -245,6 +204,27 @@ def patch_of(patch: str | None, sets: Sequence[str] | None) -> Any:
             raise InvalidInput(f"--set {each!r:.80} goes into something that --patch makes no object of")
         place[names[-1]] = _value(text)
     return found
+
+
+def _action(verb: str, summary: str) -> Callable[..., None]:
+    def act(
+        context: typer.Context,
+        chosen: Filters,
+        options: BulkRunOptions,
+        tasks: Tasks = None,
+        reason: Reason = None,
+        json: AsJson = False,
+    ) -> None:
+        _move_letters(context, verb, tasks, chosen, options, reason, json)
+
+    act.__doc__ = summary
+    return expand_options(act)
+
+
+resolve = _action("resolve", "Close cases: a person settled it otherwise.")
+fail = _action("fail", "Close cases: it will never work; the letters are kept for analysis.")
+cancel = _action("cancel", "Close cases: nobody wants the work any more.")
+archive = _action("archive", "Put letters away.")
 
 
 def _json(given: str) -> Any:
@@ -272,12 +252,12 @@ def _value(text: str) -> Any:
         return text
 
 
-def _moved(
+def _move_letters(
     context: typer.Context,
     verb: str,
     tasks: list[str] | None,
     chosen: Filters,
-    way: BulkRunOptions,
+    options: BulkRunOptions,
     reason: str | None,
     json: bool,
     *,
@@ -285,35 +265,33 @@ def _moved(
     redrive: bool = False,
 ) -> None:
     """Move what was named, or what the filter means."""
-    from mahavishnu.cli.client import run_conversation, task_path
-
     if tasks:
-        _only_tasks(way, tasks)
+        _only_tasks(options, tasks)
 
         async def move(api: Connection, task: str, place: dict[str, str]) -> Any:
             return await api.post(task_path(task, verb), api.with_actor(notes=reason), place)
 
-        _one_by_one(context, tasks, chosen, move, _changed, json)
+        _each_task(context, tasks, chosen, move, _changed, json)
         return
-    if not chosen.any_given and not way.everything:
+    if not chosen.any_given and not options.everything:
         raise InvalidInput("name TASKs, or say which ones are meant by a filter; --all means every letter")
 
     async def run(api: Connection) -> int:
-        asked = await resolve_filter(api, chosen)
-        return await bulk.start_run(api, verb, asked, way, reason=reason, patch=patch, redrive=redrive, json=json)
+        filters = await resolve_filter(api, chosen)
+        return await runs.start_run(api, verb, filters, options, reason=reason, patch=patch, redrive=redrive, json=json)
 
-    _ended(run_conversation(session_of(context), run))
+    _exit_with(run_conversation(session_of(context), run))
 
 
-def _only_tasks(way: BulkRunOptions, tasks: Sequence[str], *, dry_run: bool = False) -> None:
-    given = [*way.given_options, *(["--dry-run"] if way.dry_run and not dry_run else [])]
-    if way.ramp is not None and all(each.isdecimal() or each == bulk.ALL for each in tasks):
-        raise InvalidInput(f"the sizes of a ramp are written with commas: --ramp {','.join([way.ramp, *tasks])}")
+def _only_tasks(options: BulkRunOptions, tasks: Sequence[str], *, dry_run: bool = False) -> None:
+    given = [*options.given_options, *(["--dry-run"] if options.dry_run and not dry_run else [])]
+    if options.ramp is not None and all(each.isdecimal() or each == runs.ALL for each in tasks):
+        raise InvalidInput(f"the sizes of a ramp are written with commas: --ramp {','.join([options.ramp, *tasks])}")
     if given:
         raise InvalidInput(f"{', '.join(given)}: for what a filter means, not for TASKs")
 
 
-def _one_by_one(
+def _each_task(
     context: typer.Context,
     tasks: Sequence[str],
     chosen: Filters,
@@ -326,8 +304,6 @@ def _one_by_one(
 ) -> None:
     """Do it to each; one that is refused does not keep the others from it. Then say how it went."""
     import asyncio
-
-    from mahavishnu.cli.client import open_connection
 
     place = chosen.letter_scope
     answers: list[Any] = []
@@ -354,7 +330,7 @@ def _one_by_one(
                     print_line(told(answer))
 
     async def with_app(name: str) -> None:
-        from mahavishnu.cli.commands.worker import import_app
+        from mahavishnu.cli.commands.processes import import_app
 
         found = import_app(name)
         async with found:
@@ -374,6 +350,6 @@ def _changed(letter: Any) -> str:
     return f"{letter['task_id']}: {state_of(letter)}{due}"
 
 
-def _ended(code: int) -> None:
+def _exit_with(code: int) -> None:
     if code:
         raise typer.Exit(code)

@@ -1,38 +1,52 @@
-"""`mahavishnu dlq`: the letters. What moves letters is in `dlq_acts`, what carries them elsewhere in `dlq_transfer`."""
+"""`mahavishnu dlq`: lists, single letters, numbers. `letter_actions` moves letters, `transfer` copies them."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from mahavishnu.cli.commands import letter_actions, transfer, watch
-from mahavishnu.cli.commands.bulk import confirm
-from mahavishnu.cli.commands.reclassify import Apply, assess_again
-from mahavishnu.cli.exits import NotFound
-from mahavishnu.cli.filters import Filters
+from mahavishnu.cli.client import Connection, path_part, require_store, run_conversation, task_path
 from mahavishnu.cli.letter_view import letter_block, letters_table, open_circuits
-from mahavishnu.cli.naming import resolve_filter
-from mahavishnu.cli.options import expand_options
-from mahavishnu.cli.output import AsJson, JsonList, for_people, moment, print_block, print_json, print_line, print_table
-from mahavishnu.cli.session import choose_store, session_of
+from mahavishnu.cli.options import (
+    Every,
+    Filters,
+    Limit,
+    Reason,
+    Yes,
+    confirm,
+    expand_options,
+    resolve_filter,
+    session_of,
+)
+from mahavishnu.cli.output import (
+    AsJson,
+    ExitCode,
+    JsonList,
+    NotFound,
+    count_of,
+    for_people,
+    moment,
+    print_block,
+    print_json,
+    print_line,
+    print_table,
+)
+from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from mahavishnu.cli.client import Connection
+    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+    from mahavishnu.engine.moves import BulkResult
 
-app = typer.Typer(help="Look after letters.", no_args_is_help=True, rich_markup_mode=None, callback=choose_store)
-letter_actions.register(app)
-transfer.register(app)
-app.command("watch")(watch.watch)
+Apply: TypeAlias = Annotated[bool, typer.Option("--apply", help="Change the letters; without it nothing is changed.")]
 Task = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
 Namespace = Annotated[str | None, typer.Option("--namespace", help="The task's namespace.")]
 Queue = Annotated[str | None, typer.Option("--queue", help="The task's queue.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
-Every = Annotated[bool, typer.Option("--all", help="All of them, however many there are.")]
 
 
-@app.command("list")
 @expand_options
 def list_letters(
     context: typer.Context,
@@ -44,15 +58,13 @@ def list_letters(
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one letter in a line.")] = False,
 ) -> None:
     """List letters, newest first."""
-    from mahavishnu.cli.client import run_conversation
+    chosen.api_filter()  # raises what is wrong with it before anything is opened
 
-    chosen.api_filter()  # what is wrong with it is told before anything is opened
-
-    async def ask(api: Connection) -> None:
-        asked = {**await resolve_filter(api, chosen), "sort": sort}
-        # only whole letters say of which type their errors are
-        wanted = asked if json or jsonl else {**asked, "whole": "true"}
-        written, pages = JsonList(), api.pages("/dlq", wanted, None if everything else limit)
+    async def converse(api: Connection) -> None:
+        params = {**await resolve_filter(api, chosen), "sort": sort}
+        if not (json or jsonl):
+            params["whole"] = "true"  # only whole letters say of which type their errors are
+        written, pages = JsonList(), api.pages("/dlq", params, None if everything else limit)
         found: list[Any] = []
         count = 0
         async for page in pages:
@@ -70,17 +82,15 @@ def list_letters(
             letters_table(found)
         api.note_list_end(count, limit)
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
-@app.command()
 def show(
     context: typer.Context, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
 ) -> None:
     """Show one letter: what failed and why, its group, and what can be done."""
-    from mahavishnu.cli.client import path_part, run_conversation, task_path
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         letter = await api.get(task_path(task, "letter"), {"namespace": namespace, "queue": queue})
         if json:
             print_json(letter)
@@ -92,17 +102,15 @@ def show(
         circuits = {} if api.dlq is not None else open_circuits(await api.get("/dlq/statistics"))
         letter_block(letter, group, circuits)  # only a server knows of circuits: they belong to who runs letters
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
-@app.command()
 def revisions(
     context: typer.Context, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
 ) -> None:
     """Show what a letter was before each edit, oldest first."""
-    from mahavishnu.cli.client import run_conversation, task_path
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         found = await api.get(task_path(task, "revisions"), {"namespace": namespace, "queue": queue})
         if json:
             print_json(found)
@@ -115,10 +123,9 @@ def revisions(
                 texts=("task data", "metadata"),
             )
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
-@app.command()
 def stats(
     context: typer.Context,
     by_reason: Annotated[bool, typer.Option("--by-reason", help="A line for each reason.")] = False,
@@ -128,23 +135,20 @@ def stats(
     _stats(context, by_reason, json)
 
 
-@app.command()
 def status(context: typer.Context, json: AsJson = False) -> None:
     """The same as stats."""
     _stats(context, False, json)
 
 
-@app.command()
 def clear(
     context: typer.Context,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    reason: letter_actions.Reason = None,
+    yes: Yes = False,
+    reason: Reason = None,
     json: AsJson = False,
 ) -> None:
     """Delete every open letter. Nothing brings them back."""
-    from mahavishnu.cli.client import run_conversation
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         if not yes:
             size = (await api.get("/dlq/statistics"))["queue_size"]
             confirm(f"Delete every open letter, {size} now?")
@@ -155,10 +159,9 @@ def clear(
         else:
             print_line(f"{cleared['cleared']} letters deleted")
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
-@app.command()
 def reclassify(
     context: typer.Context,
     apply: Apply = False,
@@ -176,9 +179,7 @@ def reclassify(
 
 
 def _stats(context: typer.Context, by_reason: bool, json: bool) -> None:
-    from mahavishnu.cli.client import run_conversation
-
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         numbers = await api.get("/dlq/stats" if by_reason else "/dlq/statistics")
         if json:
             print_json(numbers)
@@ -188,7 +189,7 @@ def _stats(context: typer.Context, by_reason: bool, json: bool) -> None:
         else:
             _numbers(numbers, api)
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
 def _numbers(numbers: dict[str, Any], api: Connection) -> None:
@@ -240,3 +241,45 @@ def _reasons(lines: list[dict[str, Any]]) -> None:
         for each in lines
     ]
     print_table(columns, rows, empty="no letters")
+
+
+def assess_again(
+    context: typer.Context,
+    verb: str,
+    asked: Callable[[DeadLetterQueue, str], Awaitable[BulkResult]],
+    *,
+    done: str,
+    json: bool,
+) -> None:
+    """Have `asked(queue, who asks)` done on the store of the settings, and say which letters are `done` differently."""
+    from mahavishnu.core.wiring import queue_from
+
+    to = session_of(context)
+    if to.server:
+        raise InvalidInput(f"{verb} asks the plugins of this machine about the letters of a store: without --server")
+
+    require_store(to)
+
+    async def ask() -> BulkResult:
+        async with queue_from(to.settings) as dlq:
+            return await asked(dlq, to.user)
+
+    result = asyncio.run(ask())
+    if json:
+        print_json(
+            {
+                "dry_run": result.dry_run,
+                "changed": result.done,
+                "refused": result.refused,
+                "degraded": result.degraded,
+            }
+        )
+    else:
+        for key in result.done:
+            print_line(key)
+        for key, why in result.refused.items():
+            print_line(f"{key}: {why}")
+        what = f"would be {done}; --apply does it" if result.dry_run else done
+        print_line(f"{count_of(len(result.done), 'letter')} {what}")
+    if result.refused:
+        raise typer.Exit(ExitCode.FAILED)

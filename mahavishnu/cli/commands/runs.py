@@ -1,31 +1,51 @@
-"""`mahavishnu run`: bulk runs."""
+"""`mahavishnu run`: bulk runs; and how the bulk verbs of other commands start one and wait for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from mahavishnu.cli.commands import bulk
-from mahavishnu.cli.letter_view import error_of
-from mahavishnu.cli.naming import resolve_run
-from mahavishnu.cli.output import AsJson, brief, print_block, print_json, print_line, print_table
-from mahavishnu.cli.session import choose_store, session_of
+from mahavishnu.cli.client import Connection, path_part, run_conversation
+from mahavishnu.cli.letter_view import error_of, open_circuits
+from mahavishnu.cli.options import Every, Limit, Yes, confirm, resolve_run, session_of
+from mahavishnu.cli.output import (
+    AsJson,
+    ExitCode,
+    brief,
+    count_of,
+    print_block,
+    print_json,
+    print_line,
+    print_notice,
+    print_table,
+)
+from mahavishnu.cli.run_view import (
+    Run,
+    awaits_outcomes,
+    count_outcomes,
+    count_waiting,
+    print_preview,
+    print_run,
+    print_runs,
+    resume_percent,
+)
+from mahavishnu.model.clock import SystemClock
+from mahavishnu.model.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from mahavishnu.cli.client import Connection
-
-app = typer.Typer(help="Look after bulk runs.", no_args_is_help=True, rich_markup_mode=None, callback=choose_store)
-Id: TypeAlias = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or how it begins.")]
+RunId: TypeAlias = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or how it begins.")]
 Reason: TypeAlias = Annotated[str | None, typer.Option("--reason", help="Why; it is kept in the audit.")]
-Limit: TypeAlias = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+ALL = "all"  # the last wave
+_POLL_SECONDS = 0.5
+_ALONE_SECONDS = 15.0  # after which it is said that there may be no worker to run the letters
+_UNFINISHED = ("planning", "running")
 _SAMPLE = 3
-_AT_ONCE = 50  # letters that are asked for at once
-Every: TypeAlias = Annotated[bool, typer.Option("--all", help="All of them, however many there are.")]
+_CHUNK = 50  # letters that are asked for in one request
 
 
-@app.command("list")
 def list_runs(
     context: typer.Context,
     state: Annotated[
@@ -36,37 +56,33 @@ def list_runs(
     json: AsJson = False,
 ) -> None:
     """List bulk runs, newest first."""
-    from mahavishnu.cli.client import run_conversation
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         runs = await api.list("/runs", {"state": state}, None if everything else limit)
-        print_json(runs) if json else bulk.show_runs(runs)
+        print_json(runs) if json else print_runs(runs)
         api.note_list_end(len(runs), limit)
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
-@app.command()
-def show(context: typer.Context, run: Id, json: AsJson = False) -> None:
+def show(context: typer.Context, run: RunId, json: AsJson = False) -> None:
     """Show how a run stands."""
-    from mahavishnu.cli.client import run_conversation
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         found = await resolve_run(api, run)
         if json:
             print_json(found)
         else:
-            bulk.show_run(found)
+            print_run(found)
             if found["state"] == "halted":
-                await _halted(api, found)
+                await _print_advice(api, found)
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
-@app.command()
 def items(
     context: typer.Context,
-    run: Id,
+    run: RunId,
     state: Annotated[str | None, typer.Option("--state", help="waiting, moved, refused or gone.")] = None,
     outcome: Annotated[str | None, typer.Option("--outcome", help="succeeded, failed_again or closed.")] = None,
     limit: Limit = 200,
@@ -74,9 +90,8 @@ def items(
     json: AsJson = False,
 ) -> None:
     """List the letters of a run, and what became of each."""
-    from mahavishnu.cli.client import path_part, run_conversation
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         asked = {"state": state, "outcome": outcome}
         run_id = (await resolve_run(api, run))["run_id"]
         found = await api.list(f"/runs/{path_part(run_id)}/items", asked, None if everything else limit)
@@ -84,23 +99,21 @@ def items(
         if json:
             print_json(found)
         else:
-            await _items(api, found)
+            await _print_items(api, found)
         api.more = more
         api.note_list_end(len(found), limit)
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
-@app.command()
-def pause(context: typer.Context, run: Id, reason: Reason = None, json: AsJson = False) -> None:
+def pause(context: typer.Context, run: RunId, reason: Reason = None, json: AsJson = False) -> None:
     """Hold a run up: nothing more is moved until it is resumed."""
-    _told(context, run, "pause", json, reason=reason)
+    _change_run(context, run, "pause", json, reason=reason)
 
 
-@app.command()
 def resume(
     context: typer.Context,
-    run: Id,
+    run: RunId,
     stop_percent: Annotated[
         float | None, typer.Option("--stop-percent", metavar="N", help="Halt when more than so many percent fail.")
     ] = None,
@@ -108,30 +121,27 @@ def resume(
     json: AsJson = False,
 ) -> None:
     """Go on with a run that was paused or has halted."""
-    _told(context, run, "resume", json, reason=reason, stop_percent=stop_percent)
+    _change_run(context, run, "resume", json, reason=reason, stop_percent=stop_percent)
 
 
-@app.command()
-def cancel(context: typer.Context, run: Id, reason: Reason = None, json: AsJson = False) -> None:
+def cancel(context: typer.Context, run: RunId, reason: Reason = None, json: AsJson = False) -> None:
     """End a run: what it has moved stays moved, the other letters are left alone."""
-    _told(context, run, "cancel", json, reason=reason)
+    _change_run(context, run, "cancel", json, reason=reason)
 
 
-@app.command()
-def watch(context: typer.Context, run: Id, json: AsJson = False) -> None:
+def watch(context: typer.Context, run: RunId, json: AsJson = False) -> None:
     """Wait for the end of a run. The exit code is 1 unless everything was done."""
-    from mahavishnu.cli.client import run_conversation
 
-    async def ask(api: Connection) -> int:
-        return await bulk.wait_for_run(api, await resolve_run(api, run), json=json)
+    async def converse(api: Connection) -> int:
+        return await wait_for_run(api, await resolve_run(api, run), json=json)
 
-    if code := run_conversation(session_of(context), ask):
+    if code := run_conversation(session_of(context), converse):
         raise typer.Exit(code)
 
 
-async def _items(api: Connection, items: list[Any]) -> None:
+async def _print_items(api: Connection, items: list[Any]) -> None:
     """One row for each; for those that failed again, their present error."""
-    errors = await _errors(api, [each for each in items if each["outcome"] == "failed_again"])
+    errors = await _last_errors(api, [each for each in items if each["outcome"] == "failed_again"])
     rows = [
         (each["key"], each["state"], each["outcome"], each["why"] or brief(errors.get(each["entry_id"])))
         for each in items
@@ -139,37 +149,35 @@ async def _items(api: Connection, items: list[Any]) -> None:
     print_table(("letter", "state", "outcome", "why"), rows, empty="no letters")
 
 
-async def _errors(api: Connection, items: list[Any]) -> dict[str, str]:
+async def _last_errors(api: Connection, items: list[Any]) -> dict[str, str]:
     """The last errors of members, by their entry ids; those that are gone, or closed for good, have none."""
     found: dict[str, str] = {}
-    for first in range(0, len(items), _AT_ONCE):
-        tasks = [_task(each["key"]) for each in items[first : first + _AT_ONCE]]
+    for first in range(0, len(items), _CHUNK):
+        tasks = [_task_id(each["key"]) for each in items[first : first + _CHUNK]]
         for letter in await api.list("/dlq", {"task_id": tasks, "whole": "true"}, None):
             found[letter["entry_id"]] = error_of(letter)
     return found
 
 
-def _task(key: str) -> str:
+def _task_id(key: str) -> str:
     """The task's id in a letter's key.
 
-    >>> _task("wf_1"), _task("a/b"), _task("eu/mail/a/b")
+    >>> _task_id("wf_1"), _task_id("a/b"), _task_id("eu/mail/a/b")
     ('wf_1', 'a/b', 'a/b')
     """
     return key.split("/", 2)[2] if key.count("/") > 1 else key
 
 
-async def _halted(api: Connection, run: Mapping[str, Any]) -> None:
+async def _print_advice(api: Connection, run: Mapping[str, Any]) -> None:
     """What failed again, and what a person can do."""
-    from mahavishnu.cli.client import path_part
-
     run_id = str(run["run_id"])
     sample = await api.list(f"/runs/{path_part(run_id)}/items", {"outcome": "failed_again"}, _SAMPLE)
     if sample:
         print_line("")
-        await _items(api, sample)
+        await _print_items(api, sample)
     print_line("")
     command = api.session.command
-    percent = bulk.resume_percent(run)
+    percent = resume_percent(run)
     stop = () if percent is None else ("--stop-percent", str(percent))
     print_block(
         {
@@ -180,12 +188,168 @@ async def _halted(api: Connection, run: Mapping[str, Any]) -> None:
     )
 
 
-def _told(context: typer.Context, run: str, act: str, json: bool, **said: Any) -> None:
-    from mahavishnu.cli.client import path_part, run_conversation
-
-    async def ask(api: Connection) -> None:
+def _change_run(context: typer.Context, run: str, action: str, json: bool, **body_fields: Any) -> None:
+    async def converse(api: Connection) -> None:
         found = await resolve_run(api, run)
-        after = await api.post(f"/runs/{path_part(found['run_id'])}/{act}", api.with_actor(**said))
-        print_json(after) if json else bulk.show_run(after)
+        after = await api.post(f"/runs/{path_part(found['run_id'])}/{action}", api.with_actor(**body_fields))
+        print_json(after) if json else print_run(after)
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
+
+
+# ------------------------------------------------------------------------------- bulk verbs of other commands
+
+
+@dataclass(frozen=True)
+class BulkRunOptions:
+    """How a bulk run is carried out."""
+
+    everything: Annotated[bool, typer.Option("--all", help="Every letter is meant: needed without a filter.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False
+    yes: Yes = False
+    ramp: Annotated[
+        str | None,
+        typer.Option(
+            "--ramp",
+            metavar="N,N,…",
+            help="Sizes of the first waves; each waits for the last one. 'all' is all at once; with --stop-percent it "
+            "is 1,5,25 unless said otherwise.",
+        ),
+    ] = None
+    max_per_second: Annotated[
+        float | None, typer.Option("--max-per-second", metavar="N", help="Move at most so many letters a second.")
+    ] = None
+    stop_percent: Annotated[
+        float | None,
+        typer.Option("--stop-percent", metavar="N", help="Halt when more than so many percent fail again."),
+    ] = None
+    detach: Annotated[bool, typer.Option("--detach", help="Do not wait for its end.")] = False
+
+    @property
+    def waves(self) -> list[int] | None:
+        """The sizes of the first waves; None without --ramp. Raises InvalidInput."""
+        if self.ramp is None:
+            return None
+        sizes = [size.strip() for size in self.ramp.split(",")]
+        if sizes[-1] == ALL:
+            sizes.pop()
+        try:
+            return [int(size) for size in sizes]
+        except ValueError:
+            raise InvalidInput(f"--ramp takes whole numbers such as 1,5,25, or all, not {self.ramp!r:.80}") from None
+
+    @property
+    def given_options(self) -> list[str]:
+        """The options that only a bulk run has."""
+        named = {
+            "--all": self.everything,
+            "--ramp": self.ramp,
+            "--max-per-second": self.max_per_second is not None,
+            "--stop-percent": self.stop_percent is not None,
+            "--detach": self.detach,
+        }
+        return [name for name, given in named.items() if given]
+
+
+async def start_run(
+    api: Connection,
+    verb: str,
+    filters: Mapping[str, Any],
+    options: BulkRunOptions,
+    *,
+    reason: str | None,
+    patch: Any = None,
+    redrive: bool = False,
+    json: bool,
+) -> int:
+    """Preview a bulk run, ask, start it, and wait for its end. Returns the exit code."""
+    body: dict[str, Any] = {"verb": verb, "filter": dict(filters), "everything": options.everything}
+    body |= {"ramp": options.waves, "max_per_second": options.max_per_second, "stop_percent": options.stop_percent}
+    if patch is not None:
+        body["patch"] = patch
+    if redrive:
+        body["redrive"] = True
+    preview = await api.post("/runs/preview", body)
+    if options.dry_run or not preview["eligible"]:
+        print_json(preview) if json else print_preview(preview, verb, print_line)
+        return ExitCode.DONE
+    if not options.yes:
+        print_preview(preview, verb, print_notice)
+        confirm(f"{verb} {count_of(preview['eligible'], 'letter')}?")
+    run = await api.post("/runs", api.with_actor(**body, reason=reason))
+    if options.detach:
+        print_json(run) if json else print_line(str(run["run_id"]))
+        return ExitCode.DONE
+    return await wait_for_run(api, run, json=json)
+
+
+async def wait_for_run(api: Connection, run: Run, *, json: bool) -> int:
+    """Wait until a run ends, halts or is paused; work on it here if there is no server. Returns the exit code."""
+    run_id = str(run["run_id"])
+    ended = False
+    try:
+        with _ProgressBar() as show:
+            run = await _poll(api, run, show)
+        ended = True
+    finally:
+        if not ended:
+            print_notice(f"the run goes on with the workers: {api.session.command('run', 'watch', run_id)}")
+    print_json(run) if json else print_run(run)
+    return ExitCode.DONE if run["state"] == "done" else ExitCode.FAILED
+
+
+async def _poll(api: Connection, run: Run, show: Callable[[Run], None]) -> Run:
+    clock = SystemClock()
+    began, checked, explained = clock.monotonic(), False, False
+    while run["state"] in _UNFINISHED:
+        workers = api.dlq is None or await api.dlq.processing.workers.others()
+        if api.dlq is not None and not workers:  # those that are there notice at once what they have moved themselves
+            await api.dlq.runs.advance()
+        run = await api.get(f"/runs/{path_part(run['run_id'])}")
+        show(run)
+        if run["state"] not in _UNFINISHED:
+            break
+        alone = not workers or clock.monotonic() - began > _ALONE_SECONDS
+        nothing_ran = awaits_outcomes(run) and run["counts"]["moved"] and not count_outcomes(run)
+        if nothing_ran and not explained and (alone or not checked):
+            checked, explained = True, await _explain_waiting(api, alone)
+        await clock.sleep(_POLL_SECONDS)
+    return run
+
+
+async def _explain_waiting(api: Connection, alone: bool) -> bool:
+    """Say why no letter has been run so far, as far as that is known."""
+    circuits = open_circuits(await api.get("/dlq/statistics"))
+    for name, how in circuits.items():
+        print_notice(f"the circuit of adapter {name} is {how}: its letters wait until it is closed")
+    if alone and not circuits:
+        print_notice("no letter has been run so far: that takes a worker (mahavishnu worker --app …)")
+    return alone or bool(circuits)
+
+
+class _ProgressBar:
+    """A bar on a terminal, and nothing elsewhere."""
+
+    def __enter__(self) -> Callable[[Run], None]:
+        self._bar: Any = None
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("planning", total=None)
+        return self._show
+
+    def _show(self, run: Run) -> None:
+        if self._bar is not None:
+            counts, text = run["counts"], str(run["verb"])
+            if awaits_outcomes(run):
+                text += f": {count_outcomes(run)} run, {counts.get('failed_again', 0)} failed again"
+            done = counts["members"] - count_waiting(counts)
+            self._bar.update(self._task, description=text, completed=done, total=counts["members"] or None)
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()

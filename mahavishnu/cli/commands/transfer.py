@@ -8,36 +8,24 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
-from mahavishnu.cli.exits import ExitCode, Failed
-from mahavishnu.cli.filters import Filters
-from mahavishnu.cli.naming import resolve_filter
-from mahavishnu.cli.options import expand_options
-from mahavishnu.cli.output import AsJson, print_error, print_json, print_line, print_notice
-from mahavishnu.cli.session import session_of
+from mahavishnu.cli.client import Connection, TooLarge, run_conversation
+from mahavishnu.cli.options import Filters, expand_options, resolve_filter, session_of
+from mahavishnu.cli.output import AsJson, ExitCode, Failed, print_error, print_json, print_line, print_notice
 from mahavishnu.model.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from mahavishnu.cli.client import Connection
-
-PORTION_LETTERS = 200
-PORTION_BYTES = 1024 * 1024
-_TOLD_EVERY = 1000
+_BATCH_LETTERS = 200
+_BATCH_BYTES = 1024 * 1024
+_PROGRESS_EVERY = 1000
 _WORDS = {
     "new": "new",
     "joined": "joined the open letter of their task",
     "succeeded": "followed a closed letter",
     "same": "here already",
 }
-
-
-def register(app: typer.Typer) -> None:
-    """Make the commands."""
-    app.command("export")(export)
-    app.command("import")(import_letters)
 
 
 @expand_options
@@ -49,32 +37,30 @@ def export(
     ] = None,
 ) -> None:
     """Write letters as lines of JSON, which import reads. Without a filter, all of them."""
-    from mahavishnu.cli.client import run_conversation
+    chosen.api_filter()  # raises what is wrong with it before anything is opened
 
-    chosen.api_filter()  # what is wrong with it is told before anything is opened
-
-    async def ask(api: Connection) -> None:
-        asked = await resolve_filter(api, chosen)
+    async def converse(api: Connection) -> None:
+        params = await resolve_filter(api, chosen)
         count = 0
-        with _written(output) as file:
-            async with api.stream("/dlq/export", asked) as lines:
+        with _output_file(output) as file:
+            async with api.stream("/dlq/export", params) as lines:
                 async for text in lines:
                     file.write(f"{text}\n")
                     count += 1
-                    if count % _TOLD_EVERY == 0:
-                        _told(count)
-        _told(count, last=True)
+                    if count % _PROGRESS_EVERY == 0:
+                        _print_progress(count)
+        _print_progress(count, last=True)
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
 @contextmanager
-def _written(path: Path | None) -> Iterator[TextIO]:
+def _output_file(path: Path | None) -> Iterator[TextIO]:
     """Standard output, a device or a pipe; or a file that is there when it is complete. Raises Failed."""
     if path is None:
         yield sys.stdout
         return
-    with _named(path):
+    with _write_errors(path):
         mode = _mode(path)
         if mode is not None and not stat.S_ISREG(mode):
             with path.open("w", encoding="utf-8") as file:  # nothing that could be replaced
@@ -102,8 +88,8 @@ def _mode(path: Path) -> int | None:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """What cannot be written is called as the person called it. Whoever reads a pipe may stop."""
+def _write_errors(path: Path) -> Iterator[None]:
+    """Raise what keeps the file from being written as Failed, by the name that was given. A pipe's reader may stop."""
     try:
         yield
     except BrokenPipeError:
@@ -117,25 +103,23 @@ def import_letters(
     file: Annotated[str, typer.Argument(metavar="FILE", help="What export wrote; - reads standard input.")],
     json: AsJson = False,
 ) -> None:
-    """Take in letters that were exported. Doing it twice changes nothing."""
-    from mahavishnu.cli.client import run_conversation
-
+    """Import letters that were exported. Doing it twice changes nothing."""
     counts: dict[str, int] = {}
     refused: dict[str, str] = {}
     at: dict[str, str] = {}  # where in the file that is
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         done = 0
-        for portion in _portions(file, refused):
-            for part, answer in await _sent(api, portion):
+        for batch in _batches(file, refused):
+            for part, answer in await _send(api, batch):
                 for became in answer["taken"].values():
                     counts[became] = counts.get(became, 0) + 1
                 _note(answer["refused"], part, refused, at)
-            done += len(portion)
-            _told(done)
-        _told(done, last=True)
+            done += len(batch)
+            _print_progress(done)
+        _print_progress(done, last=True)
 
-    run_conversation(session_of(context), ask, new=True)
+    run_conversation(session_of(context), converse, new=True)
     if json:
         print_json({"taken": counts, "refused": refused})
     else:
@@ -153,10 +137,10 @@ Numbered = tuple[int, dict[str, Any]]  # a line's number, and the letter in it
 
 
 def _note(answered: dict[str, str], part: list[Numbered], refused: dict[str, str], at: dict[str, str]) -> None:
-    """Note what was refused, and in which line it is; the API calls letters without a name by their place."""
+    """Note what was refused, and in which line it is; the API names letters without a name by their place."""
     lines = {_name(letter) or str(place): (number, _name(letter)) for place, (number, letter) in enumerate(part)}
-    for called, why in answered.items():
-        number, name = lines.get(called, (None, called))
+    for key, why in answered.items():
+        number, name = lines.get(key, (None, key))
         known = name or f"line {number}"
         refused[known] = why
         at[known] = f"line {number}, {name}" if name and number else known
@@ -166,25 +150,23 @@ def _name(letter: dict[str, Any]) -> str:
     return str(letter.get("entry_id") or letter.get("task_id") or "")
 
 
-async def _sent(api: Connection, portion: list[Numbered]) -> list[tuple[list[Numbered], Any]]:
-    """The parts of a portion with their answers; it is halved where it is too large for the server.
+async def _send(api: Connection, batch: list[Numbered]) -> list[tuple[list[Numbered], Any]]:
+    """Send a batch, in halves where it is too large for the server; the parts with their answers.
 
-    Raises what refuses it.
+    Raises the refusal of the server.
     """
-    from mahavishnu.cli.client import TooLarge
-
     try:
-        return [(portion, await api.post("/dlq/import", [letter for _, letter in portion]))]
+        return [(batch, await api.post("/dlq/import", [letter for _, letter in batch]))]
     except TooLarge as problem:
-        if len(portion) == 1:
-            raise TooLarge(f"line {portion[0][0]}: {problem}") from None
-        half = len(portion) // 2
-        return [*await _sent(api, portion[:half]), *await _sent(api, portion[half:])]
+        if len(batch) == 1:
+            raise TooLarge(f"line {batch[0][0]}: {problem}") from None
+        half = len(batch) // 2
+        return [*await _send(api, batch[:half]), *await _send(api, batch[half:])]
 
 
-def _portions(file: str, refused: dict[str, str]) -> Iterator[list[Numbered]]:
-    """The letters of a file, some at a time; lines that are none are noted."""
-    portion: list[Numbered] = []
+def _batches(file: str, refused: dict[str, str]) -> Iterator[list[Numbered]]:
+    """The letters of a file in batches; what is wrong with other lines goes into `refused`."""
+    batch: list[Numbered] = []
     size = 0
     for number, text in enumerate(_lines(file), 1):
         if not text.strip():
@@ -200,13 +182,13 @@ def _portions(file: str, refused: dict[str, str]) -> Iterator[list[Numbered]]:
         if not isinstance(letter, dict):
             refused[f"line {number}"] = "this is no letter"
             continue
-        if portion and (len(portion) == PORTION_LETTERS or size + len(text) > PORTION_BYTES):
-            yield portion
-            portion, size = [], 0
-        portion.append((number, letter))
+        if batch and (len(batch) == _BATCH_LETTERS or size + len(text) > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append((number, letter))
         size += len(text)
-    if portion:
-        yield portion
+    if batch:
+        yield batch
 
 
 def _lines(file: str) -> Iterator[bytes]:
@@ -220,8 +202,8 @@ def _lines(file: str) -> Iterator[bytes]:
         raise InvalidInput(f"{file} cannot be read: {problem.strerror}") from None
 
 
-def _told(count: int, *, last: bool = False) -> None:
-    """How far it is, on a terminal."""
+def _print_progress(count: int, *, last: bool = False) -> None:
+    """Print how far it is, on a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r{count} letters")
         if last:

@@ -7,20 +7,18 @@ import json as codec
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from mahavishnu.cli.client import Connection, run_conversation
 from mahavishnu.cli.letter_view import error_of
+from mahavishnu.cli.options import session_of
 from mahavishnu.cli.output import AsJson, escape_controls, moment, print_json, print_line, short
-from mahavishnu.cli.session import session_of
 from mahavishnu.model.clock import SystemClock
 
-if TYPE_CHECKING:
-    from mahavishnu.cli.client import Connection
-
 ROWS = 20
-DRAWN_SECONDS = 0.5  # at least between two tables
+REDRAW_SECONDS = 0.5  # at least between two tables
 _STYLES = {"pending": "yellow", "retrying": "cyan", "completed": "green", "exhausted": "red"}
 Event = tuple[str, dict[str, Any]]
 
@@ -32,30 +30,29 @@ def watch(
     json: AsJson = False,
 ) -> None:
     """Watch letters, runs and groups change. Ctrl-C ends it."""
-    from mahavishnu.cli.client import run_conversation
 
-    async def ask(api: Connection) -> None:
+    async def converse(api: Connection) -> None:
         table = sys.stdout.isatty() and not json and lines is None
-        looking = asyncio.ensure_future(_table(api) if table else _lines(api, lines, json))
+        watching = asyncio.ensure_future(_show_table(api) if table else _print_events(api, lines, json))
         ending = asyncio.ensure_future(SystemClock().sleep(seconds if seconds is not None else 10.0**9))
         try:
-            await asyncio.wait({looking, ending}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({watching, ending}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ending.cancel()
-            if not looking.done():
-                looking.cancel()
+            if not watching.done():
+                watching.cancel()
                 with suppress(asyncio.CancelledError):
-                    await looking
-        if looking.done() and not looking.cancelled():
-            looking.result()
+                    await watching
+        if watching.done() and not watching.cancelled():
+            watching.result()
 
-    run_conversation(session_of(context), ask)
+    run_conversation(session_of(context), converse)
 
 
-async def _lines(api: Connection, most: int | None, json: bool) -> None:
+async def _print_events(api: Connection, most: int | None, json: bool) -> None:
     count = 0
-    async with api.stream("/events") as told:
-        async for name, data in events(told):
+    async with api.stream("/events") as stream:
+        async for name, data in parse_events(stream):
             if json:
                 print_json({"event": name, **data}, indent=None)
             else:
@@ -66,7 +63,7 @@ async def _lines(api: Connection, most: int | None, json: bool) -> None:
                 return
 
 
-async def _table(api: Connection) -> None:
+async def _show_table(api: Connection) -> None:
     from rich.console import Console
     from rich.live import Live
 
@@ -74,8 +71,8 @@ async def _table(api: Connection) -> None:
     changed = asyncio.Event()
 
     async def listen() -> None:
-        async with api.stream("/events") as told:
-            async for _ in events(told):
+        async with api.stream("/events") as stream:
+            async for _ in parse_events(stream):
                 changed.set()
 
     listening = asyncio.ensure_future(listen())
@@ -86,7 +83,7 @@ async def _table(api: Connection) -> None:
                 numbers = await api.get("/dlq/statistics")
                 letters = await api.list("/dlq", {"sort": "updated", "whole": "true"}, ROWS)
                 live.update(_view(letters, numbers), refresh=True)
-                await clock.sleep(DRAWN_SECONDS)
+                await clock.sleep(REDRAW_SECONDS)
                 waiting = asyncio.ensure_future(changed.wait())
                 await asyncio.wait({waiting, listening}, return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
@@ -124,10 +121,10 @@ def _view(letters: list[Any], numbers: Mapping[str, Any]) -> Any:
     return Group(Text(escape_controls(head)), table)
 
 
-async def events(told: AsyncIterator[str]) -> AsyncIterator[Event]:
-    """Server-sent events: their names and data."""
+async def parse_events(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
+    """The names and data of server-sent events."""
     name, data = "message", ""
-    async for text in told:
+    async for text in lines:
         field, _, value = text.rstrip("\r").partition(":")
         value = value.removeprefix(" ")
         if field == "event":

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.cli.filters import instant_from
+from mahavishnu.cli.options import instant_from
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import ManualClock
-from tests.unit.console.conftest import Run, kept
+from tests.unit.cli.conftest import Run, kept
 
 pytestmark = pytest.mark.usefixtures("letters")
 BAD = "\\x1b[2Jbad [red]x[/red] value line two"

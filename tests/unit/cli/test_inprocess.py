@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from mahavishnu.cli.client import Connection
-from mahavishnu.cli.exits import Failed
+from mahavishnu.cli.output import Failed
 from mahavishnu.cli.local_transport import InProcess
-from mahavishnu.cli.session import Session
+from mahavishnu.cli.options import Session
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]}
 

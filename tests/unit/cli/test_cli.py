@@ -12,10 +12,10 @@ import typer
 
 from mahavishnu import __version__
 from mahavishnu.cli import app
-from mahavishnu.cli.exits import ExitCode
+from mahavishnu.cli.output import ExitCode
 from mahavishnu.cli.output import plain, print_block, print_json, print_table
 from mahavishnu.model import errors
-from tests.unit.console.conftest import Run
+from tests.unit.cli.conftest import Run
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference-cli.md"
 

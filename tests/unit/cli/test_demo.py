@@ -15,7 +15,7 @@ from mahavishnu.cli.commands.demo_show import summary_lines, view
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.testing import make_letter
-from tests.unit.console.test_worker import lines_until, started
+from tests.unit.cli.test_worker import lines_until, started
 
 NEXT = "Next: docs/quickstart.md keeps the failures of your own workflows in five lines."
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.config.settings import field_paths
-from tests.unit.console.conftest import Run
+from tests.unit.cli.conftest import Run
 
 Write = Callable[[str], Path]
 

@@ -19,7 +19,7 @@ import pytest
 
 from mahavishnu.cli.commands.serve import open_listener
 from mahavishnu.core.config import MahavishnuSettings
-from tests.unit.console.test_worker import ENQUEUE, MAHAVISHNU, lines_until, shop, started
+from tests.unit.cli.test_worker import ENQUEUE, MAHAVISHNU, lines_until, shop, started
 
 __all__ = ["shop"]  # a fixture
 DIRECT = build_opener(ProxyHandler({}))  # whatever proxy this machine has

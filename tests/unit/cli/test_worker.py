@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.console.conftest import Run
+from tests.unit.cli.conftest import Run
 
 MAHAVISHNU = [sys.executable, "-m", "mahavishnu"]
 APP = """

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mahavishnu.cli.exits import Failed
+from mahavishnu.cli.output import Failed
 from mahavishnu.cli.settings_file import with_list, write_list
-from tests.unit.console.conftest import Run
+from tests.unit.cli.conftest import Run
 
 Write = Callable[[str], Path]
 GOOD = "def classify_error(error): return 'network' if 'flaky' in str(error) else None\n"
