@@ -7,7 +7,6 @@ import signal
 import sys
 from types import FrameType
 
-NEEDS = frozenset({"rich", "typer"})
 INTERRUPTED = 130
 
 
@@ -20,10 +19,9 @@ def main() -> int:
         finally:
             signal.signal(signal.SIGINT, before)
     except ModuleNotFoundError as missing:
-        name = (missing.name or "").partition(".")[0]
-        if name not in NEEDS:
+        if (missing.name or "").partition(".")[0] != "typer":
             raise
-        sys.stderr.write(f"mahavishnu: there is no {name}: pip install 'mahavishnu-dlq[cli]'\n")
+        sys.stderr.write("mahavishnu: there is no typer: pip install 'mahavishnu-dlq[cli]'\n")
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -31,5 +29,5 @@ def main() -> int:
 
 
 def _end(signum: int, frame: FrameType | None) -> None:
-    """Ctrl-C while modules are loaded: there is nothing to put away, and what is raised there some would change."""
+    """End at once on Ctrl-C while modules are loaded: nothing is open yet, and some modules would catch an exception."""
     os._exit(INTERRUPTED)

@@ -88,12 +88,18 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
 )
 
 
+_EXTRAS = frozenset({"fastapi", "httpx", "prometheus_client", "rich", "starlette", "uvicorn"})
+
+
 def explain_error(error: Exception) -> tuple[tuple[str, ...], ExitCode]:
     """The lines that describe an error, one for each problem, and the exit code.
 
     >>> explain_error(NotFound("there is no plugin 'x'"))
     (("there is no plugin 'x'",), <ExitCode.NOT_FOUND: 3>)
     """
+    missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if missing in _EXTRAS:
+        return (f"there is no {missing}: pip install 'mahavishnu-dlq[cli]'",), ExitCode.FAILED
     for kind, code in _CODES:
         if isinstance(error, kind):
             return tuple(line for line in str(error).splitlines() if line.strip()) or (type(error).__name__,), code

@@ -12,8 +12,7 @@ import typer
 
 from mahavishnu import __version__
 from mahavishnu.cli import app
-from mahavishnu.cli.output import ExitCode
-from mahavishnu.cli.output import plain, print_block, print_json, print_table
+from mahavishnu.cli.output import ExitCode, plain, print_block, print_json, print_table
 from mahavishnu.model import errors
 from tests.unit.cli.conftest import Run
 
@@ -170,6 +169,12 @@ def test_values_as_people_read_them(value: object, text: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- the reference
+
+
+def test_the_help_says_of_each_command_what_the_command_says_of_itself() -> None:
+    root = typer.main.get_command(app.app)
+    for name, source in app.COMMANDS.items():
+        assert root.commands[name].get_short_help_str(limit=200) == source.help, name  # type: ignore[attr-defined]
 
 
 def commands(group: Any, path: str = "mahavishnu") -> Iterator[tuple[str, Any]]:

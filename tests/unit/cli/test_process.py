@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.cli.conftest import kept
+
 MAHAVISHNU = [sys.executable, "-m", "mahavishnu"]
 
 
@@ -89,7 +91,7 @@ def test_ctrl_c_ends_it_quietly() -> None:
     assert (process.returncode, out, err) == (130, "", "")
 
 
-@pytest.mark.parametrize("module", ["typer", "mahavishnu.cli.app", "httpx", "fastapi"])
+@pytest.mark.parametrize("module", ["typer", "mahavishnu.cli.app", "mahavishnu.cli.client", "mahavishnu.api.local"])
 def test_ctrl_c_while_modules_are_loaded_is_quiet_too(module: str, tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\n"
@@ -121,9 +123,15 @@ def test_a_terminal_that_knows_only_ascii() -> None:
     assert (found.returncode, found.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("missing", ["rich", "typer"])
-def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
-    script = f"import sys; sys.modules[{missing!r}] = None; from mahavishnu.cli import main; sys.exit(main())"
+@pytest.mark.parametrize(
+    ("missing", "arguments"),
+    [("typer", ["--help"]), ("rich", ["demo", "--help"]), ("httpx", ["dlq", "--server", "http://127.0.0.1:9", "list"])],
+)
+def test_without_the_extra_it_says_what_to_install(missing: str, arguments: list[str]) -> None:
+    script = (
+        f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['mahavishnu', *{arguments!r}];"
+        "from mahavishnu.cli import main; sys.exit(main())"
+    )
     found = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), timeout=60
     )
@@ -131,12 +139,27 @@ def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
     assert found.stderr == f"mahavishnu: there is no {missing}: pip install 'mahavishnu-dlq[cli]'\n"
 
 
-def test_help_does_not_wait_for_what_it_does_not_need() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "unneeded"),
+    [
+        (["--help"], {"asyncio", "pydantic", "rich", "sqlite3", "starlette", "mahavishnu.cli.client"}),
+        (
+            ["dlq", "--store", "sqlite:///letters.db", "list"],
+            {"fastapi", "httpx", "opensearchpy", "rich", "uvicorn", "mahavishnu.api.app", "mahavishnu.api.routes.runs"}
+            | {f"mahavishnu.cli.commands.{name}" for name in ("letter_actions", "groups", "runs", "processes")},
+        ),
+    ],
+)
+def test_a_command_does_not_wait_for_what_it_does_not_need(
+    arguments: list[str], unneeded: set[str], tmp_path: Path
+) -> None:
+    kept(f"sqlite:///{tmp_path}/letters.db", {"task_id": "wf_1"})
     script = (
-        "import sys; sys.argv = ['mahavishnu', '--help']; from mahavishnu.cli import main; main();"
-        "sys.stderr.write(' '.join(sys.modules))"
+        f"import sys; sys.argv = ['mahavishnu', *{arguments!r}]; from mahavishnu.cli import main; code = main();"
+        "print('\\n'.join(sys.modules)); sys.exit(code)"
     )
     found = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), timeout=60, cwd=tmp_path
     )
-    assert not {"opensearchpy", "aiohttp", "pydantic", "sqlite3"} & set(found.stderr.split())
+    assert (found.returncode, found.stderr) == (0, "")
+    assert not unneeded & set(found.stdout.splitlines())

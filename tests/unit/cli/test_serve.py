@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
-from mahavishnu.cli.commands.serve import open_listener
+from mahavishnu.cli.commands.processes import open_listener
 from mahavishnu.core.config import MahavishnuSettings
 from tests.unit.cli.test_worker import ENQUEUE, MAHAVISHNU, lines_until, shop, started
 

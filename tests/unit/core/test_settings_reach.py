@@ -15,7 +15,7 @@ import pytest
 
 from mahavishnu.api.auth import Actor, Role
 from mahavishnu.classify.plugins import PluginState
-from mahavishnu.cli.commands.serve import access_of, api_of, open_listener
+from mahavishnu.cli.commands.processes import access_of, api_of, open_listener
 from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings

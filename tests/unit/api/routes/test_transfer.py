@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.responses import StreamingResponse
 
-from mahavishnu.cli.commands.serve import open_listener, run_server
+from mahavishnu.cli.commands.processes import open_listener, run_server
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.transfer import exported

@@ -1,30 +1,30 @@
-"""An app in this process, spoken to over HTTP: what is told while it is told, and what goes wrong on the way."""
+"""Requests to an app in this process: its answer is read while it is written, and what it raises is raised."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-import httpx
 import pytest
 
 from mahavishnu.cli.client import Connection
-from mahavishnu.cli.output import Failed
-from mahavishnu.cli.local_transport import InProcess
+from mahavishnu.cli.local_transport import LocalTransport
 from mahavishnu.cli.options import Session
+from mahavishnu.cli.output import Failed
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]}
 
 
-def client(app: Any) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=InProcess(app), base_url="http://localhost", timeout=None)
+def connection(app: Any) -> Connection:
+    return Connection(LocalTransport(app, "here"), Session())
 
 
 async def test_an_answer_is_read_while_it_is_written() -> None:
     go_on, left = asyncio.Event(), asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        assert (await receive())["body"] == b"" and scope["raw_path"] == b"/a%2Fb"
+        assert (await receive())["body"] == b"" and scope["raw_path"] == b"/api/v1/a%2Fb"
+        assert scope["query_string"] == b"x=1" and scope["path"] == "/api/v1/a/b"
         await send(START)
         await send({"type": "http.response.body", "body": b"one\n", "more_body": True})
         await go_on.wait()
@@ -34,8 +34,7 @@ async def test_an_answer_is_read_while_it_is_written() -> None:
         finally:
             left.set()
 
-    async with client(app) as http, http.stream("GET", "/a%2Fb?x=1") as answer:
-        lines = answer.aiter_lines()
+    async with connection(app).stream("/a%2Fb", {"x": 1, "y": None}) as lines:
         assert await anext(lines) == "one"
         go_on.set()
         assert await anext(lines) == "two"
@@ -48,18 +47,23 @@ async def test_what_the_app_raises_in_the_middle_is_raised_here() -> None:
         await send({"type": "http.response.body", "body": b"one\n", "more_body": True})
         raise Failed("the disk is gone")
 
-    async with client(app) as http:
+    with pytest.raises(Failed, match="the disk is gone"):
+        await connection(app).get("/")
+    async with connection(app).stream("/") as lines:
+        assert await anext(lines) == "one"
         with pytest.raises(Failed, match="the disk is gone"):
-            await http.get("/")
+            await anext(lines)
 
 
 async def test_an_app_that_raises_at_once() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         raise Failed("nothing works")
 
-    async with client(app) as http:
-        with pytest.raises(Failed, match="nothing works"):
-            await http.get("/")
+    with pytest.raises(Failed, match="nothing works"):
+        await connection(app).get("/")
+    with pytest.raises(Failed, match="nothing works"):
+        async with connection(app).stream("/"):
+            pass
 
 
 async def test_a_list_that_leads_to_another_server_is_not_followed() -> None:
@@ -68,7 +72,5 @@ async def test_a_list_that_leads_to_another_server_is_not_followed() -> None:
         await send({**START, "headers": [*START["headers"], link]})  # type: ignore[misc]
         await send({"type": "http.response.body", "body": b"[1]"})
 
-    async with client(app) as http:
-        connection = Connection(http, Session(), "x", None)
-        with pytest.raises(Failed, match="leads to another server"):
-            await connection.list("/dlq", {}, 5)
+    with pytest.raises(Failed, match="leads to another server"):
+        await connection(app).list("/dlq", {}, 5)
