@@ -29,5 +29,5 @@ def main() -> int:
 
 
 def _end(signum: int, frame: FrameType | None) -> None:
-    """End at once on Ctrl-C while modules are loaded: nothing is open yet, and some modules would catch an exception."""
+    """End at once on Ctrl-C while modules are loaded: nothing is open yet, and some would catch an exception."""
     os._exit(INTERRUPTED)
