@@ -69,6 +69,7 @@ class RunExecutor:
         self._members = RunMembers(store, run.run_id, run.awaits_outcomes)
         self._verb = RunVerb(context, run)
         self._recovering = recovering
+        self._fresh = True  # `run` is what is stored
         self._did = False
         self._moved = False  # in the step before
         self._count_after = 0.0
@@ -103,7 +104,6 @@ class RunExecutor:
 
     async def _step(self) -> bool:
         """Do what the run needs now. Returns whether its lease is returned."""
-        now = await self._check_lease()
         waits = bulk_rules.must_wait_for_outcomes(self.run)
         # Letters that were moved just now have no outcomes yet. Counting many may take as long as moving a slice:
         # then it is not done before each slice.
@@ -114,11 +114,11 @@ class RunExecutor:
             await self._count_outcomes(waits=waits)
             ended = self._clock.monotonic()
             self._count_after = ended + _PAUSE * (ended - began)
-            now = self._clock.now()
-        match bulk_rules.next_step(self.run, now):
+        match bulk_rules.next_step(self.run, self._clock.now()):
             case MoveSlice(most):
+                await self._check_lease()
                 self._did = True
-                self._moved = await self._move_slice(most, now)
+                self._moved = await self._move_slice(most, self._clock.now())
                 return False
             case WaitUntil(until):
                 await self._return_lease(until)
@@ -273,7 +273,7 @@ class RunExecutor:
         self._recovering = False
 
     async def _pages_so_far(self) -> AsyncIterator[RunPage]:
-        """The pages up to the present one. The lease was checked before the first ones."""
+        """The pages up to the present one. Checks the lease between them."""
         numbers = range(min(self.run.at_page + 1, self.run.pages))
         for start in range(0, len(numbers), READ):
             if start:
@@ -283,22 +283,24 @@ class RunExecutor:
 
     # --- the lease
 
-    async def _check_lease(self) -> datetime:
-        """Read what others changed, and extend the lease at half its time. Returns what time it is.
+    async def _check_lease(self) -> None:
+        """Read what others changed, unless the run was written just now, and extend the lease at half its time.
 
         Raises RunLeaseLost, RunStopped.
         """
         while True:
-            await self._refresh()
+            if not self._fresh:
+                await self._refresh()
+            self._fresh = False
             if self.run.state not in ACTIVE:
                 raise RunStopped
             now, whole = self._clock.now(), lease_time(self._context)
             if self.run.due_at is None or self.run.due_at > now + whole / 2:
-                return now
+                return
             written = await write_one(self._store.runs, bulk_rules.with_lease(self.run, self.lease, now + whole, now))
             if written is not None:
                 self.run = written
-                return now
+                return
 
     async def _refresh(self) -> None:
         """Take over what people changed in the stored run, and keep the progress that is known here."""
@@ -328,7 +330,7 @@ class RunExecutor:
             after = change(self.run, now) if self.run.state in states else bulk_rules.return_lease(self.run, now, now)
             written = await write_one(self._store.runs, after)
             if written is not None:
-                self.run = written
+                self.run, self._fresh = written, True
                 return
             await self._refresh()
         raise StoreUnavailable(f"bulk run {self.run.run_id} was changed by others {_TRIES} times in a row")

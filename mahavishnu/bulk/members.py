@@ -98,6 +98,8 @@ class RunMembers:
     async def _write_pages(
         self, plan: str, number: int, counts: RunCounts, items: Sequence[RunItem]
     ) -> tuple[int, RunCounts]:
+        if not items:
+            return number, counts
         pages = split_into_pages(self.run_id, plan, number, items)
         await self.store.create_pages(pages)
         return number + len(pages), counts.plus(count_items(items))

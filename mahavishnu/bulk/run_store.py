@@ -41,7 +41,7 @@ class RunStore:
 
     async def create_pages(self, pages: Sequence[RunPage]) -> None:
         """Write new pages. Raises RunLeaseLost if another process has written one of them, StoreError."""
-        for result in await self.pages.write(pages) if pages else []:
+        for result in await self.pages.write(pages):
             _require_page(result)
 
     async def read_pages(self, run: BulkRun, numbers: Sequence[int]) -> list[RunPage]:
@@ -63,7 +63,8 @@ class RunStore:
     async def remove_other_plans(self, run_id: str, plan: str) -> None:
         """Remove the pages of plans that were not completed: nothing reads them."""
         others = Query((Is("run_id", (run_id,)), Not(Is("plan", (plan,)))))
-        await self.pages.remove([page async for page in scan(self.pages, others)])
+        if pages := [page async for page in scan(self.pages, others)]:
+            await self.pages.remove(pages)
 
     async def count_outcomes(self, run_id: str, *, whole: bool = False) -> dict[ItemOutcome | None, int]:
         """How many letters that the run redrove have each outcome; None: no outcome yet.

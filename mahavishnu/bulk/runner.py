@@ -46,12 +46,12 @@ class Runner:
         if page.degraded:
             problem = StoreUnavailable(f"not every bulk run can be seen now: {page.degraded}")
         due: list[datetime] = []
-        now = self._clock.now()
-        free = {run.run_id for run in page.items if self._is_free(run, now)}
+        now, skew = self._clock.now(), timedelta(seconds=self._context.limits.skew_seconds)
+        free = {run.run_id for run in page.items if bulk_rules.is_free(run, now, skew, self._dropped)}
         for run in page.items:
             executor = None
             try:
-                if run.run_id in free and (executor := await self._take(run)) is not None:
+                if run.run_id in free and (executor := await self._take(run, skew)) is not None:
                     did |= await self._execute(executor)
                     run = executor.run
             except StoreError as error:  # it must not stop the other runs
@@ -64,7 +64,7 @@ class Runner:
             raise problem
         return did
 
-    async def _take(self, run: BulkRun) -> RunExecutor | None:
+    async def _take(self, run: BulkRun, skew: timedelta) -> RunExecutor | None:
         """Take the lease of a run that was found free. None if it is not free any more."""
         lease = RunLease(self._context.owner, new_token())
         current: BulkRun | None = run
@@ -76,14 +76,9 @@ class Runner:
                     self._dropped.discard(current.lease.token)
                 return RunExecutor(self._context, self._store, written, recovering=current.lease is not None)
             current = await get_one(self._store.runs, run.run_id)  # it was changed since, or `find` lags
-            if current is not None and not self._is_free(current, now):
+            if current is not None and not bulk_rules.is_free(current, now, skew, self._dropped):
                 return None
         return None
-
-    def _is_free(self, run: BulkRun, now: datetime) -> bool:
-        if run.state in ACTIVE and run.lease is not None and run.lease.token in self._dropped:
-            return True
-        return bulk_rules.is_free(run, now, timedelta(seconds=self._context.limits.skew_seconds))
 
     async def _execute(self, executor: RunExecutor) -> bool:
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from bisect import bisect_right
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -167,10 +168,15 @@ def validate_run(run: BulkRun) -> BulkRun:
     return run
 
 
-def is_free(run: BulkRun, now: datetime, skew: timedelta) -> bool:
-    """Whether anyone may take the run now. `skew` is added to the end of a lease, for clocks that differ."""
+def is_free(run: BulkRun, now: datetime, skew: timedelta, dropped: Collection[str] = ()) -> bool:
+    """Whether anyone may take the run now. `skew` is added to the end of a lease, for clocks that differ.
+
+    Nobody works under leases with `dropped` tokens any more: they do not count.
+    """
     if run.state not in ACTIVE or run.due_at is None:
         return False
+    if run.lease is not None and run.lease.token in dropped:
+        return True
     return run.due_at + (skew if run.lease and not run.lease.left else timedelta(0)) <= now
 
 
