@@ -1,23 +1,21 @@
-"""Reading the environment and the YAML file: what is refused, and where it says the fault is."""
+"""Reading the environment and the YAML file: what is refused, and which place is named."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
-from mahavishnu.core.config.settings import Section, field_paths
 
 
-@pytest.fixture(autouse=True)
-def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty directory and home, so that nobody's own settings are read."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    Path("settings").mkdir()
-    return tmp_path
+def yaml(text: str, path: str = "settings/mahavishnu.yaml") -> Path:
+    """A settings file below the working directory."""
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return file
 
 
 def of_file(content: str | bytes) -> tuple[str, ...]:
@@ -39,6 +37,24 @@ def of_variables(monkeypatch: pytest.MonkeyPatch, **variables: str) -> tuple[str
     except SettingsError as refused:
         return refused.problems
     return ()
+
+
+def test_the_file_may_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An argument of `load` before MAHAVISHNU_SETTINGS before the usual place; a chosen file has to exist."""
+    yaml("dlq_max_size: 101\n")
+    yaml("dlq_max_size: 102\n", "two.yaml")
+    yaml("dlq_max_size: 103\n", "three.yaml")
+    monkeypatch.setenv("MAHAVISHNU_SETTINGS", "two.yaml")
+
+    assert MahavishnuSettings().dlq_max_size == 102
+    settings = MahavishnuSettings.load("three.yaml")
+    assert settings.dlq_max_size == 103
+    assert settings.origins()["dlq_max_size"] == "three.yaml:1"
+    with pytest.raises(SettingsError, match=r"^no\.yaml: there is no such file$"):
+        MahavishnuSettings.load(path="no.yaml")
+    monkeypatch.setenv("MAHAVISHNU_SETTINGS", "gone.yaml")
+    with pytest.raises(ValidationError, match=r"gone\.yaml: there is no such file"):
+        MahavishnuSettings()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +116,7 @@ def test_a_fault_is_named_with_its_line(content: str, problem: str) -> None:
         ("classifier_rules: " + "[" * 5000 + "]" * 5000, "1: is nested too deeply, or contains itself"),
     ],
 )
-def test_a_file_that_is_no_sound_yaml(content: str | bytes, problem: str) -> None:
+def test_a_file_that_is_not_valid_yaml(content: str | bytes, problem: str) -> None:
     """Is refused as a whole, with the line, and without quoting what may be a password."""
     (found,) = of_file(content)
 
@@ -118,7 +134,7 @@ def test_a_file_that_cannot_be_read(elsewhere: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "# nothing\n", "---\n", "\ufeffdlq_enabled: true", "circuit:\n# x: 1\n"])
-def test_files_that_say_little(content: str) -> None:
+def test_files_without_values(content: str) -> None:
     """All defaults: also for a section whose lines are all commented out, and with a byte-order mark."""
     Path("settings/mahavishnu.yaml").write_text(content, encoding="utf-8")
 
@@ -183,14 +199,14 @@ def test_a_fault_is_named_with_its_variable(
 @pytest.mark.parametrize(
     ("text", "value"), [("true", True), ("false", False), ("1", True), ("0", False), ("FALSE", False)]
 )
-def test_truth_in_the_environment(monkeypatch: pytest.MonkeyPatch, text: str, value: bool) -> None:
+def test_booleans_in_the_environment(monkeypatch: pytest.MonkeyPatch, text: str, value: bool) -> None:
     """As it is usually written."""
     monkeypatch.setenv("MAHAVISHNU_DLQ_ENABLED", text)
 
     assert MahavishnuSettings().dlq_enabled is value
 
 
-def test_structure_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sections_maps_and_lists_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sections and maps by `__` or as JSON, lists as JSON or with commas, rules as JSON or a path."""
     found = of_variables(
         monkeypatch,
@@ -252,30 +268,3 @@ def test_variables_that_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert of_variables(monkeypatch, **foreign) == ()
     assert of_variables(monkeypatch, OPENSEARCH_URL="x")[0].startswith("MAHAVISHNU_OPENSEARCH_URL: unknown setting")
-
-
-def test_sections_may_hold_sections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What later parts add: everything works at any depth."""
-
-    class Thresholds(Section):
-        minutes: int = Field(default=60, ge=1, le=90, description="How long")
-
-    class Watch(Section):
-        enabled: bool = Field(default=True, description="Whether")
-        thresholds: Thresholds = Thresholds()
-
-    class Larger(MahavishnuSettings):
-        watch: Watch = Watch()
-
-    Path("settings/mahavishnu.yaml").write_text("watch:\n  enabled: false\n  thresholds:\n    minutes: 7\n")
-    settings = Larger.load()
-    assert field_paths(Larger)[-2:] == ("watch.enabled", "watch.thresholds.minutes")
-    assert settings.origins()["watch.thresholds.minutes"] == "settings/mahavishnu.yaml:4"
-    assert (settings.watch.enabled, settings.watch.thresholds.minutes) == (False, 7)
-    monkeypatch.setenv("MAHAVISHNU_WATCH__THRESHOLDS__MINUTES", "8")
-    assert Larger.load().watch == Watch(enabled=False, thresholds=Thresholds(minutes=8))
-    monkeypatch.setenv("MAHAVISHNU_WATCH__THRESHOLDS__MINUTES", "0")
-    with pytest.raises(
-        SettingsError, match=r"^MAHAVISHNU_WATCH__THRESHOLDS__MINUTES: watch\.thresholds\.minutes must "
-    ):
-        Larger.load()

@@ -1,56 +1,33 @@
-"""Showing, checking and reloading the settings."""
+"""Problems and warnings of `config check`, and settings that are read again."""
 
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mahavishnu.core.config import MahavishnuSettings, Reloader, check
-from mahavishnu.core.config.settings import field_paths
+from mahavishnu.core.config import MahavishnuSettings, Reloader, SettingsError, check
+from mahavishnu.model.errors import InvalidInput
+from tests.unit.core.config.conftest import problems
 
 FILE = Path("settings/mahavishnu.yaml")
 
 
-@pytest.fixture(autouse=True)
-def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty directory and home, so that nobody's own settings are read."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    FILE.parent.mkdir()
-    return tmp_path
+def test_all_problems_are_named_at_once_and_once_each() -> None:
+    """One line for each, even where pydantic tried several types."""
+    found = problems(dlq_max_size=99, classifier_rules=[3], redact_keys=["", "a"])
 
-
-def test_every_setting_is_described_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In order, with variable and range; plain values that JSON can hold."""
-    FILE.write_text("dlq_max_size: 300\ndlq_store_headers:\n  Authorization: abc\n")
-    monkeypatch.setenv("MAHAVISHNU_CIRCUIT__COOLOFF_SECONDS", "7")
-    settings = MahavishnuSettings.load(dlq_category_max_retries={"network": 1}, plugin_directory="p", redact_keys=["a"])
-    described = {setting.key: setting for setting in settings.describe()}
-
-    assert tuple(described) == field_paths()
-    assert (described["dlq_max_size"].value, described["dlq_max_size"].origin) == (300, f"{FILE}:1")
-    assert described["dlq_max_size"].allowed == "a whole number from 100 to 100000"
-    assert described["dlq_max_size"].variable == "MAHAVISHNU_DLQ_MAX_SIZE"
-    assert described["dlq_store_headers"].value == {"Authorization": "***"}
-    assert described["dlq_store_headers"].origin == f"{FILE}:3"
-    assert described["circuit.cooloff_seconds"].origin == "MAHAVISHNU_CIRCUIT__COOLOFF_SECONDS"
-    assert described["circuit.failure_threshold"].origin == "default"
-    assert (described["dlq_category_max_retries"].value, described["plugin_directory"].value) == ({"network": 1}, "p")
-    assert (described["redact_keys"].value, described["redact_keys"].origin) == (["a"], "argument")
-    assert settings.read_from is not None
-    assert settings.read_from.path == FILE.absolute()
-
-
-def test_a_password_is_masked_and_its_absence_shown() -> None:
-    """So that one sees whether there is one."""
-    described = {setting.key: setting.value for setting in MahavishnuSettings.load(dlq_store_password="x").describe()}
-
-    assert described["dlq_store_password"] == "***"
-    assert MahavishnuSettings.load().origins()["dlq_store_password"] == "default"
-    assert next(s.value for s in MahavishnuSettings.load().describe() if s.key == "dlq_store_password") is None
+    assert found == (
+        "argument: dlq_max_size must be a whole number from 100 to 100000, got 99",
+        "argument: redact_keys[0] must be text that is not empty, got ''",
+        "argument: classifier_rules must be a list of rules, or the path of a YAML file with one, got a list",
+    )
+    assert issubclass(SettingsError, InvalidInput)
+    twin = pickle.loads(pickle.dumps(SettingsError(found)))
+    assert (str(twin), twin.problems) == ("\n".join(found), found)
 
 
 def test_sound_settings_have_nothing_to_report() -> None:
@@ -61,7 +38,7 @@ def test_sound_settings_have_nothing_to_report() -> None:
     assert report.settings == MahavishnuSettings.load()
 
 
-def test_unusable_settings_are_a_report_too() -> None:
+def test_check_reports_settings_that_cannot_be_read() -> None:
     """`config check` shows all of it and never a traceback."""
     FILE.write_text("dlq_max_size: 5\nx: 1\n")
     report = check()
@@ -85,7 +62,7 @@ def test_unusable_settings_are_a_report_too() -> None:
         ({"classifier_rules": "no.yaml"}, "classifier_rules: there is no file no.yaml"),
     ],
 )
-def test_what_cannot_work_is_a_problem(values: dict[str, Any], problem: str) -> None:
+def test_a_setting_that_cannot_work_is_a_problem(values: dict[str, Any], problem: str) -> None:
     """Although each value is one that the settings allow."""
     (found,) = check(**values).problems
 
@@ -112,7 +89,7 @@ def test_what_cannot_work_is_a_problem(values: dict[str, Any], problem: str) -> 
         ({"redact_keys": ["*"]}, "'*' masks the whole payload"),
     ],
 )
-def test_what_may_surprise_is_a_warning(values: dict[str, Any], warning: str) -> None:
+def test_a_setting_that_may_surprise_is_a_warning(values: dict[str, Any], warning: str) -> None:
     """One line, with its key; it keeps nothing from starting."""
     report = check(**values)
     (found,) = report.warnings
@@ -131,7 +108,7 @@ def test_what_may_surprise_is_a_warning(values: dict[str, Any], warning: str) ->
         {"dlq_default_retry_policy": "linear", "dlq_automatic_policy": "default"},
     ],
 )
-def test_what_is_fine_is_not_warned_of(values: dict[str, Any]) -> None:
+def test_sound_settings_have_no_warnings(values: dict[str, Any]) -> None:
     """Warnings that are usually wrong are not read."""
     assert check(**values).warnings == ()
 
@@ -147,7 +124,7 @@ def test_a_password_in_a_file_that_all_can_read() -> None:
     assert check().warnings == ()
 
 
-def test_reloading_tells_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reload_names_the_changed_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """File and environment are read again, arguments stay."""
     FILE.write_text("dlq_retry_interval_seconds: 60\ndlq_max_size: 300\n")
     reloader = Reloader(MahavishnuSettings.load(dlq_max_size=200))

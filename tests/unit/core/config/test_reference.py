@@ -6,22 +6,13 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.schema import allowed, fields, schema_at, variable
 from mahavishnu.core.config.settings import field_paths
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 SHIPPED = ROOT / "settings/mahavishnu.yaml"
 REFERENCE = ROOT / "docs/reference-settings.md"
-
-
-@pytest.fixture(autouse=True)
-def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An empty directory and home, so that nobody's own settings are read."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
 def reference() -> list[str]:

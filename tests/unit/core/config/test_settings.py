@@ -1,4 +1,4 @@
-"""The settings: defaults, ranges, and which source wins."""
+"""The settings as values: defaults, ranges, precedence, secrets, and what describes them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,40 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
-from mahavishnu.core.config.schema import default_local_url, is_opensearch, state_directory, without_passwords
-from mahavishnu.core.config.settings import CircuitSettings, field_paths
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.core.config.settings import CircuitSettings, Section, field_paths
+from tests.unit.core.config.conftest import problems
 
 POLICIES = "dlq_default_retry_policy must be one of ['never', 'linear', 'exponential', 'immediate'], got"
-
-
-@pytest.fixture(autouse=True)
-def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty directory and home, so that nobody's own settings are read."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    return tmp_path
+SECRET = "hunter2"
+LEAKS: list[dict[str, Any]] = [
+    {"dlq_store_password": SECRET},
+    {"dlq_store_headers": {"Authorization": SECRET}},
+    {"dlq_store_url": f"opensearchs://ann:{SECRET}@search"},
+    {"dlq_store_url": f"opensearchs://{SECRET}@search,other"},
+    {"dlq_store_url": "memory:", "dlq_local_url": f"opensearchs://ann:{SECRET}@search"},
+]
+REFUSED: list[dict[str, Any]] = [
+    {"dlq_store_url": f"opensearchs://ann:a/{SECRET}@search"},
+    {"dlq_store_pasword": SECRET},
+    {"dlq_store_password": [SECRET]},
+    {"dlq_store_headers": SECRET},
+    {"dlq_store_headers": {"Authorization": [SECRET]}},
+    {"dlq_store_url": f"opensearch:/ann:{SECRET}@search"},
+    {"dlq_store_url": [f"opensearch://ann:{SECRET}@search"]},
+    {"dlq_store_url": f"http://ann:{SECRET}@search"},
+    {"dlq_local_url": f"http://ann:{SECRET}@search"},
+    {"circuit": {"secret": SECRET}},
+    {"server": {"viewers": SECRET}},
+    {"server": {"viewers": {"ann": [SECRET]}}},
+    {"dlq_max_size": {"secret": SECRET}},
+    {"redact_keys": {"secret": [SECRET]}},
+    {"redact_keys": [{"secret": SECRET}]},
+    {"classifier_rules": [[SECRET]]},
+]
+FILE = Path("settings/mahavishnu.yaml")
 
 
 def yaml(text: str, path: str = "settings/mahavishnu.yaml") -> Path:
@@ -33,13 +50,6 @@ def yaml(text: str, path: str = "settings/mahavishnu.yaml") -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     return file
-
-
-def problems(**values: Any) -> tuple[str, ...]:
-    """What `load` says about these arguments."""
-    with pytest.raises(SettingsError) as refused:
-        MahavishnuSettings.load(**values)
-    return refused.value.problems
 
 
 def test_the_documented_defaults() -> None:
@@ -108,19 +118,6 @@ def test_known_policies(policy: str) -> None:
     assert MahavishnuSettings(dlq_default_retry_policy=policy).dlq_default_retry_policy == policy
 
 
-def test_choices_are_named_and_guessed() -> None:
-    """Of a setting with few values all are listed, and the nearest is proposed."""
-    assert problems(dlq_strategy="Automatic") == (
-        "argument: dlq_strategy must be one of 'automatic', 'selective', 'manual', 'disabled', got 'Automatic'; "
-        "did you mean 'automatic'?",
-    )
-    assert problems(deployment_mode="x")[0].endswith("'event_driven_only', got 'x'")
-    assert problems(dlq_category_max_retries={"transiant": 1})[0].endswith("did you mean 'transient'?")
-    assert problems(dlq_category_max_retries={"transient": 11}) == (
-        "argument: dlq_category_max_retries.transient must be a whole number from 0 to 10, got 11",
-    )
-
-
 def test_true_is_no_number() -> None:
     """YAML reads `on` as true; it must not become one retry."""
     assert problems(dlq_default_max_retries=True)[0].endswith("from 0 to 10, got True")
@@ -128,21 +125,7 @@ def test_true_is_no_number() -> None:
     assert problems(auto_requeue={"requeue_backoff_multiplier": True})[0].endswith("got True")
 
 
-def test_all_problems_are_told_at_once_and_once_each() -> None:
-    """One line for each, even where pydantic tried several types."""
-    found = problems(dlq_max_size=99, classifier_rules=[3], redact_keys=["", "a"])
-
-    assert found == (
-        "argument: dlq_max_size must be a whole number from 100 to 100000, got 99",
-        "argument: redact_keys[0] must be text that is not empty, got ''",
-        "argument: classifier_rules must be a list of rules, or the path of a YAML file with one, got a list",
-    )
-    assert issubclass(SettingsError, InvalidInput)
-    twin = pickle.loads(pickle.dumps(SettingsError(found)))
-    assert (str(twin), twin.problems) == ("\n".join(found), found)
-
-
-def test_direct_construction_speaks_pydantic() -> None:
+def test_direct_construction_raises_the_errors_of_pydantic() -> None:
     """Types, places and contexts of the errors are those that pydantic's users expect."""
     with pytest.raises(ValidationError) as refused:
         MahavishnuSettings(dlq_max_size=99, nonsense=1)
@@ -205,107 +188,7 @@ def test_sections_and_maps_are_merged_and_lists_replaced(monkeypatch: pytest.Mon
     assert MahavishnuSettings(dlq_category_max_retries={}).dlq_category_max_retries == {}
 
 
-def test_the_file_may_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An argument of `load` before MAHAVISHNU_SETTINGS before the usual place; a chosen file has to exist."""
-    yaml("dlq_max_size: 101\n")
-    yaml("dlq_max_size: 102\n", "two.yaml")
-    yaml("dlq_max_size: 103\n", "three.yaml")
-    monkeypatch.setenv("MAHAVISHNU_SETTINGS", "two.yaml")
-
-    assert MahavishnuSettings().dlq_max_size == 102
-    settings = MahavishnuSettings.load("three.yaml")
-    assert settings.dlq_max_size == 103
-    assert settings.origins()["dlq_max_size"] == "three.yaml:1"
-    with pytest.raises(SettingsError, match=r"^no\.yaml: there is no such file$"):
-        MahavishnuSettings.load(path="no.yaml")
-    monkeypatch.setenv("MAHAVISHNU_SETTINGS", "gone.yaml")
-    with pytest.raises(ValidationError, match=r"gone\.yaml: there is no such file"):
-        MahavishnuSettings()
-
-
-def test_letters_are_kept_in_the_users_state_directory(elsewhere: Path) -> None:
-    """In one SQLite file, which needs no other store beside it."""
-    for settings in (MahavishnuSettings(), MahavishnuSettings(dlq_store_url="", dlq_local_url="")):
-        assert settings.store_arguments()["local"] is None
-        assert settings.dlq_store_url.endswith("/mahavishnu/letters.db")
-        assert settings.dlq_store_url.startswith(f"sqlite:///{elsewhere / 'home'}")
-
-
-def test_each_platform_has_its_state_directory(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a relative XDG directory is ignored, as XDG demands."""
-    home = elsewhere / "home"
-
-    assert state_directory("linux", {}) == home / ".local/state/mahavishnu"
-    assert state_directory("linux", {"XDG_STATE_HOME": "/var/state"}) == Path("/var/state/mahavishnu")
-    assert state_directory("linux", {"XDG_STATE_HOME": "state"}) == home / ".local/state/mahavishnu"
-    assert state_directory("darwin", {}) == home / "Library/Application Support/mahavishnu"
-    assert state_directory("win32", {"LOCALAPPDATA": "/Users/ann/Local"}) == Path("/Users/ann/Local/mahavishnu")
-    assert state_directory("win32", {}) == home / "AppData/Local/mahavishnu"
-
-    def homeless() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", homeless)
-    assert problems()[0] == "default: this user has no home directory to keep letters in; say where"
-    assert MahavishnuSettings(dlq_store_url="memory:").dlq_local_url == "none"
-
-
-def test_opensearch_has_a_local_store_of_its_own() -> None:
-    """Two programs with two clusters must not drain each other's letters; spelling makes no difference."""
-    first = MahavishnuSettings(dlq_store_url="opensearchs://ann:pw@Search:9200,two:9200?timeout=3").dlq_local_url
-
-    assert first.startswith("sqlite:///")
-    assert "/local-search-9200-" in first
-    assert "pw" not in first
-    assert first == default_local_url("opensearch://two:9200,search:9200/mahavishnu")
-    assert first != default_local_url("opensearch://two:9200,search:9200/other")
-    assert first != default_local_url("opensearch://two:9200")
-    assert MahavishnuSettings(dlq_store_url="opensearch://a", dlq_local_url="none").store_arguments()["local"] is None
-    given = MahavishnuSettings(dlq_store_url="opensearch://a", dlq_local_url="sqlite:///x.db")
-    assert given.store_arguments()["local"] == "sqlite:///x.db"
-    assert (is_opensearch("opensearchs://a"), is_opensearch("memory:")) == (True, False)
-
-
-def test_an_explicit_form_of_automatic_urls_stays_what_it_is() -> None:
-    """Settings made from a dump of settings use the same stores."""
-    settings = MahavishnuSettings(dlq_store_url="opensearch://a:9200")
-
-    assert MahavishnuSettings(**settings.model_dump()).store_arguments() == settings.store_arguments()
-
-
-@pytest.mark.parametrize(
-    ("url", "problem"),
-    [
-        ("https://ann:hunter2@search", "dlq_store_url: 'https' is no kind of store; did you mean opensearchs:?"),
-        ("http://search", "dlq_store_url: 'http' is no kind of store; did you mean opensearch:?"),
-        ("sqlit:///x.db", "dlq_store_url: 'sqlit' is no kind of store; did you mean sqlite:?"),
-        ("/var/x.db", "dlq_store_url must be a URL, not a path: write sqlite:////var/x.db"),
-        ("hunter2", "dlq_store_url must be a URL: memory:, sqlite:///file, opensearch://host:9200 or "),
-        ("redis://search", "dlq_store_url: 'redis' is no kind of store; use memory:, "),
-        ("opensearch://ann:hunter2@/x", "dlq_store_url names no host; write opensearch://host:9200"),
-        ("opensearch://[hunter2", "dlq_store_url is an address that cannot be read"),
-        ("opensearch://[::1],[::2", "dlq_store_url is an address that cannot be read"),
-        ("opensearch://ann:hunter2@search:port", "dlq_store_url is an address that cannot be read"),
-        ("opensearch://ann:hunter2@one,,two", "dlq_store_url names no host; write opensearch://host:9200"),
-    ],
-)
-def test_what_is_no_store_is_refused(url: str, problem: str) -> None:
-    """With what to write instead."""
-    found = problems(dlq_store_url=url)
-
-    assert found[0].partition(": ")[2].startswith(problem)
-    assert "hunter2" not in str(found)
-
-
-def test_the_local_store_is_another_one() -> None:
-    """Or it would be no help."""
-    assert problems(dlq_store_url="sqlite:///x.db", dlq_local_url="sqlite:///x.db") == (
-        "argument: dlq_local_url must be another store than dlq_store_url, or none",
-    )
-    assert "did you mean" in problems(dlq_local_url="sqlit:///x")[0]
-
-
-def test_stores_are_given_plain_values() -> None:
+def test_store_arguments_are_plain_values() -> None:
     """The layers below know neither settings nor SecretStr."""
     settings = MahavishnuSettings(
         dlq_store_url="opensearchs://search:9200",
@@ -344,32 +227,6 @@ def test_every_key_is_listed() -> None:
     assert "circuit" not in paths
 
 
-SECRET = "hunter2"
-LEAKS: list[dict[str, Any]] = [
-    {"dlq_store_password": SECRET},
-    {"dlq_store_headers": {"Authorization": SECRET}},
-    {"dlq_store_url": f"opensearchs://ann:{SECRET}@search"},
-    {"dlq_store_url": f"opensearchs://{SECRET}@search,other"},
-    {"dlq_store_url": "memory:", "dlq_local_url": f"opensearchs://ann:{SECRET}@search"},
-]
-REFUSED: list[dict[str, Any]] = [
-    {"dlq_store_url": f"opensearchs://ann:a/{SECRET}@search"},
-    {"dlq_store_pasword": SECRET},
-    {"dlq_store_password": [SECRET]},
-    {"dlq_store_headers": SECRET},
-    {"dlq_store_headers": {"Authorization": [SECRET]}},
-    {"dlq_store_url": f"opensearch:/ann:{SECRET}@search"},
-    {"dlq_store_url": [f"opensearch://ann:{SECRET}@search"]},
-    {"dlq_store_url": f"http://ann:{SECRET}@search"},
-    {"dlq_local_url": f"http://ann:{SECRET}@search"},
-    {"circuit": {"secret": SECRET}},
-    {"dlq_max_size": {"secret": SECRET}},
-    {"redact_keys": {"secret": [SECRET]}},
-    {"redact_keys": [{"secret": SECRET}]},
-    {"classifier_rules": [[SECRET]]},
-]
-
-
 @pytest.mark.parametrize("values", LEAKS, ids=str)
 def test_secrets_are_not_shown(values: dict[str, Any]) -> None:
     """Not by repr, not by str, not to `config show`; other values are."""
@@ -398,25 +255,8 @@ def test_secrets_are_not_in_errors(values: dict[str, Any], monkeypatch: pytest.M
         assert SECRET not in str(refused_variable.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "safe"),
-    [
-        ("opensearchs://ann:pw@search:9200/x", "opensearchs://ann:***@search:9200/x"),
-        ("opensearchs://token@search", "opensearchs://***@search"),
-        ("opensearch:ann:pw@search", "opensearch:***@search"),
-        ("opensearchs://ann:a/b@search", "opensearchs://***@search"),
-        ("sqlite:///a@b.db", "sqlite:///a@b.db"),
-        ("memory:", "memory:"),
-        ("*token*", "*token*"),
-    ],
-)
-def test_passwords_in_urls_are_masked(text: str, safe: str) -> None:
-    """Malformed URLs included; what has none is left as it is."""
-    assert without_passwords(text) == safe
-
-
 @pytest.mark.parametrize("multiplier", [0.99, 0, -1, float("nan"), float("inf"), "fast"])
-def test_automatic_requeues_do_not_come_faster_and_faster(multiplier: object) -> None:
+def test_a_requeue_multiplier_below_one_is_refused(multiplier: object) -> None:
     """R016."""
     (problem,) = problems(auto_requeue={"requeue_backoff_multiplier": multiplier})
 
@@ -434,3 +274,60 @@ def test_the_defaults_of_requeues() -> None:
         "max_auto_requeue_attempts": 2,
         "requeue_backoff_multiplier": 2.0,
     }
+
+
+def test_every_setting_is_described_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, with variable and range; plain values that JSON can hold."""
+    FILE.write_text("dlq_max_size: 300\ndlq_store_headers:\n  Authorization: abc\n")
+    monkeypatch.setenv("MAHAVISHNU_CIRCUIT__COOLOFF_SECONDS", "7")
+    settings = MahavishnuSettings.load(dlq_category_max_retries={"network": 1}, plugin_directory="p", redact_keys=["a"])
+    described = {setting.key: setting for setting in settings.describe()}
+
+    assert tuple(described) == field_paths()
+    assert (described["dlq_max_size"].value, described["dlq_max_size"].origin) == (300, f"{FILE}:1")
+    assert described["dlq_max_size"].allowed == "a whole number from 100 to 100000"
+    assert described["dlq_max_size"].variable == "MAHAVISHNU_DLQ_MAX_SIZE"
+    assert described["dlq_store_headers"].value == {"Authorization": "***"}
+    assert described["dlq_store_headers"].origin == f"{FILE}:3"
+    assert described["circuit.cooloff_seconds"].origin == "MAHAVISHNU_CIRCUIT__COOLOFF_SECONDS"
+    assert described["circuit.failure_threshold"].origin == "default"
+    assert (described["dlq_category_max_retries"].value, described["plugin_directory"].value) == ({"network": 1}, "p")
+    assert (described["redact_keys"].value, described["redact_keys"].origin) == (["a"], "argument")
+    assert settings.read_from is not None
+    assert settings.read_from.path == FILE.absolute()
+
+
+def test_a_password_is_masked_and_its_absence_shown() -> None:
+    """So that one sees whether there is one."""
+    described = {setting.key: setting.value for setting in MahavishnuSettings.load(dlq_store_password="x").describe()}
+
+    assert described["dlq_store_password"] == "***"
+    assert MahavishnuSettings.load().origins()["dlq_store_password"] == "default"
+    assert next(s.value for s in MahavishnuSettings.load().describe() if s.key == "dlq_store_password") is None
+
+
+def test_sections_may_hold_sections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What later parts add: everything works at any depth."""
+
+    class Thresholds(Section):
+        minutes: int = Field(default=60, ge=1, le=90, description="How long")
+
+    class Watch(Section):
+        enabled: bool = Field(default=True, description="Whether")
+        thresholds: Thresholds = Thresholds()
+
+    class Larger(MahavishnuSettings):
+        watch: Watch = Watch()
+
+    Path("settings/mahavishnu.yaml").write_text("watch:\n  enabled: false\n  thresholds:\n    minutes: 7\n")
+    settings = Larger.load()
+    assert field_paths(Larger)[-2:] == ("watch.enabled", "watch.thresholds.minutes")
+    assert settings.origins()["watch.thresholds.minutes"] == "settings/mahavishnu.yaml:4"
+    assert (settings.watch.enabled, settings.watch.thresholds.minutes) == (False, 7)
+    monkeypatch.setenv("MAHAVISHNU_WATCH__THRESHOLDS__MINUTES", "8")
+    assert Larger.load().watch == Watch(enabled=False, thresholds=Thresholds(minutes=8))
+    monkeypatch.setenv("MAHAVISHNU_WATCH__THRESHOLDS__MINUTES", "0")
+    with pytest.raises(
+        SettingsError, match=r"^MAHAVISHNU_WATCH__THRESHOLDS__MINUTES: watch\.thresholds\.minutes must "
+    ):
+        Larger.load()
