@@ -8,8 +8,7 @@ from typing import Any
 
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.edits import Edit, edited
-from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Verb
+from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Edit, Verb, apply_edit
 from mahavishnu.model import lifecycle
 from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
@@ -26,7 +25,7 @@ def _plain(verb: Verb) -> Change:
 
 def _edit(context: QueueContext, run: BulkRun, letter: DeadLetter, now: datetime) -> DeadLetter:
     edit = Edit({}, run.patch, run.verb == REDRIVE.name)
-    return edited(letter, edit, now, backoffs=context.backoffs, check=context.letter_factory.check_size)
+    return apply_edit(letter, edit, now, backoffs=context.backoffs, check=context.letter_factory.check_size)
 
 
 def _redrive(context: QueueContext, run: BulkRun, letter: DeadLetter, now: datetime) -> DeadLetter:

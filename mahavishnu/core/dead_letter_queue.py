@@ -15,9 +15,10 @@ from mahavishnu.adapters.base import Workflow
 from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.classify.chain import Chain
 from mahavishnu.core.capture import LetterIntake
-from mahavishnu.core.queue import deletion, reads
+from mahavishnu.core.queue import reads
 from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.core.queue.claims import Claims
+from mahavishnu.core.queue.deletion import Deletion
 from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.operations import Act, LetterOperations
 from mahavishnu.core.queue.processing import Processing
@@ -38,7 +39,7 @@ from mahavishnu.model import backoff
 from mahavishnu.model.backoff import Backoff, BackoffRegistry
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter, QueueFull, StoreError
-from mahavishnu.model.events import Event, EventName, Listener
+from mahavishnu.model.events import Listener
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter, FailedTask
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source
@@ -103,6 +104,7 @@ class DeadLetterQueue:
         self.intake = LetterIntake(self.context)
         self.letters = LetterOperations(self.context)
         self.groups = Groups(self.context)
+        self._deletion = Deletion(self.context)
         self.requeues = Requeues(self.context)
         self.transfer = Transfer(self.context)
         self.replies = Replies(store.collection(REPLIES), self.clock)
@@ -251,7 +253,7 @@ class DeadLetterQueue:
         """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
         await self.context.open()
         tally = await self.context.letters.tally(Query(), numbers.GROUPS, sums=numbers.SUMS)
-        deleted = await deletion.left_behind(self.context.letters, self.context.ledger)
+        deleted = await self._deletion.sums()
         health, processor = await self.store.health(), self.processing.processor
         return {
             **numbers.statistics(tally, self.max_size, deleted, self.context.counts),
@@ -372,15 +374,7 @@ class DeadLetterQueue:
     async def clear_all(self, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> int:
         """Delete every open letter with its revisions, and what waits to become one. Returns how many.
 
-        Their runs' outcomes are refused.
-
-        Raises StoreError if not all of them can be reached: nothing is said to be cleared that is still there.
+        The outcomes of those that are being run are refused. Raises StoreError if not all of them can be reached:
+        nothing is said to be cleared that is still there.
         """
-        async with self.context.audit.record("clear", "queue", by=by, reason=notes) as record:
-            shelves = deletion.DeletionCollections(
-                self.context.letters, self.context.ledger, self.context.history, self.context.revisions
-            )
-            cleared = await reads.clear_all(shelves, self.context.waiting, self.clock.now(), by)
-            self.context.events.publish(Event(EventName.CLEARED, self.clock.now(), None, {"by": by, "count": cleared}))
-            record.add(cleared=cleared)
-        return cleared
+        return await self._deletion.clear_all(by=by, notes=notes)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Self
 
-from mahavishnu.model import lifecycle
-from mahavishnu.model.errors import AlreadyResolved, IllegalMove
+from mahavishnu.classify.verdict import policy
+from mahavishnu.model import backoff, lifecycle
+from mahavishnu.model.backoff import BackoffRegistry
+from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.events import EventName
+from mahavishnu.model.json_value import Json, merge_patch, texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 
@@ -71,3 +75,89 @@ RESOLVE = Verb("resolve", EventName.RESOLVED, _resolve)
 FAIL = Verb("fail", EventName.RESOLVED, _fail)
 CANCEL = Verb("cancel", EventName.RESOLVED, _cancel)
 VERBS: Mapping[str, Verb] = {verb.name: verb for verb in (REDRIVE, RESURRECT, ARCHIVE, RESOLVE, FAIL, CANCEL)}
+
+
+def _parse_instant(value: Any) -> datetime | None:
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidInput(f"next_retry_at must be a date and time with a zone, not {value!r:.80}") from None
+    return value  # type: ignore[no-any-return]  # the state machine looks at it
+
+
+# How the fields that a person may change are called outside, and what they are inside.
+_INSIDE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "task": ("payload", lambda value: Json.of(value)),
+    "metadata": ("labels", lambda value: _object(value, "metadata")),
+    "repos": ("repos", lambda value: texts(value, "repos")),
+    "depends_on": ("depends_on", lambda value: texts(value, "depends_on")),
+    "retry_policy": ("retry_policy", lambda value: policy(value)),
+    "max_retries": ("max_retries", lambda value: value),
+    "priority": ("priority", lambda value: value),
+    "next_retry_at": ("due_at", _parse_instant),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Values in the model's own names, a merge patch of the task, and whether the letter gets fresh attempts too."""
+
+    fields: Mapping[str, Any]
+    patch: Json | None = None
+    redrive: bool = False
+
+    @classmethod
+    def of(cls, changes: Mapping[str, Any], patch: Any = None, *, redrive: bool = False) -> Self:
+        """From values in the documented names. Raises InvalidInput for what cannot be edited, naming it."""
+        if not changes and patch is None:
+            raise InvalidInput(f"nothing to change was given; {', '.join(_INSIDE)} can be edited")
+        if locked := changes.keys() - _INSIDE:
+            raise InvalidInput(f"{', '.join(sorted(locked))} cannot be edited; {', '.join(_INSIDE)} can")
+        if patch is not None and "task" in changes:
+            raise InvalidInput("give a task or a patch of it, not both")
+        if redrive and "next_retry_at" in changes:
+            raise InvalidInput("a redriven letter is due now: do not give next_retry_at too")
+        fields = {_INSIDE[name][0]: _INSIDE[name][1](value) for name, value in changes.items()}
+        return cls(fields, None if patch is None else _object(patch, "patch"), redrive)
+
+    @property
+    def task(self) -> bool:
+        """Whether the task changes."""
+        return self.patch is not None or "payload" in self.fields
+
+
+def apply_edit(
+    letter: DeadLetter,
+    edit: Edit,
+    now: datetime,
+    *,
+    backoffs: BackoffRegistry = backoff.DEFAULT,
+    check: Callable[[DeadLetter], object] = lambda letter: None,
+) -> DeadLetter:
+    """The letter as the edit makes it; `check` may raise for a task that is too large.
+
+    Raises IllegalMove where its state does not allow an edit, InvalidInput for values that cannot be.
+    """
+    fields = dict(edit.fields)
+    if edit.patch is not None:
+        fields["payload"] = _patch_task(letter, edit.patch)
+    after = lifecycle.edit(letter, now=now, backoffs=backoffs, **fields)
+    if edit.task:
+        check(after)
+    return lifecycle.redrive(after, now=now) if edit.redrive else after
+
+
+def _patch_task(letter: DeadLetter, patch: Json) -> Json:
+    task = letter.task
+    if not isinstance(task, dict):  # the standard would replace it, which nobody means who wants to change one name
+        raise InvalidInput(
+            f"a patch changes names of an object; the task of letter {letter.key!r} is none: give a whole task"
+        )
+    return Json.of(merge_patch(task, patch.value))
+
+
+def _object(value: Any, name: str) -> Json:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{name} must be a dict, not {value!r:.80}")
+    return Json.of(value, name)

@@ -91,9 +91,9 @@ class Claims:
         )
         query = Query((*found.where, *self._not_broken()), found.sort, found.limit)
         async with self._one_at_a_time():
-            return await self._taken(query, owner, limit, lease)
+            return await self._claim_pages(query, owner, limit, lease)
 
-    async def _taken(self, query: Query, owner: str, limit: int, lease: timedelta) -> list[Claim]:
+    async def _claim_pages(self, query: Query, owner: str, limit: int, lease: timedelta) -> list[Claim]:
         claims: list[Claim] = []
         batch = _ClaimBatch()
         after: Cursor | None = None
@@ -104,7 +104,7 @@ class Claims:
             waiting = list(page.items)
             while waiting and len(claims) < limit:
                 some, waiting = waiting[: limit - len(claims)], waiting[limit - len(claims) :]
-                claims += await self._claimed(some, owner, lease, batch)
+                claims += await self._claim_some(some, owner, lease, batch)
                 if claims and batch.lost:  # others are after the same ones; the leases of these run already
                     return claims
                 batch.spread(waiting)
@@ -159,7 +159,7 @@ class Claims:
         Raises LostLease if the letter is not this claim's any more: the outcome does not count, and nothing is changed.
         Raises NoSuchLetter, InvalidInput and StoreError.
         """
-        wait = _checked(outcome, error, error_type, category, retry_in)
+        wait = _require_settlement(outcome, error, error_type, category, retry_in)
         key = document_key(task_id, namespace, queue)
         await self._context.open()
         letter = await get_one(self._letters, key)
@@ -222,7 +222,7 @@ class Claims:
             return ()
         return (AnyOf((Not(Is("source_queue", broken)), Not(Is("source_kind", (SourceKind.WORKFLOW,))))),)
 
-    async def _claimed(
+    async def _claim_some(
         self, wanted: Sequence[DeadLetter], owner: str, lease: timedelta, batch: _ClaimBatch
     ) -> list[Claim]:
         """Take those of the letters that can be taken, in one write."""
@@ -319,7 +319,9 @@ class _ClaimBatch:
         waiting.sort(key=lambda letter: -letter.priority)
 
 
-def _checked(outcome: object, error: object, error_type: object, category: object, retry_in: Any) -> timedelta | None:
+def _require_settlement(
+    outcome: object, error: object, error_type: object, category: object, retry_in: Any
+) -> timedelta | None:
     """The wait that was asked for. Raises InvalidInput for what nobody can mean."""
     if outcome not in OUTCOMES:
         raise InvalidInput(f"an outcome is one of {', '.join(OUTCOMES)}, not {outcome!r:.80}")

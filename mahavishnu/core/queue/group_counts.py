@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from mahavishnu.classify.fingerprint import title
+from mahavishnu.model.group import Group, GroupView, Sample, is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
@@ -20,6 +22,7 @@ _OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
 _BREAKDOWN = ("status", "error_category", "queue", "source_queue")
 _NEWEST_FIRST = (Sort("created_at", descending=True),)
 _MOMENTS = ("created_at", "captured_at")
+_SAMPLE_CHARACTERS = 1000  # of the error that a sample shows
 _AT_ONCE = 1000  # samples that one search may bring
 
 
@@ -64,7 +67,7 @@ class GroupSamples:
     degraded: str | None = None
 
 
-async def counted(
+async def count_groups(
     letters: Collection[DeadLetter],
     history: Collection[FormerLetter],
     now: datetime,
@@ -112,7 +115,7 @@ async def counted(
     return GroupCounts(groups, nobody, _degraded(tallies))
 
 
-async def hourly(
+async def count_by_hour(
     letters: Collection[DeadLetter], history: Collection[FormerLetter], now: datetime, fingerprint: str
 ) -> tuple[int, ...]:
     """How many letters of a group came in each of the last 24 hours, the oldest first."""
@@ -123,7 +126,7 @@ async def hourly(
     return tuple(one.total.count + other.total.count for one, other in zip(tallies[::2], tallies[1::2], strict=True))
 
 
-async def closed_at(
+async def last_closed_at(
     letters: Collection[DeadLetter], history: Collection[FormerLetter], names: Iterable[str]
 ) -> dict[str, datetime]:
     """When the last letter was closed of each of these groups that have no open one: nothing changed in them since."""
@@ -135,7 +138,7 @@ async def closed_at(
     return {name: cell.latest["updated_at"] for name, cell in cells.items() if cell.latest}
 
 
-async def looked_at(letters: Collection[DeadLetter], counts: Mapping[str, GroupCount]) -> GroupSamples:
+async def sample_groups(letters: Collection[DeadLetter], counts: Mapping[str, GroupCount]) -> GroupSamples:
     """What the open letters of these groups are like; the sample of one that has none is the newest of the others."""
     if not counts:
         return GroupSamples()
@@ -193,3 +196,40 @@ def _joined(one: Mapping[str, Cell], other: Mapping[str, Cell]) -> dict[str, Cel
 
 def _degraded(tallies: Sequence[Tally]) -> str | None:
     return next((tally.degraded for tally in tallies if tally.degraded), None)
+
+
+def group_view(group: Group, count: GroupCount, looks: GroupSamples, now: datetime, degraded: str | None) -> GroupView:
+    """The group as every surface shows it."""
+    statuses, categories, queues, adapters = looks.parts.get(group.fingerprint, ({}, {}, {}, {}))
+    letter = looks.samples.get(group.fingerprint)
+    return GroupView(
+        group=group,
+        count=count.open,
+        total=count.total,
+        occurrences=count.occurrences,
+        first_seen=count.first,
+        last_seen=count.last,
+        last_hour=count.last_hour,
+        last_day=count.last_day,
+        day_before=count.day_before,
+        statuses=statuses,
+        categories=categories,
+        queues=queues,
+        adapters=adapters,
+        title=letter_title(letter) if letter else "",
+        sample=_sample(letter) if letter else None,
+        on_hold=is_on_hold(group, now),
+        degraded=degraded,
+    )
+
+
+def _sample(letter: DeadLetter) -> Sample:
+    type_ = letter.failures[0].type if letter.failures else None
+    error = letter.error[:_SAMPLE_CHARACTERS]
+    return Sample(letter.task_id, letter.namespace, letter.queue, error, type_, letter.created_at)
+
+
+def letter_title(letter: DeadLetter) -> str:
+    """What a group is called after one of its letters."""
+    type_ = letter.failures[0].type if letter.failures else None
+    return title(f"{type_}: {letter.error}" if type_ and letter.error != type_.rpartition(".")[2] else letter.error)

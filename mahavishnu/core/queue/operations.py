@@ -11,9 +11,19 @@ from mahavishnu.classify.assess import Assessor
 from mahavishnu.core.queue import reads
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
-from mahavishnu.engine.edits import Edit, edited
 from mahavishnu.engine.moves import BulkResult, move, move_many
-from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, REDRIVE_THIS, RESOLVE, RESURRECT, Verb
+from mahavishnu.engine.verbs import (
+    ARCHIVE,
+    CANCEL,
+    FAIL,
+    REDRIVE,
+    REDRIVE_THIS,
+    RESOLVE,
+    RESURRECT,
+    Edit,
+    Verb,
+    apply_edit,
+)
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.events import EventName
@@ -370,7 +380,7 @@ class LetterOperations:
         return result
 
     def _edited(self, letter: DeadLetter, edit: Edit) -> DeadLetter:
-        return edited(
+        return apply_edit(
             letter,
             edit,
             self._clock.now(),

@@ -5,18 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
-from mahavishnu.core.queue import deletion
 from mahavishnu.core.queue.statistics import ACTIVE
-from mahavishnu.engine.context import OPEN_LETTERS
-from mahavishnu.engine.waiting_room import WaitingRoom
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import Query, filter_query, require_query
-from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, scan
+from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page
 
 log = logging.getLogger(__name__)
 _PAGE = 500
@@ -38,7 +34,7 @@ def list_query(status: DeadLetterStatus | str | None, query: Query | None, filte
         return require_query(query)
     chosen = dict(filters)
     if status is not None:
-        chosen["status"] = _status(status)
+        chosen["status"] = _parse_status(status)
     if "resolution" not in chosen and chosen.get("status") in (None, *ACTIVE):
         chosen["resolution"] = ResolutionStatus.PENDING
     return filter_query(chosen)
@@ -79,10 +75,10 @@ async def page(
         offset, after = offset - min(offset, _STEP), step.next
     if most_bytes is None:
         return await collection.find(query, after)
-    return await _within(collection, query, after, most_bytes)
+    return await _page_within(collection, query, after, most_bytes)
 
 
-async def _within(
+async def _page_within(
     collection: Collection[DeadLetter], query: Query, after: Cursor | None, most_bytes: int
 ) -> Page[DeadLetter]:
     """A page of at least one letter whose letters have no more than so many bytes, about. It is read in steps, so that
@@ -99,7 +95,7 @@ async def _within(
         corrupt += found.corrupt
         degraded = degraded or found.degraded
         for letter, position in zip(found.items, found.positions, strict=True):
-            size += _weight(letter)
+            size += _size_of(letter)
             if items and size > most_bytes:
                 return Page(items, Cursor(positions[-1]), positions, tuple(corrupt), degraded)
             items.append(letter)
@@ -112,33 +108,13 @@ async def _within(
         step = max(1, min(fitting, _MOST_AT_ONCE))
 
 
-def _weight(letter: DeadLetter) -> int:
+def _size_of(letter: DeadLetter) -> int:
     """What a letter takes, about, when it is shown, where its task stands under two names."""
     told = sum(len(failure.message) + len(failure.traceback or "") for failure in letter.failures)
     return 2 * len(letter.payload.text) + len(letter.labels.text) + len(letter.error) + told
 
 
-async def clear_all(shelves: deletion.DeletionCollections, waiting: WaitingRoom, now: datetime, by: str) -> int:
-    """Delete every open letter with its revisions, and empty the waiting room. Returns how many letters are gone."""
-    count = 0
-    await deletion.finish(shelves)
-    after: Cursor | None = None
-    while True:
-        page = await shelves.letters.find(replace(OPEN_LETTERS, limit=_PAGE), after)
-        if page.degraded:
-            raise StoreError(f"not everything can be cleared now, {count} letters were: {page.degraded}")
-        removed = await deletion.delete(shelves, page.items, lambda letter: letter.is_open, now, by)
-        count += len(removed)
-        if page.next is None:
-            break
-        after = page.next
-    rooms = [former async for former in scan(waiting.collection, Query())]
-    await waiting.collection.remove(rooms)
-    waiting.in_memory.clear()
-    return count
-
-
-def _status(name: DeadLetterStatus | str) -> DeadLetterStatus:
+def _parse_status(name: DeadLetterStatus | str) -> DeadLetterStatus:
     try:
         return DeadLetterStatus(name)
     except ValueError:

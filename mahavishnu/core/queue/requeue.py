@@ -50,8 +50,8 @@ class Requeues:
         >>> await dlq.requeue_from_dlq("wf_1", resolved_by="ann")  # doctest: +SKIP
         {'success': True, 'message': 'Task requeued successfully', 'new_task_state': 'pending', 'dlq_retry_count': 1}
         """
-        limit = _count("max_dlq_retries", max_dlq_retries, self._context.requeues.max_dlq_retries)
-        boost = _count("priority_boost", priority_boost, self._context.requeues.priority_boost)
+        limit = _require_count("max_dlq_retries", max_dlq_retries, self._context.requeues.max_dlq_retries)
+        boost = _require_count("priority_boost", priority_boost, self._context.requeues.priority_boost)
         key = document_key(task_id, namespace, queue)
         before: DeadLetter | None = None
 
@@ -73,7 +73,7 @@ class Requeues:
                 record.refuse(NOT_OPEN)
                 return _answer(NOT_OPEN, None, 0)
             record.add_change(before, after)
-            self._sent_back(after)
+            self._announce(after)
             if not after.is_open:
                 record.refuse(BEYOND)
                 return _answer(BEYOND, "error", after.dlq_retry_count)
@@ -86,7 +86,7 @@ class Requeues:
         for query in rules.queries(self._clock.now()):
             if await self._any_due(query):  # what is only left alone is no act
                 async with self._context.audit.record("requeue", "queue", by=BY_RULE, via="rule") as record:
-                    done = (await move_many(self._letters, query, self._by_rule, moved=self._sent_back)).done
+                    done = (await move_many(self._letters, query, self._requeue_by_rule, moved=self._announce)).done
                     record.add(requeued=len(done), letters=done[:_TOLD])
                     sent += len(done)
         return sent
@@ -110,7 +110,7 @@ class Requeues:
             why = f"the circuit of adapter {adapter!r} is open"
         return why
 
-    def _by_rule(self, current: DeadLetter) -> DeadLetter:
+    def _requeue_by_rule(self, current: DeadLetter) -> DeadLetter:
         """Decided on the letter as it is when it is written: whoever else sweeps, it is sent back once."""
         if why := self._objection(current):
             raise IllegalMove(current.key, "requeue", current.status, why)
@@ -118,7 +118,7 @@ class Requeues:
         boost, limit = rules.priority_boost, rules.max_dlq_retries
         return lifecycle.requeue(current, now=now, by=BY_RULE, boost=boost, limit=limit, automatic=True)
 
-    def _sent_back(self, letter: DeadLetter) -> None:
+    def _announce(self, letter: DeadLetter) -> None:
         if not letter.is_open:
             self._context.announce(EventName.RESOLVED, letter, by=letter.resolution.by, notes=letter.resolution.notes)
             return
@@ -134,7 +134,7 @@ class Requeues:
         )
 
 
-def _count(name: str, given: object, otherwise: int) -> int:
+def _require_count(name: str, given: object, otherwise: int) -> int:
     value = otherwise if given is None else given
     if type(value) is not int or value < 0:
         raise InvalidInput(f"{name} must be a whole number from 0, not {value!r:.80}")

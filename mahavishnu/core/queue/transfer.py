@@ -64,7 +64,7 @@ class Transfer:
         """
         await self._context.open()
         async for letter in scan(self._letters, reads.list_query(None, query, filters)):
-            yield exported(letter)
+            yield letter_as_line(letter)
 
     async def import_letter(self, document: Mapping[str, Any], *, by: str = DEFAULT_ACTOR) -> str:
         """Take in what `export` gave: `new`, `joined` with the open letter of that task, `succeeded` a closed one,
@@ -102,14 +102,14 @@ class Transfer:
         return result
 
     async def _import(self, document: Mapping[str, Any], by: str) -> str:
-        ours = imported(document)
+        ours = parse_letter(document)
         self._context.letter_factory.check_size(ours)
-        ours = _sound(_unclaimed(ours))
+        ours = _require_sound(_without_lease(ours))
         stored: str | None = None
         if ours.is_open:
             await self._context.capacity.reserve(ours.task_id)
         try:
-            stored = await _taken_in(self._letters, self._context.history, ours, self._clock)
+            stored = await _store(self._letters, self._context.history, ours, self._clock)
         finally:
             if ours.is_open:
                 (self._context.capacity.commit if stored == "new" else self._context.capacity.cancel)()
@@ -123,18 +123,18 @@ def _name(document: Any, place: int) -> str:
     return str(found or place)
 
 
-def exported(letter: DeadLetter) -> str:
+def letter_as_line(letter: DeadLetter) -> str:
     """A letter as one line of JSON; one that is being run as it was before: who reads it gets no right to settle it."""
-    return LETTERS.document(_unclaimed(letter))
+    return LETTERS.document(_without_lease(letter))
 
 
-def _unclaimed(letter: DeadLetter) -> DeadLetter:
+def _without_lease(letter: DeadLetter) -> DeadLetter:
     if letter.lease is None or lifecycle.violations(letter):  # of one that is not sound nothing can be said
         return letter
     return lifecycle.release(letter, token=letter.lease.token, now=letter.updated_at)
 
 
-def imported(document: Mapping[str, Any]) -> DeadLetter:
+def parse_letter(document: Mapping[str, Any]) -> DeadLetter:
     """The letter of a document. Raises InvalidInput for what is none, or is not sound."""
     if not isinstance(document, Mapping):
         raise InvalidInput(f"a letter is a JSON object, not {document!r:.80}")
@@ -147,7 +147,7 @@ def imported(document: Mapping[str, Any]) -> DeadLetter:
             raise InvalidInput(f"letter {key!r:.80} has no entry_id that it can be found by: {letter.entry_id!r:.80}")
     except CorruptRecord as problem:
         raise InvalidInput(f"this is no exported letter: {problem.reason}") from None
-    _sound(letter)
+    _require_sound(letter)
     for name, value in document.items():
         lowest = -_LARGEST if name == "priority" else 0
         if type(value) is int and name != "task" and not lowest <= value <= _LARGEST:  # statistics add them up
@@ -155,13 +155,13 @@ def imported(document: Mapping[str, Any]) -> DeadLetter:
     return letter
 
 
-def _sound(letter: DeadLetter) -> DeadLetter:
+def _require_sound(letter: DeadLetter) -> DeadLetter:
     if broken := lifecycle.violations(letter):
         raise InvalidInput(f"letter {letter.key!r} is not sound: {'; '.join(broken)}")
     return letter
 
 
-async def _taken_in(
+async def _store(
     letters: Collection[DeadLetter], history: Collection[FormerLetter], ours: DeadLetter, clock: Clock
 ) -> str:
     for _ in range(_TRIES):

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from mahavishnu.core.queue.transfer import exported
+from mahavishnu.core.queue.transfer import letter_as_line
 from mahavishnu.stores.base import Health
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import FaultyStore
@@ -92,7 +92,7 @@ async def test_only_viewers_see_the_detail_of_the_health(
 
 
 async def test_a_category_that_is_half_a_character_leaves_the_metrics_readable(api: ApiHarness) -> None:
-    line = json.loads(exported(make_letter(task_id="odd")))
+    line = json.loads(letter_as_line(make_letter(task_id="odd")))
     text = json.dumps([{**line, "error_category": "x\ud800"}])
     taken = await api.client.post("/api/v1/dlq/import", content=text, headers={"Content-Type": "application/json"})
     assert taken.json()["refused"] == {}

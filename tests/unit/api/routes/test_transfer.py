@@ -15,7 +15,7 @@ from starlette.responses import StreamingResponse
 from mahavishnu.cli.commands.processes import open_listener, run_server
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.transfer import exported
+from mahavishnu.core.queue.transfer import letter_as_line
 from mahavishnu.model.errors import ItemFailed
 from mahavishnu.stores.base import Cursor, Page
 from mahavishnu.testing.letters import make_letter
@@ -66,7 +66,7 @@ async def test_an_export_whose_client_is_gone_stops_reading_the_store(
 async def test_a_letter_that_the_store_refuses_does_not_stop_an_import(
     api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = [json.loads(exported(make_letter(task_id=name, entry_id=name))) for name in ("good", "bad", "fine")]
+    lines = [json.loads(letter_as_line(make_letter(task_id=name, entry_id=name))) for name in ("good", "bad", "fine")]
     letters = type(api.dlq.context.letters)
     real = letters.write
 

@@ -458,13 +458,13 @@ async def test_a_word_in_between_is_not_lost(house: House, monkeypatch: pytest.M
     await queue.groups.update(fingerprint, by="ann", state="resolved")
     house.clock.advance(60)
     await fails(queue, NETWORK, "wf_2")
-    ask = queue.groups._write_by_rule
+    ask = queue.groups._records.write_by_rule
 
     async def slow(before: Group, after: Group) -> Group | None:
         await other.groups.update(fingerprint, by="bob", note="it is me")
         return await ask(before, after)
 
-    monkeypatch.setattr(queue.groups, "_write_by_rule", slow)
+    monkeypatch.setattr(queue.groups._records, "write_by_rule", slow)
     view = await one(queue)
 
     assert (view.state, view.group.regressions, [note.text for note in view.group.notes]) == ("new", 1, ["it is me"])
@@ -580,7 +580,7 @@ async def test_nothing_follows_from_a_part_of_the_truth(house: House, monkeypatc
     async def nothing(*_: Any, **__: Any) -> GroupCounts:
         return GroupCounts({}, 0, "the other half is away")
 
-    monkeypatch.setattr("mahavishnu.core.queue.groups.counted", nothing)
+    monkeypatch.setattr("mahavishnu.core.queue.groups.count_groups", nothing)
 
     page = await queue.groups.list()
     assert (page.degraded, [view.state for view in page.items]) == ("the other half is away", ["investigating"])
@@ -619,7 +619,7 @@ async def test_a_record_that_cannot_be_read_hides_nothing(
             page = await find(*arguments)
             return type(page)((), None, (), (StoreError("record 'x' cannot be read"),))
 
-    monkeypatch.setattr(queue.groups, "_records", Broken())
+    monkeypatch.setattr(queue.groups._records, "collection", Broken())
     with caplog.at_level(logging.ERROR):
         assert (await one(queue)).fingerprint == fingerprint
     assert "record 'x' cannot be read" in caplog.text

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahavishnu.engine.edits import Edit, edited
+from mahavishnu.engine.verbs import Edit, apply_edit
 from mahavishnu.model.errors import ItemFailed, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
@@ -72,7 +72,7 @@ def test_the_latest_state_of_a_revision_stays(order: list[int]) -> None:
 
 def test_an_edit_counts_itself() -> None:
     letter = make_letter(payload=Json.of({"a": 1, "b": 2}))
-    after = edited(letter, Edit.of({"priority": 4}, {"a": None}), letter.updated_at)
+    after = apply_edit(letter, Edit.of({"priority": 4}, {"a": None}), letter.updated_at)
     assert (after.task, after.priority, after.revision) == ({"b": 2}, 4, 1)
     assert Revision.of(letter).key == f"{letter.entry_id}/0"
     assert Revision.of(after).key == f"{letter.entry_id}/1"

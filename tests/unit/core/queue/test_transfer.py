@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, DLQFullError
-from mahavishnu.core.queue.transfer import exported, imported
+from mahavishnu.core.queue.transfer import letter_as_line, parse_letter
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidPayload, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
@@ -44,18 +44,18 @@ def bare(letter: DeadLetter) -> DeadLetter:
 @given(letters())
 @example(make_letter())
 def test_a_line_is_the_letter_or_it_is_refused_because_it_is_not_sound(letter: DeadLetter) -> None:
-    document = json.loads(exported(letter))
+    document = json.loads(letter_as_line(letter))
     if letter.lease is not None and not lifecycle.violations(letter):
         letter = lifecycle.release(letter, token=letter.lease.token, now=letter.updated_at)
     if broken := lifecycle.violations(letter):
         with pytest.raises(InvalidInput) as refused:
-            imported(document)
+            parse_letter(document)
         assert all(promise in str(refused.value) for promise in broken)
     elif any(type(value) is int and not 0 <= value < 2**31 for name, value in document.items() if name != "task"):
         with contextlib.suppress(InvalidInput):  # numbers that no letter comes to
-            assert imported(document) == bare(letter)
+            assert parse_letter(document) == bare(letter)
     else:
-        assert imported(document) == bare(letter)
+        assert parse_letter(document) == bare(letter)
 
 
 # What may be done to a letter before it is exported, and with which settings it was made.
@@ -201,7 +201,7 @@ async def test_a_full_queue_takes_no_open_letter_but_every_closed_one(house: Hou
 
 async def test_a_refusal_leaves_the_room_as_it_was(house: House) -> None:
     dlq = house.queue(max_size=1)
-    document = json.loads(exported(make_letter()))
+    document = json.loads(letter_as_line(make_letter()))
     with house.faults.unavailable("write"), pytest.raises(StoreUnavailable):
         await dlq.transfer.import_letter(document)
     assert await dlq.transfer.import_letter(document) == "new"
@@ -241,7 +241,7 @@ JUNK = [
 @pytest.mark.parametrize(("junk", "said"), JUNK, ids=str)
 async def test_junk_is_refused_with_a_reason(house: House, junk: Any, said: str) -> None:
     dlq = house.queue()
-    document = {**json.loads(exported(make_letter())), **junk} if junk and isinstance(junk, dict) else junk
+    document = {**json.loads(letter_as_line(make_letter())), **junk} if junk and isinstance(junk, dict) else junk
     with pytest.raises(InvalidInput, match=said):
         await dlq.transfer.import_letter(document)
     assert (await sound(dlq))["queue_size"] == 0
@@ -249,7 +249,7 @@ async def test_junk_is_refused_with_a_reason(house: House, junk: Any, said: str)
 
 async def test_what_a_store_could_not_keep_is_refused(house: House) -> None:
     dlq = house.queue()
-    whole = json.loads(exported(make_letter()))
+    whole = json.loads(letter_as_line(make_letter()))
     deep: Any = []
     for _ in range(500):
         deep = [deep]
@@ -261,7 +261,7 @@ async def test_what_a_store_could_not_keep_is_refused(house: House) -> None:
 async def test_it_is_told(house: House) -> None:
     dlq = house.queue()
     events = heard(dlq)
-    document = json.loads(exported(make_letter(task_id="wf")))
+    document = json.loads(letter_as_line(make_letter(task_id="wf")))
     await dlq.transfer.import_letter(document, by="ann")
     await dlq.transfer.import_letter(document, by="ann")
     assert [(event.name, event.letter and event.letter.task_id, event.detail) for event in events] == [
@@ -271,7 +271,7 @@ async def test_it_is_told(house: House) -> None:
 
 async def test_who_takes_letters_in_is_on_record(house: House) -> None:
     dlq = house.queue()
-    document = json.loads(exported(make_letter(task_id="wf")))
+    document = json.loads(letter_as_line(make_letter(task_id="wf")))
     result = await dlq.transfer.import_letters([document, {"junk": True}], by="ann", notes="from the old machine")
     assert list(result.taken.values()) == ["new"] and len(result.refused) == 1
     (entry,) = (await dlq.audit.list(action="import")).items
@@ -285,9 +285,9 @@ async def test_what_would_change_a_letter_that_is_being_run_is_refused_and_not_l
     await dlq.claims.claim("w")
     edited = make_letter(task_id="wf", revision=1, task={"fixed": True})
     with pytest.raises(IllegalMove, match="run is over"):
-        await dlq.transfer.import_letter(json.loads(exported(edited)))
+        await dlq.transfer.import_letter(json.loads(letter_as_line(edited)))
     house.clock.advance(minutes=60)  # nobody takes the letter from the run that died
-    assert await dlq.transfer.import_letter(json.loads(exported(edited))) == "joined"
+    assert await dlq.transfer.import_letter(json.loads(letter_as_line(edited))) == "joined"
     letter = await dlq.get_task("wf")
     assert letter is not None
     assert (letter.status, letter.task, letter.tallies.claims_recovered) == ("pending", {"fixed": True}, 1)

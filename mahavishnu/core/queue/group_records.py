@@ -1,0 +1,183 @@
+"""What people and rules have recorded about groups: found, written and audited, and moved along with letters."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from mahavishnu.core.queue.group_counts import GroupCounts, count_groups
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.model import group as group_rules
+from mahavishnu.model.errors import StoreError, StoreUnavailable
+from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.group import (
+    RULE,
+    Group,
+    group_as_dict,
+    is_regression,
+    last_update,
+    split_for_regroup,
+    update_group,
+    with_derived_state,
+)
+from mahavishnu.model.query import Is, Query
+from mahavishnu.stores.base import get_one, write_one
+from mahavishnu.stores.kinds import GROUPS
+
+log = logging.getLogger(__name__)
+_TRIES = 50
+_PAGE = 1000
+_ALL = Query(limit=_PAGE)
+_NAMED_TARGETS = 20  # groups that letters of one group have moved to, and that get a note of it
+
+
+class GroupRecords:
+    """The stored records of groups; every change by compare-and-set, audited and published."""
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._letters, self._clock = context, context.letters, context.clock
+        self._history, self.collection = context.history, context.store.collection(GROUPS)
+
+    async def find_all(self, query: Query = _ALL) -> tuple[dict[str, Group], str | None]:
+        """What people and rules have said, and why that may not be all."""
+        found: dict[str, Group] = {}
+        degraded, after = None, None
+        while True:
+            page = await self.collection.find(query, after)
+            found |= {group.fingerprint: group for group in page.items}
+            degraded = degraded or page.degraded
+            for problem in page.corrupt:
+                log.error("%s", problem)
+            if page.next is None:
+                return found, degraded
+            after = page.next
+
+    async def find(self, fingerprint: str) -> tuple[Group | None, str | None]:
+        try:
+            return await get_one(self.collection, fingerprint), None
+        except StoreUnavailable:  # a list may know what is kept here
+            records, missing = await self.find_all(Query((Is("fingerprint", (fingerprint,)),)))
+            return records.get(fingerprint), missing
+
+    async def update_derived(
+        self, records: Mapping[str, Group], counts: GroupCounts, now: datetime
+    ) -> dict[str, Group]:
+        """The groups as they are now; what follows from the letters is written down, if all of them can be seen."""
+        shown = {name: derive_state(record, counts, now) for name, record in records.items()}
+        due = [name for name, record in records.items() if shown[name] is not record]
+        if not due or counts.degraded:
+            return shown
+        for name in due:
+            try:
+                shown[name] = await self.write_by_rule(records[name], shown[name]) or derive_state(
+                    await get_one(self.collection, name) or records[name], counts, now
+                )
+            except StoreError as problem:  # it is shown as it is all the same, and written down at the next look
+                log.debug("what became of group %s is not written down yet: %s", name, problem)
+        return shown
+
+    async def write_by_rule(self, before: Group, after: Group) -> Group | None:
+        """The group as it was written; None if somebody else was quicker."""
+        current = await get_one(self.collection, before.fingerprint)
+        if current is None or current.version != before.version:  # most often seen here: nobody need hear of it
+            return None
+        return await self.write(before, after, RULE, _reason_for_change(before, after), via=RULE)
+
+    async def write(self, before: Group, after: Group, by: str, reason: str, via: str | None = None) -> Group | None:
+        """The group as it was written; None if somebody else was quicker."""
+        async with self._context.audit.record(
+            "group.update", f"group:{after.fingerprint}", by=by, reason=reason, via=via
+        ) as record:
+            written = await write_one(self.collection, after)
+            if written is None:
+                record.refuse("somebody else was quicker")
+                return None
+            record.add_change(group_as_dict(before), group_as_dict(written))
+        self.publish(before, written, by)
+        return written
+
+    async def release_hold(self, fingerprint: str, release: str, by: str) -> bool:
+        async with self._context.audit.record(
+            "group.update", f"group:{fingerprint}", by=by, reason=f"release {release} is out"
+        ) as record:
+            for _ in range(_TRIES):
+                group = await get_one(self.collection, fingerprint)
+                if group is None or (after := group_rules.release_hold(group, release, self._clock.now(), by)) is group:
+                    record.refuse("it is not on hold for it any more")
+                    return False
+                if (written := await write_one(self.collection, after)) is not None:
+                    record.add_change(group_as_dict(group), group_as_dict(written))
+                    self.publish(group, written, by)
+                    return True
+            raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
+
+    async def _add_note(self, fingerprint: str, by: str, note: str) -> None:
+        for _ in range(_TRIES):
+            group = await get_one(self.collection, fingerprint) or Group(fingerprint)
+            if await self.write(group, update_group(group, self._clock.now(), by, note=note), by, note):
+                return
+        raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
+
+    async def follow_letters(
+        self, said: Mapping[str, Group], ways: Mapping[tuple[str | None, str | None], int], by: str
+    ) -> None:
+        """What was `said` of groups goes with their letters, so many of which went from one group to another."""
+        left = {name for name, _ in ways if name is not None and name in said}
+        for name in sorted(left, key=lambda name: (-last_update(said[name]), name)):  # the first to come is carried on
+            targets = {to: count for (old, to), count in ways.items() if old == name}
+            try:
+                await self._carry_over(said[name], targets, by)
+            except StoreError as problem:
+                log.error("what was said of group %s stays there, its letters have another one now: %s", name, problem)
+
+    async def _carry_over(self, group: Group, targets: Mapping[str | None, int], by: str) -> None:
+        now, name = self._clock.now(), group.fingerprint
+        current = await get_one(self.collection, name)
+        if current is None:
+            return
+        # That no letter is open any more, a rule may have noticed meanwhile; what people said counts.
+        group = replace(group if current.updated_by == RULE else current, version=current.version)
+        counts = await count_groups(self._letters, self._history, now, name, recent=False)
+        to = next(iter(targets))
+        if len(targets) == 1 and to is not None and not counts.of(name).open and not counts.degraded:
+            new, rest = split_for_regroup(group, to, now, by)
+            if await self.write(Group(to), new, by, f"the letters of group {name} belong to it now"):
+                if not await self.write(current, rest, by, f"its letters belong to group {to} now"):
+                    await self._add_note(name, by, f"its letters are in group {to} now")
+                return
+        largest = sorted(targets.items(), key=lambda target: -target[1])[:_NAMED_TARGETS]
+        for other, count in largest:
+            if other is not None:
+                await self._add_note(other, by, f"{_letters(count)} in group {name} before")
+        told_of = ", ".join(f"{other or 'none'} ({count})" for other, count in largest)
+        more = f" and {len(targets) - len(largest)} more" if len(targets) > len(largest) else ""
+        await self._add_note(name, by, f"letters of it are in other groups now: {told_of}{more}")
+
+    def publish(self, before: Group, after: Group, by: str) -> None:
+        detail: dict[str, Any] = {
+            "fingerprint": after.fingerprint,
+            "state": str(after.state),
+            "was": str(before.state),
+            "regression": is_regression(after) and not is_regression(before),
+            "by": by,
+        }
+        self._context.events.publish(Event(EventName.GROUP_CHANGED, self._clock.now(), None, detail))
+
+
+def derive_state(group: Group, counts: GroupCounts, now: datetime) -> Group:
+    """The group with the state that follows from its letters."""
+    count = counts.of(group.fingerprint)
+    return with_derived_state(group, now, count=count.open, newest=count.captured, whole=counts.degraded is None)
+
+
+def _reason_for_change(before: Group, after: Group) -> str:
+    if after.is_closed:
+        return "no letter is open any more"
+    return "a failure came after it was resolved" if is_regression(after) else "a letter was opened again"
+
+
+def _letters(count: int) -> str:
+    return "1 letter was" if count == 1 else f"{count} letters were"
