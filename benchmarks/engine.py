@@ -25,6 +25,7 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.strategies import Decision, Occurrence
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.limits import Limits
 from mahavishnu.model.clock import SystemClock, instant
@@ -164,7 +165,8 @@ async def capture(server: Server) -> Figure:
 def queue(store: Store, name: str) -> DeadLetterQueue:
     """A queue over letters that are due at the benchmarks' time."""
     limits = Limits(concurrency=500, skew_seconds=0)
-    return DeadLetterQueue(1_000_000, store=store, clock=LaterClock(), limits=limits, callback=nothing, owner=name)
+    options = QueueOptions(limits=limits, callback=nothing, owner=name)
+    return DeadLetterQueue(1_000_000, store=store, clock=LaterClock(), options=options)
 
 
 async def cycle(server: Server) -> Figure:

@@ -13,7 +13,6 @@ from typing import Any, Self, Unpack
 
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.bulk.service import BulkRuns
-from mahavishnu.classify.chain import Chain
 from mahavishnu.core.capture import LetterIntake
 from mahavishnu.core.queue import reads
 from mahavishnu.core.queue import statistics as numbers
@@ -30,13 +29,12 @@ from mahavishnu.engine.background import PeriodicTask
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext, QueueOptions
 from mahavishnu.engine.event_bus import reporting_to
-from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.limits import Limits
 from mahavishnu.engine.moves import BulkResult
 from mahavishnu.engine.store_session import store_for
 from mahavishnu.engine.waiting_room import WAITING
-from mahavishnu.model import backoff
-from mahavishnu.model.backoff import Backoff, BackoffRegistry
+from mahavishnu.model.backoff import Backoff
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter, QueueFull, StoreError
 from mahavishnu.model.events import Listener
@@ -44,11 +42,20 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter, FailedTask
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source
 from mahavishnu.model.query import Query
-from mahavishnu.model.requeue_rules import BY_RULE, RequeueRules
+from mahavishnu.model.requeue_rules import BY_RULE
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.kinds import KINDS as STORED
 
-__all__ = ["KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "RetryPolicy"]
+__all__ = [
+    "KINDS",
+    "DLQFullError",
+    "DeadLetterQueue",
+    "DeadLetterStatus",
+    "FailedTask",
+    "LetterList",
+    "QueueOptions",
+    "RetryPolicy",
+]
 log = logging.getLogger(__name__)
 KINDS = (*STORED, WAITING)
 DLQFullError = QueueFull
@@ -66,7 +73,7 @@ class DeadLetterQueue:
     extend the queue, `intake`, `processing` and the `context` that all of them are built from.
 
     Without a `store` and without an `opensearch_client` letters live in this process's memory. The store is opened at
-    first use, or with `async with`; `shutdown` closes it.
+    first use, or with `async with`; `shutdown` closes it. `options` say how it works: limits, classifier, callback …
 
     >>> import asyncio
     >>> async def main():
@@ -85,21 +92,13 @@ class DeadLetterQueue:
         *,
         store: Store | None = None,
         clock: Clock | None = None,
-        chain: Chain | None = None,
-        intake: LetterFactory | None = None,
-        limits: Limits | None = None,
-        breakers: Breakers | None = None,
-        requeues: RequeueRules | None = None,
-        backoffs: BackoffRegistry = backoff.DEFAULT,
-        owner: str | None = None,
-        callback: Workflow | None = None,
+        options: QueueOptions | None = None,
     ) -> None:
         if store is not None and opensearch_client is not None:
             raise InvalidInput("give a store or an opensearch_client, not both")
         self.observability = observability_manager
-        options = QueueOptions(chain, intake, limits, breakers, requeues, backoffs, owner, callback)
         store = store or store_for(opensearch_client, KINDS)
-        self.context = QueueContext(store, clock or SystemClock(), max_size, options)
+        self.context = QueueContext(store, clock or SystemClock(), max_size, options or QueueOptions())
         self.audit = self.context.audit
         self.intake = LetterIntake(self.context)
         self.letters = LetterOperations(self.context)

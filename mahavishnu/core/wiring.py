@@ -13,6 +13,7 @@ from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.engine.limits import Limits
 from mahavishnu.model import backoff
@@ -110,12 +111,14 @@ def queue_from(
         max_size=settings.dlq_max_size,
         store=store or store_from(settings),
         clock=clock,
-        chain=chain or chain_from(settings),
-        intake=letter_factory_from(settings),
-        limits=limits_from(settings),
-        breakers=breakers_from(settings),
-        requeues=requeues_from(settings),
-        backoffs=backoffs_from(settings),
+        options=QueueOptions(
+            chain=chain or chain_from(settings),
+            letter_factory=letter_factory_from(settings),
+            limits=limits_from(settings),
+            breakers=breakers_from(settings),
+            requeues=requeues_from(settings),
+            backoffs=backoffs_from(settings),
+        ),
     )
 
 

@@ -6,6 +6,7 @@ import asyncio
 import sys
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.engine.limits import Limits
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.stores.urls import open_store
@@ -15,7 +16,7 @@ LIMITS = Limits(lease_seconds=2.0, skew_seconds=0.5)
 
 
 async def main(url: str) -> None:
-    async with DeadLetterQueue(100_000, store=open_store(url, kinds=KINDS), limits=LIMITS) as dlq:
+    async with DeadLetterQueue(100_000, store=open_store(url, kinds=KINDS), options=QueueOptions(limits=LIMITS)) as dlq:
         say("ready")
         while True:
             await dlq.runs.advance()

@@ -21,6 +21,7 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.engine.limits import Limits
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
@@ -159,7 +160,8 @@ async def settle(chaos: Chaos) -> Report:
 def _finisher(store: Store, clock: Clock) -> DeadLetterQueue:
     """A queue in which every run succeeds."""
     limits = Limits(skew_seconds=0)
-    return DeadLetterQueue(MAX_SIZE, store=store, clock=clock, limits=limits, callback=lambda task, repos: "done")
+    options = QueueOptions(limits=limits, callback=lambda task, repos: "done")
+    return DeadLetterQueue(MAX_SIZE, store=store, clock=clock, options=options)
 
 
 async def _check(dlq: DeadLetterQueue, report: Report, diary: str) -> None:

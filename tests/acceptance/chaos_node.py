@@ -18,6 +18,7 @@ from typing import Any
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.engine.limits import Limits
 from mahavishnu.model import lifecycle
@@ -127,14 +128,8 @@ async def main(options: dict[str, Any]) -> None:
     loop.add_signal_handler(signal.SIGUSR1, jump)
     store = open_store(options["url"], local=options["local"], kinds=KINDS)
     limits = Limits(concurrency=10, lease_seconds=5, interval_seconds=1, skew_seconds=1, grace_seconds=2)
-    dlq = DeadLetterQueue(
-        options["max_size"],
-        store=store,
-        clock=clock,
-        limits=limits,
-        intake=LetterFactory(max_retries=4),
-        callback=callback,
-    )
+    queue_options = QueueOptions(limits=limits, letter_factory=LetterFactory(max_retries=4), callback=callback)
+    dlq = DeadLetterQueue(options["max_size"], store=store, clock=clock, options=queue_options)
     async with dlq:
         await dlq.start_retry_processor()
         actors = [Actor(dlq, diary, random.Random(chance.random())) for _ in range(4)]

@@ -22,6 +22,7 @@ from typing import Any
 
 from mahavishnu.adapters.base import current_attempt
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.engine.limits import Limits
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.stores.urls import open_store
@@ -65,7 +66,7 @@ async def main(options: dict[str, Any]) -> None:
     limits = Limits(**{"interval_seconds": 0.5, "skew_seconds": 0.0, "grace_seconds": 5.0, **options.get("limits", {})})
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with DeadLetterQueue(100_000, store=store, limits=limits, callback=callback) as dlq:
+    async with DeadLetterQueue(100_000, store=store, options=QueueOptions(limits=limits, callback=callback)) as dlq:
         await dlq.start_retry_processor(check_interval_seconds=limits.interval_seconds)
         say("ready")
         await stop.wait()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.bulk_run import BulkRun, ItemState, RunItem, RunState
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Is, Query
@@ -44,7 +45,7 @@ def start(url: str) -> Node:
 async def killed_and_finished(url: str, count: int, verb: str, **options: Any) -> tuple[BulkRun, list[DeadLetter]]:
     """Start a run, kill three processes while they move its letters, and carry it on to its end here."""
     chance = random.Random(count)
-    async with DeadLetterQueue(100_000, store=open_store(url, kinds=KINDS), limits=LIMITS) as dlq:
+    async with DeadLetterQueue(100_000, store=open_store(url, kinds=KINDS), options=QueueOptions(limits=LIMITS)) as dlq:
         for first in range(0, count, 5_000):
             await dlq.context.letters.write([letter_of(number) for number in range(first, min(first + 5_000, count))])
         run = await dlq.runs.start(verb, everything=True, by="ann", **options)

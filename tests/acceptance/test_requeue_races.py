@@ -19,6 +19,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.engine.limits import Limits
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter
@@ -149,7 +150,7 @@ class Office:
 
 def queue_on(url: str, folder: Path, **options: Any) -> DeadLetterQueue:
     local = f"sqlite:///{folder}/local.db" if "opensearch" in url else None
-    return DeadLetterQueue(100_000, store=open_store(url, local=local, kinds=KINDS), **options)
+    return DeadLetterQueue(100_000, store=open_store(url, local=local, kinds=KINDS), options=QueueOptions(**options))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.bulk_run import RunState
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.stores.fallback import FallbackStore
@@ -16,7 +17,7 @@ from tests.unit.queues import Runs, fill
 async def test_a_run_waits_for_the_primary_store_and_misses_nothing() -> None:
     primary, clock = FaultyStore(MemoryStore()), ManualClock()
     store = FallbackStore(primary, MemoryStore(), kinds=KINDS, clock=clock)
-    async with DeadLetterQueue(store=store, clock=clock, callback=Runs()) as queue:
+    async with DeadLetterQueue(store=store, clock=clock, options=QueueOptions(callback=Runs())) as queue:
         await fill(queue, 30, max_retries=0)
         primary.faults.unavailable()
         await queue.enqueue("kept here", {}, [], "connection refused", max_retries=0)

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.engine.limits import Limits
 from mahavishnu.model.errors import LostLease
 from mahavishnu.model.requeue_rules import RequeueRules
@@ -33,7 +34,9 @@ async def queues(opensearch_url: str, opensearch_prefix: str, clock: ManualClock
         def opened() -> DeadLetterQueue:
             store = OpenSearchStore(opensearch_url, prefix=opensearch_prefix, timeout=60, kinds=KINDS)
             rules = RequeueRules(automatic=True)
-            queue = DeadLetterQueue(store=store, clock=clock, limits=Limits(skew_seconds=0), requeues=rules)
+            queue = DeadLetterQueue(
+                store=store, clock=clock, options=QueueOptions(limits=Limits(skew_seconds=0), requeues=rules)
+            )
             stack.push_async_callback(queue.shutdown)
             return queue
 

@@ -8,6 +8,7 @@ import pytest
 
 from mahavishnu.bulk import preview as run_preview
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import ManualClock
@@ -38,7 +39,7 @@ async def test_a_run_with_a_stop_rule(
 ) -> None:
     clock = ManualClock()
     store = OpenSearchStore([opensearch_url], prefix=opensearch_prefix, timeout=30.0, kinds=KINDS)
-    async with DeadLetterQueue(store=store, clock=clock, callback=callback) as queue:
+    async with DeadLetterQueue(store=store, clock=clock, options=QueueOptions(callback=callback)) as queue:
         await fill(queue, 40, max_retries=0)
         await queue.letters.resolve("wf_00039")
         monkeypatch.setattr(run_preview, "READ", 1)

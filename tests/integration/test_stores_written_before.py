@@ -22,6 +22,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Store, scan
 from mahavishnu.stores.fallback import FallbackStore
@@ -125,10 +126,8 @@ class Old:
         return ManualClock(datetime.fromisoformat(self.expected["now"]))
 
     def queue(self, callback: Any = None) -> DeadLetterQueue:
-        breakers = Breakers(threshold=1_000)
-        dlq = DeadLetterQueue(
-            10_000, store=self.make(), clock=self.clock, callback=callback, breakers=breakers, owner="worker-a"
-        )
+        options = QueueOptions(callback=callback, breakers=Breakers(threshold=1_000), owner="worker-a")
+        dlq = DeadLetterQueue(10_000, store=self.make(), clock=self.clock, options=options)
         dlq.register_backoff("tides", lambda failed: timedelta(hours=6, minutes=12))
         return dlq
 

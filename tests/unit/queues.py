@@ -10,6 +10,7 @@ from typing import Any
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.engine.limits import Limits
 from mahavishnu.model import lifecycle
 from mahavishnu.model.events import Event
@@ -88,8 +89,10 @@ class House:
     def queue(self, callback: Callable[..., Any] | None = None, **options: Any) -> DeadLetterQueue:
         limits: dict[str, Any] = {"interval_seconds": 10.0}
         limits |= {name: options.pop(name) for name in list(options) if name in Limits.__slots__}
-        given = {"store": self.store(), "clock": self.clock, "callback": callback, "limits": Limits(**limits)}
-        self._queues.append(DeadLetterQueue(**{**given, **options}))
+        given: dict[str, Any] = {"callback": callback, "limits": Limits(**limits)}
+        given |= {name: options.pop(name) for name in list(options) if name in QueueOptions.__slots__}
+        arguments = {"store": self.store(), "clock": self.clock, "options": QueueOptions(**given)}
+        self._queues.append(DeadLetterQueue(**{**arguments, **options}))
         return self._queues[-1]
 
     def app(self, **settings: Any) -> MahavishnuApp:

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.backoff import BackoffRegistry, geometric, intervals
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
@@ -104,7 +105,7 @@ async def test_jitter_is_never_longer(house: House) -> None:
 async def test_letters_of_the_local_store_are_letters(house: House) -> None:
     primary = FaultyStore(MemoryStore())
     store = FallbackStore(primary, MemoryStore(), kinds=KINDS)
-    async with DeadLetterQueue(store=store, clock=house.clock, callback=Runs()) as queue:
+    async with DeadLetterQueue(store=store, clock=house.clock, options=QueueOptions(callback=Runs())) as queue:
         await queue.enqueue("before", {}, [], "boom", "never")
         primary.faults.unavailable()
         for name in ("archived", "retried"):

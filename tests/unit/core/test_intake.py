@@ -160,7 +160,7 @@ async def test_after_the_end_a_failure_starts_the_next_generation(any_house: Hou
 
 
 async def test_what_is_too_large_is_refused_or_cut(any_house: House) -> None:
-    queue = any_house.queue(intake=LetterFactory(max_task_bytes=1000))
+    queue = any_house.queue(letter_factory=LetterFactory(max_task_bytes=1000))
     with pytest.raises(InvalidPayload, match="dlq_max_task_bytes"):
         await queue.enqueue("wf_1", {"blob": "x" * 1000}, [], "boom")
     letter = await queue.enqueue("wf_1", {}, [], "boom " * 20_000_000)
@@ -171,7 +171,7 @@ async def test_what_is_too_large_is_refused_or_cut(any_house: House) -> None:
 
 
 async def test_secrets_are_masked_at_any_depth(house: House) -> None:
-    queue = house.queue(intake=LetterFactory(redact_keys=("*password*",)))
+    queue = house.queue(letter_factory=LetterFactory(redact_keys=("*password*",)))
     task = {"user": "ann", "db": [{"DB_PASSWORD": "s3cret"}]}
     letter = await queue.enqueue("wf_1", task, [], "boom", metadata={"password": "s3cret"})
     assert (letter.task, letter.metadata) == ({"user": "ann", "db": [{"DB_PASSWORD": MASK}]}, {"password": MASK})

@@ -11,6 +11,7 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
@@ -22,7 +23,7 @@ from tests.unit.queues import NETWORK, Gate, House, Runs, fill, letter_of, sound
 @pytest.fixture(params=["memory", "sqlite"])
 def queue(request: pytest.FixtureRequest, tmp_path: Path) -> DeadLetterQueue:
     store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "letters.db", kinds=KINDS)
-    return DeadLetterQueue(store=store, callback=Runs())
+    return DeadLetterQueue(store=store, options=QueueOptions(callback=Runs()))
 
 
 @pytest.mark.parametrize("closes", [True, False])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.testing import ManualClock
 from tests.unit.api.conftest import ApiHarness, harness_for
 
@@ -26,7 +27,7 @@ async def test_a_resume_that_would_halt_again_at_once_is_refused() -> None:
         raise ConnectionError("no route to host")
 
     clock = ManualClock()
-    async for api in harness_for(DeadLetterQueue(clock=clock, callback=fails), clock):
+    async for api in harness_for(DeadLetterQueue(clock=clock, options=QueueOptions(callback=fails)), clock):
         await api.keep("wf_1", retry_policy="never", due_at=None)
         asked = {"verb": "redrive", "everything": True, "ramp": [1], "stop_percent": 20}
         run_id = (await api.post("/runs", asked)).json()["run_id"]

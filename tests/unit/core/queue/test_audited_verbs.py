@@ -63,7 +63,7 @@ async def test_giving_up_and_editing(any_house: House) -> None:
 
 
 async def test_secrets_are_not_told(house: House) -> None:
-    queue = house.queue(intake=LetterFactory(redact_keys=("*token*",)))
+    queue = house.queue(letter_factory=LetterFactory(redact_keys=("*token*",)))
     await queue.enqueue("wf_00000", {"api_token": "s3cret", "to": {"url": "a"}}, [], NETWORK, metadata={"team": "red"})
     await queue.letters.edit("wf_00000", patch={"api_token": "s3cret"}, metadata={"token": "s3cret"}, **ANN)
     await queue.letters.edit(

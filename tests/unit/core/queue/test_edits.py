@@ -87,7 +87,7 @@ class TestPatch:
         assert (await queue.letters.edit("wf_1", task={"a": 1})).task == {"a": 1}
 
     async def test_the_limit_of_size_holds_for_what_comes_out(self, house: House) -> None:
-        queue = house.queue(intake=LetterFactory(max_task_bytes=200))
+        queue = house.queue(letter_factory=LetterFactory(max_task_bytes=200))
         await one(queue, {"text": "x" * 150})
         with pytest.raises(InvalidPayload, match="dlq_max_task_bytes"):
             await queue.letters.edit("wf_1", patch={"more": "y" * 50})

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, DLQFullError
 from mahavishnu.core.queue.transfer import letter_as_line, parse_letter
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidPayload, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
@@ -88,7 +89,7 @@ async def done(dlq: DeadLetterQueue, act: str, made: dict[str, Any]) -> None:
 def test_a_letter_with_a_past_arrives_as_it_is(made: dict[str, Any], acts: list[str], succeeds: bool) -> None:
     async def moved() -> None:
         callback = Runs(None if succeeds else ConnectionError("refused"))
-        async with DeadLetterQueue(callback=callback) as here, DeadLetterQueue() as there:
+        async with DeadLetterQueue(options=QueueOptions(callback=callback)) as here, DeadLetterQueue() as there:
             await here.enqueue("wf", **made)
             for act in acts:
                 await done(here, act, made)
