@@ -35,14 +35,14 @@ DEFAULT_ADAPTER = "llamaindex"  # runs what names no adapter
 _OPEN, _WORKFLOW, _UNSPOKEN, _NONE_YET = Resolution(), Source(), Verdict(), Tallies()
 
 
-class _Remembering:
-    """Room for what is worked out from a letter's lasting fields, see `evolve`; no part of the value."""
+class _TextCacheSlot:
+    """A slot for the text of a letter's lasting fields, which `evolve` hands on; no part of the value."""
 
-    __slots__ = ("_remembered",)
+    __slots__ = ("_cached_text",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter(_Remembering):
+class DeadLetter(_TextCacheSlot):
     """One captured failure. Every change makes a new letter, in `mahavishnu.model.lifecycle` and nowhere else.
 
     `due_at` always says when anyone may next pick it up: the next retry while pending, the lease's end while
@@ -200,13 +200,13 @@ VOLATILE_FIELDS = frozenset(
     }
 )
 letter_draft = draft_copier(DeadLetter)
-_remember = DeadLetter._remembered.__set__  # type: ignore[attr-defined]
+_set_cached_text = DeadLetter._cached_text.__set__  # type: ignore[attr-defined]
 
 
 def evolve(letter: L, **changes: Any) -> L:
     """`letter` with other values in some fields: `dataclasses.replace` in a tenth of the time, for the hot paths.
 
-    Where only passing fields change, the new letter remembers what the old one does.
+    Where only passing fields change, the new letter keeps the cached text of the old one.
     """
     new = letter_draft(letter)
     try:
@@ -214,20 +214,20 @@ def evolve(letter: L, **changes: Any) -> L:
             setattr(new, name, value)
     except AttributeError:
         raise KeyError(*(changes.keys() - _NAMES)) from None
-    if (known := remembered(letter)) is not None and changes.keys() <= VOLATILE_FIELDS:
-        new._remembered = known
+    if (cached := cached_text(letter)) is not None and changes.keys() <= VOLATILE_FIELDS:
+        new._cached_text = cached
     new.__class__ = type(letter)
     return cast("L", new)
 
 
-def remember(letter: DeadLetter, known: object) -> None:
-    """Keep something that depends on nothing but the letter's lasting fields."""
-    _remember(letter, known)
+def cache_text(letter: DeadLetter, text: object) -> None:
+    """Keep a text that depends on nothing but the letter's lasting fields."""
+    _set_cached_text(letter, text)
 
 
-def remembered(letter: DeadLetter) -> Any:
-    """What was kept, or None."""
-    return getattr(letter, "_remembered", None)
+def cached_text(letter: DeadLetter) -> Any:
+    """What `cache_text` kept, or None."""
+    return getattr(letter, "_cached_text", None)
 
 
 _PLAIN = (

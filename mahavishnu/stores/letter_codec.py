@@ -15,7 +15,7 @@ from msgspec.structs import astuple
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
-from mahavishnu.model.letter import DeadLetter, letter_draft, remember, remembered
+from mahavishnu.model.letter import DeadLetter, cache_text, cached_text, letter_draft
 from mahavishnu.model.letter_parts import (
     Failure,
     Lease,
@@ -49,8 +49,8 @@ L = TypeVar("L", bound=DeadLetter)
 # ----------------------------------------------------------------------------------------------------------- writing
 
 
-class _Known:
-    """What depends on nothing but a letter's lasting fields."""
+class _CachedText:
+    """The JSON text and the search words of a letter's lasting fields."""
 
     __slots__ = ("text", "words")
 
@@ -61,24 +61,24 @@ class _Known:
 
 def encode(letter: DeadLetter) -> str:
     """The document's JSON text, without `task` and `metadata`: those are the user's, and the store adds them."""
-    known: _Known | None = remembered(letter)
-    if known is None:
-        known = _Known(json_text(_lasting_part(letter))[:-1])
+    cached: _CachedText | None = cached_text(letter)
+    if cached is None:
+        cached = _CachedText(json_text(_lasting_part(letter))[:-1])
         if letter.version is not None:  # somebody works on it and will write it again, unlike a new one
-            remember(letter, known)
-    text = f"{known.text},{json_text(_passing_part(letter))[1:]}"
+            cache_text(letter, cached)
+    text = f"{cached.text},{json_text(_passing_part(letter))[1:]}"
     return text if letter.tallies is _BLANK.tallies else f"{text[:-1]}{_tallies_text(letter.tallies)}}}"
 
 
 def words_of(letter: DeadLetter) -> tuple[str, ...]:
     """What a text search finds it by."""
-    known: _Known | None = remembered(letter)
-    if known is not None and known.words is not None:
-        return known.words
+    cached: _CachedText | None = cached_text(letter)
+    if cached is not None and cached.words is not None:
+        return cached.words
     first, last = letter.error, letter.last_error
     found = _few_words(first, last) if len(first) + len(last) <= _SHORT else words(first, last)
-    if known is not None:
-        known.words = found
+    if cached is not None:
+        cached.words = found
     return found
 
 
