@@ -1,4 +1,4 @@
-"""From requests to queries, and from letters to JSON: the same for every route."""
+"""What all routes share: queries from requests; JSON, entity tags, links and headers of responses."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def _enum_values(given: Sequence[Enum] | None) -> list[str] | None:
 
 
 def decode_id(task_id: str) -> str:
-    """The task id in a path: an escaped slash is part of it."""
+    """The id in a path, with the slashes that the middleware has escaped."""
     return task_id.replace(ESCAPED_SLASH, "/").replace(ESCAPED_MARK, MARK)
 
 
 class LetterScope:
-    """Which of the task ids of that name: its namespace and queue."""
+    """The namespace and the queue that a task id in a path belongs to."""
 
     def __init__(
         self,
@@ -89,13 +89,13 @@ ScopeQuery = Annotated[LetterScope, Depends()]
 
 
 def letter_json(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
-    """A letter as every surface shows it."""
+    """A letter as HTTP and the command line show it; `whole` with its failures, verdict and lease."""
     task = letter.task
     return {**_letter_fields(letter, whole), "task": task, "metadata": letter.metadata, "task_snapshot": task}
 
 
 def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes:
-    """The same for many, as a line without white space, by what is quickest: lists are what is read most."""
+    """Many letters as one line of JSON without white space, by the quickest encoder: lists are read most."""
     shown = [
         {
             **_letter_fields(letter, whole),
@@ -107,12 +107,12 @@ def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes
     ]
     try:
         return pydantic_core.to_json(shown) + b"\n"
-    except pydantic_core.PydanticSerializationError:  # half a character, or somebody else's nesting without an end
+    except pydantic_core.PydanticSerializationError:  # half a character, or nesting that is too deep for it
         return json.dumps(shown).encode() + b"\n"
 
 
 def _letter_fields(letter: DeadLetter, whole: bool) -> dict[str, Any]:
-    """All but its payload and metadata."""
+    """All fields but the payload and the metadata."""
     shown = without_payload(letter)
     shown |= {
         "dlq_entry_uuid": letter.entry_id,
@@ -141,16 +141,14 @@ def _letter_fields(letter: DeadLetter, whole: bool) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> Any:
-    """Any value of ours as JSON values; the store's versions are nobody's business.
+    """Any value of ours as JSON values, without the versions of the store.
 
     >>> from datetime import UTC
     >>> to_json({"at": datetime(2030, 1, 1, tzinfo=UTC)})
     {'at': '2030-01-01T00:00:00.000Z'}
     """
     match value:
-        case Json():
-            return value.value
-        case Enum():
+        case Json() | Enum():
             return value.value
         case datetime():
             return instant_text(value)
@@ -163,16 +161,12 @@ def to_json(value: Any) -> Any:
         case None | bool() | int() | float() | str():
             return value
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: to_json(item) for name, item in _fields_of(value).items() if name != "version"}
+        return {name: to_json(getattr(value, name)) for name in value.__dataclass_fields__ if name != "version"}
     return str(value)
 
 
-def _fields_of(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
-
-
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """JSON, checked by the tests and not once more at each request."""
+    """A JSON response. The tests check it against its model; requests do not do so again."""
     return Response(json_bytes(value) + b"\n", status, dict(headers or {}), JSON)
 
 
@@ -185,7 +179,7 @@ def json_bytes(value: Any) -> bytes:
 
 
 def etag(version: Version | None) -> str:
-    """The mark of one state of a record: send it back as If-Match.
+    """The entity tag of one version of a record, to be sent back as If-Match.
 
     >>> etag((7, 1))
     '"7.1"'
@@ -194,7 +188,9 @@ def etag(version: Version | None) -> str:
 
 
 def etag_matches(if_none_match: str | None, version: Version | None) -> bool:
-    """Whether an If-None-Match header names this version. A weak mark will do, which a compressing proxy makes of ours.
+    """Whether an If-None-Match header names this version.
+
+    A weak tag will do: a proxy that compresses makes one of ours.
 
     >>> etag_matches('W/"7.1"', (7, 1)), etag_matches('"7"', (7, 1))
     (True, False)
@@ -203,7 +199,7 @@ def etag_matches(if_none_match: str | None, version: Version | None) -> bool:
 
 
 def refuse_if_changed(if_match: str, version: Version | None, what: str) -> Response | None:
-    """The refusal of a change, unless its If-Match header names this version. A weak mark never does (RFC 9110)."""
+    """The response that refuses a change, unless If-Match names this version; a weak tag never does (RFC 9110)."""
     if _lists_mark(if_match, lambda mark: mark == etag(version)):
         return None
     why = f"{what} has changed since you read it: look again"
@@ -218,7 +214,7 @@ def _lists_mark(header: str | None, fits: Callable[[str], bool]) -> bool:
 
 
 def header_text(text: str) -> str:
-    """Any text as a header can hold it.
+    """Any text as one line of the characters that a header may have.
 
     >>> header_text("away:\\n10 \u00b5s")
     'away: 10 ?s'
@@ -229,16 +225,16 @@ def header_text(text: str) -> str:
 
 def next_link(request: Request, cursor: str) -> str:
     """A Link header to the next page of the same list."""
-    given = [(name, value) for name, value in request.query_params.multi_items() if name not in ("cursor", "offset")]
-    return f'<{request.url.path}?{urlencode([*given, ("cursor", cursor)])}>; rel="next"'
+    others = [pair for pair in request.query_params.multi_items() if pair[0] not in ("cursor", "offset")]
+    return f'<{request.url.path}?{urlencode([*others, ("cursor", cursor)])}>; rel="next"'
 
 
 def page_headers(request: Request, page: Page[Any] | GroupPage) -> dict[str, str]:
-    """Where the next page is, and why something may be missing from this one."""
+    """The headers that lead to the next page, and that say why something may be missing from this one."""
     headers = {} if page.next is None else {"Link": next_link(request, str(page.next))}
     return headers | degraded_header(page.degraded)
 
 
 def degraded_header(why: str | None) -> dict[str, str]:
-    """That something is out of reach, as every answer says it."""
+    """The header that says why something may be missing; none if nothing is."""
     return {"X-Degraded": header_text(why)} if why else {}

@@ -119,7 +119,7 @@ async def arguments(handler: Any, request: Request, path: Mapping[str, str]) -> 
     hints = get_type_hints(vars(handler)["__init__"] if isinstance(handler, type) else handler, include_extras=True)
     for name, parameter in inspect.signature(handler).parameters.items():
         hint = hints[name]
-        kind, marker = _marked(hint)
+        kind, marker = _type_and_marker(hint)
         part: tuple[str, ...] = ("query", name)
         given: Any = None
         match marker:
@@ -172,10 +172,10 @@ def _takes_list(hint: Any) -> bool:
 def _is_body(kind: Any) -> bool:
     """Whether an argument is the body, rather than a parameter of the query string."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    return not all(_marked(each)[0] in (*_SCALARS, NoneType) for each in kinds)
+    return not all(_type_and_marker(each)[0] in (*_SCALARS, NoneType) for each in kinds)
 
 
-def _marked(hint: Any) -> tuple[Any, Depends | Query | Header | None]:
+def _type_and_marker(hint: Any) -> tuple[Any, Depends | Query | Header | None]:
     """A type, and how its value is found where that does not follow from it."""
     if get_origin(hint) is not Annotated:
         return hint, None
@@ -187,8 +187,8 @@ def _for_fastapi(handler: Handler) -> Handler:
     """The handler with FastAPI's marks in the place of ours."""
     import fastapi
 
-    def translated(hint: Any) -> Any:
-        kind, marker = _marked(hint)
+    def translate(hint: Any) -> Any:
+        kind, marker = _type_and_marker(hint)
         match marker:
             case Depends():
                 return Annotated[kind, fastapi.Depends(marker.call)]
@@ -200,7 +200,7 @@ def _for_fastapi(handler: Handler) -> Handler:
 
     hints = get_type_hints(handler, include_extras=True)
     signature = inspect.signature(handler)
-    parameters = [each.replace(annotation=translated(hints[each.name])) for each in signature.parameters.values()]
+    parameters = [each.replace(annotation=translate(hints[each.name])) for each in signature.parameters.values()]
     made = signature.replace(parameters=parameters, return_annotation=hints["return"])
     handler.__signature__ = made  # type: ignore[attr-defined]
     return handler

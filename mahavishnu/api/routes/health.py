@@ -1,4 +1,4 @@
-"""Is it alive, can it work, and in numbers: `/healthz`, `/readyz`, `/metrics`."""
+"""Health and metrics: `/healthz`, `/readyz`, `/metrics`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def readyz(request: Request, dlq: Queue) -> Response:
 
 
 def _health_json(health: Health, actor: Actor) -> dict[str, Any]:
-    """The detail may name hosts: it is for those who may look."""
+    """The health as JSON. The detail may name hosts: only viewers get it."""
     detail = health.detail if actor.role >= Role.VIEWER else ""
     return {"status": health.status, "detail": detail, "kept_locally": health.waiting}
 
@@ -93,7 +93,7 @@ async def metrics(
 async def _scrape(dlq: DeadLetterQueue) -> bytes:
     try:
         stored = _StoreNumbers(await dlq.get_statistics(), await dlq.requeues.outcomes())
-    except StoreError as problem:  # a scrape that fails would tell less than one without the store's numbers
+    except StoreError as problem:  # a scrape without the numbers of the store says more than one that fails
         log.error("the metrics are without those of the store: %s", problem)
         return generate_latest(_Scrape(dlq, None, (await dlq.health()).status))
     return generate_latest(_Scrape(dlq, stored, stored.numbers["storage_mode"]))
@@ -101,7 +101,7 @@ async def _scrape(dlq: DeadLetterQueue) -> bytes:
 
 @dataclass(frozen=True)
 class _StoreNumbers:
-    """The numbers that only the store knows."""
+    """The metrics that are read from the store."""
 
     numbers: Mapping[str, Any]
     requeues: Mapping[str, int]
@@ -129,7 +129,7 @@ class _StoreNumbers:
 
 @dataclass(frozen=True)
 class _Scrape:
-    """What Prometheus is told; names never carry what grows with the letters."""
+    """All metrics of one scrape; no label has values whose number grows with the letters."""
 
     dlq: DeadLetterQueue
     stored: _StoreNumbers | None
@@ -169,4 +169,4 @@ def _gauge_by(name: str, meaning: str, label: str, values: Mapping[str, int]) ->
 
 
 def _encodable(name: str) -> str:
-    return str(name).encode(errors="replace").decode()  # a letter may say half a character
+    return str(name).encode(errors="replace").decode()  # a letter may have half a character in it

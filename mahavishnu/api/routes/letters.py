@@ -1,4 +1,4 @@
-"""Letters over HTTP: lists, one letter, and what a person does with it."""
+"""Letters over HTTP: lists, one letter, and what people do with it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ SORTS = {
 }
 _NO_LETTER = problem_responses(404)
 NDJSON = "application/x-ndjson"
-CHUNK = 64 * 1024  # characters that are written at once
+CHUNK = 64 * 1024  # characters that are sent at once
 PAGE_BYTES = 16 * 1024 * 1024  # about; a page ends early where its letters have more
 log = logging.getLogger(__name__)
 router = Router(tag="letters")
@@ -113,8 +113,8 @@ async def by_reason(dlq: Queue, actor: Viewer) -> Response:
 async def statistics(dlq: Queue, actor: Viewer) -> Response:
     """Size, breakdowns, lifetime numbers, processor, breakers, storage, and what a person should look at."""
     numbers = await dlq.get_statistics()
-    told = {**to_json(numbers), "warnings": await dlq.health_warnings(numbers)}
-    return json_response(told, 200, degraded_header(numbers["degraded"]))
+    shown = {**to_json(numbers), "warnings": await dlq.health_warnings(numbers)}
+    return json_response(shown, 200, degraded_header(numbers["degraded"]))
 
 
 @router.post("/dlq/clear", response_model=ClearResult, summary="Delete every open letter")
@@ -135,7 +135,7 @@ async def import_letters(dlq: Queue, actor: Operator, letters: list[dict[str, An
 def _import_problem(problem: MahavishnuError) -> str:
     if not isinstance(problem, StoreError):
         return str(problem)
-    log.error("a letter cannot be taken in: %s", problem)  # what a store says is not for everybody
+    log.error("a letter cannot be imported: %s", problem)  # a response does not quote the store
     return "the store does not take this letter; the server's log says more"
 
 
@@ -148,13 +148,13 @@ def _import_problem(problem: MahavishnuError) -> str:
 async def export(dlq: Queue, actor: Viewer, params: Annotated[Filter, Query()]) -> Response:
     """Whole, as they are stored. An answer that ends early, without the end that HTTP gives it, is not complete."""
     lines = dlq.transfer.export(as_query(params))
-    first = await anext(lines, None)  # a store that is away is told by the status
+    first = await anext(lines, None)  # if the store is away, the status can still say so
 
-    return StreamingResponse(_joined_lines(first, lines), media_type=NDJSON)
+    return StreamingResponse(_join_lines(first, lines), media_type=NDJSON)
 
 
-async def _joined_lines(first: str | None, lines: AsyncIterator[str]) -> AsyncIterator[str]:
-    """Many lines at once; after each time others have their turn, so that it is noticed if nobody reads on."""
+async def _join_lines(first: str | None, lines: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Join lines into chunks. After each chunk other tasks run, so that a client that is gone is noticed."""
     parts = [] if first is None else [f"{first}\n"]
     size = 0
     try:
@@ -166,7 +166,7 @@ async def _joined_lines(first: str | None, lines: AsyncIterator[str]) -> AsyncIt
                 parts, size = [], 0
                 await SystemClock().sleep(0)
     except StoreError:
-        yield "".join(parts)  # what could be read; then the answer breaks off
+        yield "".join(parts)  # what could be read; then the response breaks off
         raise
     yield "".join(parts)
 
@@ -309,9 +309,9 @@ for _name, _summary in _ACTIONS.items():
 
 
 def _changes(body: LetterEdit) -> dict[str, Any]:
-    """What is to be changed: only what was said."""
-    said = body.model_dump(exclude_unset=True)
-    changes = {name: value for name, value in said.items() if name not in ("by", "notes", "redrive")}
+    """The fields that the body names: only these are changed."""
+    named = body.model_dump(exclude_unset=True)
+    changes = {name: value for name, value in named.items() if name not in ("by", "notes", "redrive")}
     if "task" in changes and "patch" in changes:
         raise InvalidInput("give a task or a patch of it, not both")
     return changes

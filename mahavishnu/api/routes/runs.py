@@ -180,7 +180,7 @@ async def cancel(dlq: Queue, actor: Operator, run_id: str, body: RunAction | Non
 
 
 def run_json(run: BulkRun) -> dict[str, Any]:
-    """A run as every surface shows it; who carries it on is nobody's business."""
+    """A run as HTTP and the command line show it: without the lease of the worker that executes it."""
     shown: dict[str, Any] = to_json(run)
     shown.pop("lease", None)
     return shown

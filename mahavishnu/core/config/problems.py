@@ -23,7 +23,7 @@ from pydantic_core.core_schema import ErrorType
 from mahavishnu.core.config.schema import (
     NO_STORE,
     PREFIX,
-    allowed,
+    describe_allowed,
     fields,
     is_opensearch,
     is_secret,
@@ -100,10 +100,10 @@ def _line(detail: ErrorDetails, model: type[BaseModel], sources: Sources) -> str
     if detail["type"] == "value_error":  # raised by a validator of ours, which names the key
         return f"{where}: {detail['ctx']['error']}"
     if keys[-1] == "[key]" and (names := schema_at(model, keys[:-2]).get("propertyNames")):
-        must = f"must be {allowed(names)}{_hint(keys[-2], names)}"
-        return f"{where}: {_dotted(keys[:-2])} has the key {keys[-2]!r}, which {must}"
+        must = f"must be {describe_allowed(names)}{_hint(keys[-2], names)}"
+        return f"{where}: {_path_text(keys[:-2])} has the key {keys[-2]!r}, which {must}"
     schema = schema_at(model, known)
-    line = f"{where}: {_dotted(known)} must be {allowed(schema)}"
+    line = f"{where}: {_path_text(known)} must be {describe_allowed(schema)}"
     if not _is_secret(model, known):
         given = given if known == keys else _value_in(sources, known)
         line += f", got {_brief(given)}{_hint(given, schema)}"
@@ -123,7 +123,7 @@ def _is_secret(model: type[BaseModel], keys: Loc) -> bool:
 
 
 def _unknown_key(keys: Loc, model: type[BaseModel], where: str) -> str:
-    name, known = _dotted(keys), [path for path, _ in fields(model)]
+    name, known = _path_text(keys), [path for path, _ in fields(model)]
     if where.upper().startswith(PREFIX):
         near = nearest(where, map(variable, known))
     else:
@@ -154,7 +154,7 @@ def _is_compound(value: Any) -> bool:
     return value is not None and not isinstance(value, str | int | float | PurePath | date | SecretStr)
 
 
-def _dotted(keys: Loc) -> str:
+def _path_text(keys: Loc) -> str:
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
@@ -295,7 +295,7 @@ class Reloader:
         """Read everything again. Never raises SettingsError: it is in the answer."""
         old = self.settings
         try:
-            new = old.reloaded()
+            new = old.load_again()
         except SettingsError as refused:
             self.error = refused
             return ReloadResult(old, error=refused)

@@ -116,10 +116,10 @@ def is_secret(schema: Schema) -> bool:
     return schema.get("format") == "password" or any(is_secret(part) for part in inner if isinstance(part, Mapping))
 
 
-def allowed(schema: Schema) -> str:
+def describe_allowed(schema: Schema) -> str:
     """What may be given, in words.
 
-    >>> allowed({"type": "string", "enum": ["hybrid", "polling_only"]})
+    >>> describe_allowed({"type": "string", "enum": ["hybrid", "polling_only"]})
     "one of 'hybrid', 'polling_only'"
     """
     match schema:
@@ -128,13 +128,13 @@ def allowed(schema: Schema) -> str:
         case {"enum": values}:
             return f"one of {', '.join(map(repr, values))}"
         case {"anyOf": members}:
-            return " or ".join(allowed(member) for member in members if member != {"type": "null"})
+            return " or ".join(describe_allowed(member) for member in members if member != {"type": "null"})
         case {"properties": keys}:
             return f"a section with {', '.join(keys)}"
         case {"type": "object", "additionalProperties": Mapping() as values}:
-            return f"a map, each value {allowed(values)}"
+            return f"a map, each value {describe_allowed(values)}"
         case {"type": "array", "items": items}:
-            return f"a list, each item {allowed(items)}"
+            return f"a list, each item {describe_allowed(items)}"
         case {"type": "integer" | "number" as kind}:
             number = "a whole number" if kind == "integer" else "a number"
             low, high = schema.get("minimum"), schema.get("maximum")

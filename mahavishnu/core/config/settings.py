@@ -28,10 +28,10 @@ from pydantic_core import PydanticKnownError
 from mahavishnu.core.config.problems import display_value, explain, without_secrets
 from mahavishnu.core.config.schema import (
     NO_STORE,
-    allowed,
     check_url,
     default_local_url,
     default_store_url,
+    describe_allowed,
     fields,
     schema_at,
     value_at,
@@ -59,7 +59,7 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_bool_as_number(cls, value: Any, info: ValidationInfo) -> Any:
         """YAML reads `on` and `yes` as true, and pydantic reads true as 1."""
         kind = cls.model_fields[info.field_name or ""].annotation
         if isinstance(value, bool) and kind in (int, float):
@@ -248,7 +248,7 @@ class MahavishnuSettings(Section):
         """
         return cls._from(read_sources(cls, SettingsFile.choose(path), values))
 
-    def reloaded(self) -> Self:
+    def load_again(self) -> Self:
         """Settings from the same file and arguments and the environment, as they are now. Raises SettingsError."""
         return self._from(read_sources(type(self), self._sources.file_for_reload(), self._sources.arguments))
 
@@ -276,7 +276,7 @@ class MahavishnuSettings(Section):
                 value=display_value(value_at(self, keys)),
                 origin=self._sources.where(keys),
                 variable=variable(keys),
-                allowed=allowed(schema_at(type(self), keys)),
+                allowed=describe_allowed(schema_at(type(self), keys)),
                 description=field.description or "",
             )
             for keys, field in fields(type(self))
@@ -298,7 +298,7 @@ class MahavishnuSettings(Section):
 
     @field_validator("dlq_default_retry_policy")
     @classmethod
-    def _known_policy(cls, value: str) -> str:
+    def _check_policy(cls, value: str) -> str:
         if value not in _POLICIES:
             raise ValueError(f"dlq_default_retry_policy must be one of {_POLICIES}, got '{value}'")
         return value
@@ -331,7 +331,7 @@ class MahavishnuSettings(Section):
 
     @field_validator("plugin_directory", "classifier_rules")
     @classmethod
-    def _at_home(cls, value: Any) -> Any:
+    def _expand_home(cls, value: Any) -> Any:
         # unlike Path's, this one does not raise where there is no home
         return type(value)(os.path.expanduser(value)) if isinstance(value, str | Path) else value  # noqa: PTH111
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.schema import allowed, fields, schema_at, variable
+from mahavishnu.core.config.schema import describe_allowed, fields, schema_at, variable
 from mahavishnu.core.config.settings import field_paths
 
 ROOT = Path(__file__).parents[4]
@@ -19,7 +19,7 @@ def reference() -> list[str]:
     """The rows of the table as they have to be."""
     return [
         f"| `{'.'.join(keys)}` | `{variable(keys)}` | `{json.dumps(field.default)}` "
-        f"| {allowed(schema_at(MahavishnuSettings, keys))} | {field.description} |"
+        f"| {describe_allowed(schema_at(MahavishnuSettings, keys))} | {field.description} |"
         for keys, field in fields(MahavishnuSettings)
     ]
 
