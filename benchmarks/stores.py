@@ -97,7 +97,7 @@ class Server:
 
 def document(collection: OpenSearchCollection[DeadLetter], record: DeadLetter) -> dict[str, Any]:
     """What our store sends for a letter, as a raw client would have it at hand."""
-    made: dict[str, Any] = json.loads(collection.index.documents.written(record, record.key, "raw-0000000000000000"))
+    made: dict[str, Any] = json.loads(collection.index.documents.write(record, record.key, "raw-0000000000000000"))
     return made
 
 
@@ -353,7 +353,7 @@ async def reading(server: Server) -> list[Figure]:
 def counted_commits(store: SQLiteStore) -> Iterator[list[int]]:
     """How many transactions the store's writer commits."""
     total = [0]
-    writer: Any = store._opened._writer  # type: ignore[union-attr]
+    writer: Any = store._open_file._writer  # type: ignore[union-attr]
     original = writer._commit
 
     def counting() -> None:

@@ -40,7 +40,7 @@ class Cursor:
     snapshot: str | None = None
 
     def __str__(self) -> str:
-        text = json.dumps([self.after, self.snapshot], separators=(",", ":"), default=_inner)
+        text = json.dumps([self.after, self.snapshot], separators=(",", ":"), default=_to_json)
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     @classmethod
@@ -48,14 +48,14 @@ class Cursor:
         """Raises InvalidQuery for anything but what `str` of a cursor gave."""
         try:
             after, snapshot = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-            return cls(tuple(_outer(value) for value in after), snapshot)
+            return cls(tuple(_from_json(value) for value in after), snapshot)
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError, binascii.Error):
             raise InvalidQuery(
                 f"{text[:40]!r} is not a cursor of a list; leave it out to start at the beginning"
             ) from None
 
 
-def _inner(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, Cursor):
         return {"cursor": [list(value.after), value.snapshot]}
     if isinstance(value, datetime):
@@ -63,13 +63,13 @@ def _inner(value: Any) -> Any:
     raise TypeError(f"a cursor cannot hold {value!r}")
 
 
-def _outer(value: Any) -> Any:
+def _from_json(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "at" in value:
         return datetime.fromisoformat(value["at"])
     after, snapshot = value["cursor"]
-    return Cursor(tuple(_outer(inner) for inner in after), snapshot)
+    return Cursor(tuple(_from_json(inner) for inner in after), snapshot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Cell:
     earliest: Mapping[str, datetime] = field(default_factory=dict)
     latest: Mapping[str, datetime] = field(default_factory=dict)
 
-    def joined(self, other: Cell) -> Cell:
+    def plus(self, other: Cell) -> Cell:
         """Both groups as one."""
         return Cell(
             self.count + other.count,
@@ -124,7 +124,7 @@ class Tally:
         """All cells as one."""
         whole = Cell()
         for cell in self.cells.values():
-            whole = whole.joined(cell)
+            whole = whole.plus(cell)
         return whole
 
     def by(self, place: int) -> dict[Any, Cell]:
@@ -132,7 +132,7 @@ class Tally:
         groups: dict[Any, Cell] = {}
         for values, cell in self.cells.items():
             value = values[place]
-            groups[value] = groups[value].joined(cell) if value in groups else cell
+            groups[value] = groups[value].plus(cell) if value in groups else cell
         return groups
 
 

@@ -22,7 +22,7 @@ from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import CorruptRecord, MahavishnuError
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.stores.kind import Field, FieldType, Kind, Outcome, T
+from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, T
 
 UNREADABLE = (AttributeError, OverflowError, TypeError, ValueError, MahavishnuError)  # ValueError: also msgspec's own
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
@@ -65,7 +65,7 @@ def dataclass_kind(
     types: Mapping[str, FieldType] = MappingProxyType({}),
     indexes: Sequence[tuple[str, ...]] = (),
     more: Sequence[Field[T]] = (),
-    reunite: Callable[[T, T, datetime], Outcome[T]] | None = None,
+    reconcile: Callable[[T, T, datetime], ReconcileResult[T]] | None = None,
     due: str | None = None,
 ) -> Kind[T]:
     """The kind of a frozen dataclass with a `key` and a `version` (last, None by default).
@@ -115,7 +115,7 @@ def dataclass_kind(
         versioned=lambda made, version: replace(made, version=version),  # type: ignore[type-var]
         fields=(*(searched(field, each) for field, each in form.fields.items()), *more),
         indexes=tuple(indexes),
-        reunite=reunite,
+        reconcile=reconcile,
         due=due,
         lazy=True,  # letters are what an app cannot do without
     )

@@ -69,15 +69,19 @@ class Field(Generic[T]):
         """
         value = self.value(record)
         if self.type is FieldType.FLAT:
-            return frozenset(pair for pair in flattened(value.value) if len(pair[0]) + len(pair[1]) <= LONGEST_TERM)
+            return frozenset(pair for pair in flatten(value.value) if len(pair[0]) + len(pair[1]) <= LONGEST_TERM)
         if self.type is FieldType.KEYWORDS:
-            return tuple(filter(findable, value))
-        return value if findable(value) else None
+            return tuple(filter(is_findable, value))
+        return value if is_findable(value) else None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
-    """What a kind does about two records under one key, see `mahavishnu.model.reconcile`."""
+class ReconcileResult(Generic[T]):
+    """What becomes of two records that two stores wrote under one key, see `mahavishnu.model.reconcile`.
+
+    `live` replaces the primary store's record (None: that one stays), `former` goes into the history (a kind and a
+    record of it), and `wait` says that the local record cannot go home yet.
+    """
 
     live: T | None = None
     former: tuple[Kind[Any], Any] | None = None
@@ -92,9 +96,9 @@ class Kind(Generic[T]):
     JSON fields, which stores add in a shape that suits them; `decode` reads a whole parsed document, and raises
     CorruptRecord for a broken one. `decode_text` may read a document's text quicker; it gives None where `decode` has
     to look. `versioned` puts a version on a record. `indexes` are the field lists worth an index where indexes cost
-    something. `reunite` settles what two stores wrote under one key, at an instant (without it the primary store's
-    record stays), and `standing` says which of the two it is meanwhile. `due` names the field that says when anyone may
-    pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is up sooner.
+    something. `reconcile` settles what two stores wrote under one key, at an instant (without it the primary store's
+    record stays), and `visible` says which of the two is shown meanwhile. `due` names the field that says when anyone
+    may pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is up sooner.
     """
 
     name: str
@@ -104,8 +108,8 @@ class Kind(Generic[T]):
     versioned: Callable[[T, Version | None], T]
     fields: tuple[Field[T], ...]
     indexes: tuple[tuple[str, ...], ...] = ()
-    reunite: Callable[[T, T, datetime], Outcome[T]] | None = field(default=None)
-    standing: Callable[[T, T], T] | None = field(default=None)
+    reconcile: Callable[[T, T, datetime], ReconcileResult[T]] | None = field(default=None)
+    visible: Callable[[T, T], T] | None = field(default=None)
     due: str | None = None
     lazy: bool = False
     decode_text: Callable[[str, Version], T | None] | None = None
@@ -164,9 +168,9 @@ class Kind(Generic[T]):
     def searchable(self) -> frozenset[str]:
         return frozenset(f.name for f in self.fields if f.type not in _UNSEARCHABLE)
 
-    def derived(self, record: T) -> dict[str, Any]:
+    def derived_values(self, record: T) -> dict[str, Any]:
         """The searchable values that the document does not have by itself."""
-        return {f.name: plain(f.value(record)) for f in self.fields if f.derived}
+        return {f.name: to_json_value(f.value(record)) for f in self.fields if f.derived}
 
     def same(self, one: T, other: T) -> bool:
         """Whether two records say the same, whatever their versions."""
@@ -198,7 +202,7 @@ def _check_bound(name: str, kind: FieldType, bound: Any) -> None:
         raise InvalidQuery(f"{name!r} is a {kind.value} field: it cannot be compared with {bound!r:.80}")
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """`value` as a document holds it."""
     if isinstance(value, datetime):
         return instant_text(value)
@@ -210,25 +214,25 @@ def scalar_text(value: Any) -> str:
     return value if isinstance(value, str) else _encode(value)
 
 
-def flattened(value: Any) -> list[tuple[str, str]]:
+def flatten(value: Any) -> list[tuple[str, str]]:
     """Every (dotted path, scalar text) inside a JSON object; lists add nothing to the path, nulls are not there."""
     found: list[tuple[str, str]] = []
-    _flatten(value, "", found)
+    _add_flat(value, "", found)
     return found
 
 
-def _flatten(value: Any, path: str, found: list[tuple[str, str]]) -> None:
+def _add_flat(value: Any, path: str, found: list[tuple[str, str]]) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
-            _flatten(item, f"{path}.{key}" if path else key, found)
+            _add_flat(item, f"{path}.{key}" if path else key, found)
     elif isinstance(value, list):
         for item in value:
-            _flatten(item, path, found)
+            _add_flat(item, path, found)
     elif value is not None:
         found.append((path, scalar_text(value)))
 
 
-def findable(value: Any) -> bool:
+def is_findable(value: Any) -> bool:
     """Whether a keyword is short enough to be searched for."""
     return value is not None and (not isinstance(value, str) or len(value) <= LONGEST_TERM)
 
@@ -243,7 +247,7 @@ def foreign_cursor() -> InvalidQuery:
     return InvalidQuery("the cursor is not one of this list; leave it out to start at the beginning")
 
 
-def checked_position(kind: Kind[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tuple[Any, ...]:
+def require_position(kind: Kind[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tuple[Any, ...]:
     """The position that a cursor says, which comes from outside and may be anything. Raises InvalidQuery."""
     if len(after) != len(sorts) + 1 or not isinstance(after[-1], str):
         raise foreign_cursor()
@@ -280,7 +284,7 @@ class Order(Generic[T]):
                 return 1 if (mine > theirs) != descending else -1
         return 0
 
-    def sorted(self, records: Iterable[T]) -> list[T]:
+    def sort(self, records: Iterable[T]) -> list[T]:
         """The records in order."""
         placed = [(self.position(record), record) for record in records]
         placed.sort(key=lambda pair: pair[0][-1])

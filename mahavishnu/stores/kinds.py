@@ -21,10 +21,10 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
 from mahavishnu.stores.dataclass_codec import UNREADABLE, dataclass_kind, json_text, why_unreadable
-from mahavishnu.stores.kind import Field, FieldType, Kind, Outcome
+from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult
 from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, words_of
 from mahavishnu.stores.letter_document import SCHEMA, TALLIES, TalliesPart
-from mahavishnu.stores.retained import Entry, Revision
+from mahavishnu.stores.retained import LedgerEntry, Revision
 
 KEYWORD, KEYWORDS, DATE, INTEGER = FieldType.KEYWORD, FieldType.KEYWORDS, FieldType.DATE, FieldType.INTEGER
 TEXT, BLOB = FieldType.TEXT, FieldType.BLOB
@@ -101,10 +101,10 @@ HISTORY: Kind[FormerLetter] = Kind(
 )
 
 
-def _reconcile_letters(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> Outcome[DeadLetter]:
+def _reconcile_letters(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> ReconcileResult[DeadLetter]:
     decision = reconcile_letters(theirs, ours, now)
     former = (HISTORY, decision.former) if decision.former else None
-    return Outcome(decision.live, former, decision.wait)
+    return ReconcileResult(decision.live, former, decision.wait)
 
 
 LETTERS: Kind[DeadLetter] = Kind(
@@ -125,8 +125,8 @@ LETTERS: Kind[DeadLetter] = Kind(
         ("task_id",),
         ("run_outcomes",),  # looked at again and again while a bulk run goes on
     ),
-    reunite=_reconcile_letters,
-    standing=visible_letter,
+    reconcile=_reconcile_letters,
+    visible=visible_letter,
     due="due_at",
 )
 
@@ -146,7 +146,7 @@ class _EntryDocument(Struct, omit_defaults=True):
     absorbed: tuple[str, ...] | None = ()
 
 
-def _encode_entry(entry: Entry) -> str:
+def _encode_entry(entry: LedgerEntry) -> str:
     known = _EntryDocument(
         entry.entry_id,
         entry.letter_key,
@@ -162,10 +162,10 @@ def _encode_entry(entry: Entry) -> str:
     return f"{text[:-1]},{json_text(counts)[1:]}" if counts else text
 
 
-def _decode_entry(document: Mapping[str, Any], version: Version) -> Entry:
+def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
     try:
         known = convert(document, _EntryDocument)
-        return Entry(
+        return LedgerEntry(
             known.entry_id,
             known.letter_key,
             instant(datetime.fromisoformat(known.at)),
@@ -185,7 +185,7 @@ def _replace_version(record: Any, version: Version | None) -> Any:
     return replace(record, version=version)
 
 
-LEDGER: Kind[Entry] = Kind(
+LEDGER: Kind[LedgerEntry] = Kind(
     name="ledger",
     index="dlq_ledger",
     encode=_encode_entry,
@@ -205,13 +205,13 @@ LEDGER: Kind[Entry] = Kind(
 )
 
 
-def _later_revision(theirs: Revision, ours: Revision, now: datetime) -> Outcome[Revision]:
+def _later_revision(theirs: Revision, ours: Revision, now: datetime) -> ReconcileResult[Revision]:
     later = ours.updated_at > theirs.updated_at
-    return Outcome(replace(ours, version=theirs.version) if later else None)
+    return ReconcileResult(replace(ours, version=theirs.version) if later else None)
 
 
 REVISIONS = dataclass_kind(
-    Revision, name="revisions", index="dlq_revisions", indexes=[("entry_id", "number")], reunite=_later_revision
+    Revision, name="revisions", index="dlq_revisions", indexes=[("entry_id", "number")], reconcile=_later_revision
 )
 
 # ------------------------------------------------------------------------ what people did: groups, bulk runs, the audit
@@ -220,7 +220,7 @@ GROUPS = dataclass_kind(
     Group,
     name="groups",
     index="dlq_groups",
-    reunite=lambda theirs, ours, now: Outcome(reconcile_groups(theirs, ours)),
+    reconcile=lambda theirs, ours, now: ReconcileResult(reconcile_groups(theirs, ours)),
 )
 RUNS = dataclass_kind(
     BulkRun,
@@ -233,10 +233,10 @@ RUNS = dataclass_kind(
 RUN_PAGES = dataclass_kind(RunPage, name="run_pages", index="dlq_run_pages", indexes=(("run_id", "number"),))
 
 
-def _completed_entry(theirs: AuditEntry, ours: AuditEntry, now: datetime) -> Outcome[AuditEntry]:
+def _completed_entry(theirs: AuditEntry, ours: AuditEntry, now: datetime) -> ReconcileResult[AuditEntry]:
     """Only one process writes an entry, twice: the completed one is the later one."""
     later = theirs.outcome is AuditOutcome.ASKED and ours.outcome is not AuditOutcome.ASKED
-    return Outcome(replace(ours, version=theirs.version) if later else None)
+    return ReconcileResult(replace(ours, version=theirs.version) if later else None)
 
 
 AUDIT = dataclass_kind(
@@ -245,7 +245,7 @@ AUDIT = dataclass_kind(
     index="dlq_audit",
     types={"reason": TEXT, "why": TEXT},
     indexes=[("at", "entry_id"), ("subject", "at"), ("actor", "at")],
-    reunite=_completed_entry,
+    reconcile=_completed_entry,
 )
 
 # ------------------------------------------------------------------------------------- processes: replies, live workers

@@ -9,7 +9,7 @@ from typing import Any, Generic
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
-from mahavishnu.stores.kind import Field, Kind, Order, T, checked_position, scalar_text
+from mahavishnu.stores.kind import Field, Kind, Order, T, require_position, scalar_text
 
 
 class MemoryStore(OpenClose):
@@ -53,9 +53,9 @@ class MemoryCollection(Generic[T]):
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)
         order = Order(self.kind, query)
-        found = order.sorted(matching(self.kind, query.where, self._records.values()))
+        found = order.sort(matching(self.kind, query.where, self._records.values()))
         if after is not None:
-            place = checked_position(self.kind, query.sort, after.after)
+            place = require_position(self.kind, query.sort, after.after)
             found = [record for record in found if order.compare(order.position(record), place) > 0]
         items = found[: query.limit]
         positions = [order.position(record) for record in items]

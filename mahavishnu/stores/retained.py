@@ -29,7 +29,7 @@ SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters", "cleared")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One deleted letter in numbers. `absorbed` are those that had become a part of it, or that it had succeeded."""
 
     entry_id: str
@@ -53,9 +53,9 @@ class Entry:
         return {**tallies, "letters": self.letters, "cleared": self.cleared}
 
 
-def entry_for(letter: DeadLetter, at: datetime, by: str) -> Entry:
+def ledger_entry(letter: DeadLetter, at: datetime, by: str) -> LedgerEntry:
     """What is left of a letter that is deleted now: an open one is cleared, a closed one only purged."""
-    return Entry(
+    return LedgerEntry(
         entry_id=letter.entry_id,
         letter_key=letter.key,
         at=at,
@@ -167,17 +167,17 @@ async def forget_revisions(revisions: Collection[Revision], entry_ids: Sequence[
     """
     for start in range(0, len(keys), _PAGE):
         there = await revisions.get(keys[start : start + _PAGE])
-        await _removed(revisions, [each for each in there if isinstance(each, Revision)])
+        await _remove(revisions, [each for each in there if isinstance(each, Revision)])
     for start in range(0, len(entry_ids), _PAGE):
         query = Query((Is("entry_id", tuple(entry_ids[start : start + _PAGE])),), limit=_PAGE)
         for _ in range(_TRIES):
-            if await _all_removed(revisions, query):
+            if await _remove_found(revisions, query):
                 break
         else:
             raise StoreUnavailable(f"revisions were changed by others {_TRIES} times in a row while they were deleted")
 
 
-async def _all_removed(revisions: Collection[Revision], query: Query) -> bool:
+async def _remove_found(revisions: Collection[Revision], query: Query) -> bool:
     """False if somebody brought one up to date meanwhile."""
     after: Cursor | None = None
     complete = True
@@ -187,13 +187,13 @@ async def _all_removed(revisions: Collection[Revision], query: Query) -> bool:
             raise StoreUnavailable(f"not all revisions can be deleted now: {page.degraded}")
         for problem in page.corrupt:
             log.error("a revision of a deleted letter stays: %s", problem)
-        complete = await _removed(revisions, page.items) and complete
+        complete = await _remove(revisions, page.items) and complete
         if page.next is None:
             return complete
         after = page.next
 
 
-async def _removed(revisions: Collection[Revision], found: Sequence[Revision]) -> bool:
+async def _remove(revisions: Collection[Revision], found: Sequence[Revision]) -> bool:
     results = await revisions.remove(found) if found else []
     for result in results:
         if isinstance(result, StoreError):

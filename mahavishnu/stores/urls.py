@@ -55,7 +55,7 @@ def open_store(
             from mahavishnu.stores.memory import MemoryStore
 
             if url not in ("memory:", "memory://"):
-                raise InvalidInput(f"{masked(url)!r} is not a store's URL; did you mean 'memory:'?")
+                raise InvalidInput(f"{mask(url)!r} is not a store's URL; did you mean 'memory:'?")
             return MemoryStore()
         case "sqlite":
             from mahavishnu.stores.sqlite import SQLiteStore
@@ -80,10 +80,10 @@ def opensearch_client(
     hosts, options = _opensearch(url)
     known = {"user": user, "password": password, "ca": None, "verify": True, "timeout": 2.0}
     chosen: dict[str, Any] = {name: options.get(name, value) for name, value in known.items()}
-    return Client(hosts, None, headers=headers, **chosen).connected()
+    return Client(hosts, None, headers=headers, **chosen).connection()
 
 
-def masked(url: str) -> str:
+def mask(url: str) -> str:
     """`url` without its password, for people and logs.
 
     >>> masked("opensearchs://ann:secret@host:9200/x")
@@ -104,7 +104,7 @@ def masked(url: str) -> str:
 
 def _sqlite_path(url: str) -> Path:
     if not url.startswith("sqlite:///") or url == "sqlite:///":
-        raise InvalidInput(f"{masked(url)!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db")
+        raise InvalidInput(f"{mask(url)!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db")
     return Path(unquote(url.removeprefix("sqlite:///"))).expanduser()
 
 
@@ -131,7 +131,7 @@ _OPENSEARCH_OPTIONS: dict[str, Callable[[str], Any]] = {
 
 
 def _opensearch(url: str) -> tuple[list[str], dict[str, Any]]:
-    shown, parts = masked(url), urlsplit(url)
+    shown, parts = mask(url), urlsplit(url)
     scheme = "https" if parts.scheme == "opensearchs" else "http"
     credentials, _, hosts = parts.netloc.rpartition("@")
     if not hosts or "@" in parts.path + parts.query + parts.fragment:

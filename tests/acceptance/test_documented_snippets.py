@@ -571,7 +571,7 @@ async def test_what_is_in_memory_goes_home_before_the_app_ends(default_index: In
     store = app.dlq.store
     assert isinstance(store, FallbackStore)
     await app.dlq.open()
-    store.lost_primary(StoreUnavailable("the node was restarted"))
+    store.primary_failed(StoreUnavailable("the node was restarted"))
     await app.dlq.enqueue("wf_1", TASK, REPOS, "boom")
     assert (await app.dlq.health()).waiting == 1
     await app.shutdown()

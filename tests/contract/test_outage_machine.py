@@ -26,11 +26,11 @@ from mahavishnu.model.lifecycle import Move
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Store, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.fallback.local_copy import held_kind
+from mahavishnu.stores.fallback.local_copy import local_copy_kind
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
-from mahavishnu.stores.retained import Entry, entry_for
+from mahavishnu.stores.retained import LedgerEntry, ledger_entry
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, make_failure, make_letter
 from tests.contract.writers import SETTLING, moved
@@ -208,16 +208,16 @@ class Outages(RuleBasedStateMachine):
         """A closed letter, as the product does it: an entry in the ledger, the removal, and the entry says *gone*."""
         await self.clock.sleeping(2)  # no drain looks at the ledger in between
         key = make_letter(task_id=task, namespace=self.namespace).key
-        home, here = self.primary.collection(LETTERS), office.local.collection(held_kind(LETTERS))
+        home, here = self.primary.collection(LETTERS), office.local.collection(local_copy_kind(LETTERS))
         with contextlib.suppress(StoreUnavailable):
             there = await get_one(office.letters, key)
             if there is None or there.is_open:
                 return
             twin = await get_one(home, key)
             is_home = twin is not None and twin.entry_id == there.entry_id
-            gone: Entry | None = None
+            gone: LedgerEntry | None = None
             with contextlib.suppress(StoreUnavailable):
-                entry = await write_one(office.ledger, entry_for(there, self.clock.now(), "ann"))
+                entry = await write_one(office.ledger, ledger_entry(there, self.clock.now(), "ann"))
                 entry = entry or await get_one(office.ledger, there.entry_id)
                 (removed,) = await office.letters.remove([there])
                 if removed is True and entry is not None:
@@ -251,7 +251,7 @@ class Outages(RuleBasedStateMachine):
         live = [letter async for letter in scan(self.primary.collection(LETTERS), where)]
         former = [letter async for letter in scan(self.primary.collection(HISTORY), where)]
         for office in self.offices:
-            assert [held async for held in scan(office.local.collection(held_kind(LETTERS)), where)] == []
+            assert [held async for held in scan(office.local.collection(local_copy_kind(LETTERS)), where)] == []
             assert [letter async for letter in scan(office.letters, where)] == live
         assert not [letter for letter in (*live, *former) if lifecycle.violations(letter)]
         assert max(self.settled.values(), default=1) == 1, "a claim was settled twice"

@@ -187,7 +187,7 @@ class Writers:
         for letter in records:
             sums = {name: attrgetter(name.replace("tally_", "tallies."))(letter) for name in TALLIES}
             group = (letter.status.value, letter.resolution.status.value)
-            recounted[group] = recounted.get(group, Cell()).joined(Cell(1, sums))
+            recounted[group] = recounted.get(group, Cell()).plus(Cell(1, sums))
         assert dict(tally.cells) == recounted
         return tally.total
 

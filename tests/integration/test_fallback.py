@@ -25,15 +25,15 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, letters
 from mahavishnu.stores.base import Cursor, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.fallback.collection import PairCollection
-from mahavishnu.stores.fallback.local_copy import Held, held_kind
+from mahavishnu.stores.fallback.collection import FallbackCollection
+from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, KINDS, LEDGER, LETTERS, REVISIONS, Reply, Worker
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.retained import Revision, entry_for, keep_revisions
+from mahavishnu.stores.retained import Revision, keep_revisions, ledger_entry
 from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
 
-HELD = held_kind(LETTERS)
+HELD = local_copy_kind(LETTERS)
 
 
 @dataclass
@@ -46,13 +46,13 @@ class Two:
     clock: ManualClock
 
     @property
-    def letters(self) -> PairCollection[DeadLetter]:
+    def letters(self) -> FallbackCollection[DeadLetter]:
         return self.store.collection(LETTERS)
 
     async def at_home(self) -> dict[str, DeadLetter]:
         return {each.key: each async for each in scan(self.primary.inner.collection(LETTERS), Query())}
 
-    async def kept(self) -> dict[str, Held[DeadLetter]]:
+    async def kept(self) -> dict[str, LocalCopy[DeadLetter]]:
         return {each.key: each async for each in scan(self.local.inner.collection(HELD), Query())}
 
     async def comes_back(self) -> None:
@@ -210,7 +210,7 @@ async def test_reads_during_an_outage_say_so(two: Two) -> None:
 async def test_a_read_finds_the_outage_by_itself_and_still_shows_what_is_kept(two: Two) -> None:
     two.primary.faults.unavailable()
     assert (await two.letters.find(letters())).degraded
-    two.store.lost_primary(StoreUnavailable("x"))
+    two.store.primary_failed(StoreUnavailable("x"))
     assert (await two.letters.tally(letters())).degraded
 
 
@@ -269,7 +269,7 @@ async def test_a_letter_that_had_landed_and_was_deleted_since(two: Two, noted: s
     if noted:
         other = make_letter(task_id="a", entry_id="another", absorbed=(landed.entry_id,))
         last = landed if noted == "by itself" else other
-        entry = replace(entry_for(last, two.clock.now(), "ann"), gone=True)
+        entry = replace(ledger_entry(last, two.clock.now(), "ann"), gone=True)
         await two.primary.inner.collection(LEDGER).write([entry])
     assert await there.remove([landed]) == [True]
     await two.comes_back()
@@ -284,9 +284,9 @@ async def test_what_a_letter_was_stays_away_if_the_letter_was_deleted_at_home(tw
     revisions = two.store.collection(REVISIONS)
     assert await keep_revisions(revisions, [gone, alive, former]) == [None] * 3
     entries = [
-        replace(entry_for(gone, two.clock.now(), "ann"), gone=True),
+        replace(ledger_entry(gone, two.clock.now(), "ann"), gone=True),
         replace(
-            entry_for(make_letter(entry_id="later", absorbed=(former.entry_id,)), two.clock.now(), "ann"), gone=True
+            ledger_entry(make_letter(entry_id="later", absorbed=(former.entry_id,)), two.clock.now(), "ann"), gone=True
         ),
     ]
     await two.primary.inner.collection(LEDGER).write(entries)
@@ -294,7 +294,7 @@ async def test_what_a_letter_was_stays_away_if_the_letter_was_deleted_at_home(tw
     await two.comes_back()
     at_home = [each.entry_id async for each in scan(two.primary.inner.collection(REVISIONS), Query())]
     assert sorted(at_home) == sorted([alive.entry_id, former.entry_id])
-    assert not [each async for each in scan(two.local.inner.collection(held_kind(REVISIONS)), Query())]
+    assert not [each async for each in scan(two.local.inner.collection(local_copy_kind(REVISIONS)), Query())]
 
 
 async def test_while_the_ledger_cannot_be_read_nothing_is_created_again(two: Two) -> None:
@@ -567,7 +567,7 @@ async def test_it_opens_without_its_primary(two: Two) -> None:
 
 async def test_records_of_another_process_in_the_same_local_store_are_noticed(two: Two) -> None:
     assert two.letters.drained
-    await two.local.inner.collection(HELD).write([Held(make_letter(task_id="theirs"))])
+    await two.local.inner.collection(HELD).write([LocalCopy(make_letter(task_id="theirs"))])
     two.clock.advance(1)
     await two.clock.sleeping()
     two.clock.advance(1)
@@ -581,7 +581,7 @@ async def test_what_an_earlier_run_left_goes_home_though_nobody_asks_for_its_kin
     records: dict[str, Any] = {
         "letters": letter,
         "history": FormerLetter.of(letter),
-        "ledger": entry_for(letter, letter.created_at, "ann"),
+        "ledger": ledger_entry(letter, letter.created_at, "ann"),
         "groups": Group("v1:a", owner="ann", updated_at=letter.updated_at),
         "replies": Reply("k", "digest", letter.created_at, 201),
         "workers": Worker("w", letter.created_at, letter.created_at),
@@ -599,7 +599,7 @@ async def test_what_an_earlier_run_left_goes_home_though_nobody_asks_for_its_kin
     }
     primary, local = MemoryStore(), MemoryStore()
     record = records[kind.name]
-    await local.collection(held_kind(kind)).write([Held(record)])
+    await local.collection(local_copy_kind(kind)).write([LocalCopy(record)])
     async with FallbackStore(primary, local, clock=ManualClock()) as store:
         assert (await store.drain()).waiting == 0
         assert (await store.health()).waiting == 0
@@ -763,7 +763,7 @@ async def test_of_two_processes_that_drain_only_the_marks_owner_takes_it_off(two
     mine.release()
     await draining
     (held,) = await theirs.get(["a"])
-    assert isinstance(held, Held)
+    assert isinstance(held, LocalCopy)
     assert held.uncertain, "it lives in the primary: nobody may take the copy"
     removing.release()
     await others

@@ -88,7 +88,7 @@ def notes(store: SQLiteStore) -> SQLiteCollection[Note]:
 
 def writing(store: SQLiteStore) -> sqlite3.Connection:
     """The store's own writing connection."""
-    return store.opened()._writer._connection
+    return store.open_file()._writer._connection
 
 
 @contextmanager
@@ -329,7 +329,7 @@ class TestTheStoreCannotAnswer:
         maybe: bool,
     ) -> None:
         await notes.write([Note("warm")])
-        writer = store.opened()._writer
+        writer = store.open_file()._writer
         monkeypatch.setattr(writer, "_connection", Failing(writer._connection, "COMMIT", code))
         with pytest.raises(StoreUnavailable) as caught:
             await notes.write([Note("a")])
@@ -345,7 +345,7 @@ class TestTheStoreCannotAnswer:
         def broken(*_: Any) -> None:
             raise CorruptRecord("a", "which cannot even be copied")
 
-        monkeypatch.setattr(store.opened()._writer, "_execute", broken)
+        monkeypatch.setattr(store.open_file()._writer, "_execute", broken)
         with pytest.raises(CorruptRecord):
             await notes.write([Note("a")])
         monkeypatch.undo()

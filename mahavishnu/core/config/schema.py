@@ -236,9 +236,9 @@ def without_passwords(text: str) -> str:
     >>> without_passwords("opensearchs://ann:se/cret@search:9200")
     'opensearchs://***@search:9200'
     """
-    from mahavishnu.stores.urls import masked  # what only reads the settings does not wait for the stores
+    from mahavishnu.stores.urls import mask  # what only reads the settings does not wait for the stores
 
-    return masked(text)
+    return mask(text)
 
 
 def _sqlite_url(path: Path) -> str:

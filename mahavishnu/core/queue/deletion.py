@@ -15,7 +15,7 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Cursor, get_one, scan
-from mahavishnu.stores.retained import SUMS, Entry, entry_for, forget_revisions, revision_key
+from mahavishnu.stores.retained import SUMS, LedgerEntry, ledger_entry, forget_revisions, revision_key
 
 _TRIES = 50
 _PAGE = 500
@@ -84,7 +84,7 @@ class Deletion:
         for _ in range(_TRIES):
             if not rest:
                 break
-            entries = await self._write_entries([entry_for(letter, now, by) for letter in rest])
+            entries = await self._write_entries([ledger_entry(letter, now, by) for letter in rest])
             await self._drop_leaving([former for letter in rest for former in letter.absorbed])
             results = await self._letters.remove(rest)
             done = [letter for letter, result in zip(rest, results, strict=True) if result is True]
@@ -120,7 +120,7 @@ class Deletion:
                 await self._delete_revisions((entry.entry_id, *entry.absorbed))
                 await self._write_entries([replace(entry, gone=True)])
 
-    async def _is_gone(self, entry: Entry) -> bool:
+    async def _is_gone(self, entry: LedgerEntry) -> bool:
         letter = await get_one(self._letters, entry.letter_key)
         return letter is None or entry.entry_id not in (letter.entry_id, *letter.absorbed)
 
@@ -137,19 +137,19 @@ class Deletion:
         """Drop the *leaving* entries of letters that did not leave, or that left as part of another one."""
         for _ in range(_TRIES):
             found = await self._ledger.get(entry_ids) if entry_ids else []
-            leaving = [entry for entry in found if isinstance(entry, Entry) and not entry.gone]
+            leaving = [entry for entry in found if isinstance(entry, LedgerEntry) and not entry.gone]
             if not leaving or False not in await self._ledger.remove(leaving):
                 return
 
-    async def _write_entries(self, entries: Sequence[Entry]) -> dict[str, Entry]:
+    async def _write_entries(self, entries: Sequence[LedgerEntry]) -> dict[str, LedgerEntry]:
         """Write entries and return them as the ledger has them now; those of an earlier try are brought up to date."""
-        written: dict[str, Entry] = {}
+        written: dict[str, LedgerEntry] = {}
         waiting = list(entries)
         for _ in range(_TRIES):
             if not waiting:
                 return written
             results = await self._ledger.write(waiting)
-            lost: list[Entry] = []
+            lost: list[LedgerEntry] = []
             for entry, result in zip(waiting, results, strict=True):
                 if isinstance(result, StoreError):
                     raise result

@@ -189,7 +189,7 @@ def _newest(found: Iterable[DeadLetter], newest: Mapping[str, datetime]) -> dict
 
 def _joined(one: Mapping[str, Cell], other: Mapping[str, Cell]) -> dict[str, Cell]:
     return {
-        name: one[name].joined(other[name]) if name in one and name in other else (one.get(name) or other[name])
+        name: one[name].plus(other[name]) if name in one and name in other else (one.get(name) or other[name])
         for name in {**one, **other}
     }
 

@@ -1,4 +1,4 @@
-"""Moving what was kept locally home into the primary store, so that no crash at any point loses or doubles it.
+"""Moving what was kept locally to the primary store, its home, so that no crash at any point loses or doubles it.
 
 The order is the proof. First the local copy is marked uncertain, by CAS: from then on nobody changes it. Then it is
 created in the primary store, and made to be seen by searches there. Only then it is removed locally: whichever process
@@ -19,8 +19,8 @@ from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavail
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import AnyOf, Is, Query
 from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
-from mahavishnu.stores.fallback.local_copy import Held, held_kind
-from mahavishnu.stores.kind import Kind, Outcome, T
+from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
+from mahavishnu.stores.kind import Kind, ReconcileResult, T
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 
 log = logging.getLogger(__name__)
@@ -29,16 +29,16 @@ _TRIES = 5  # at a record of the primary that others keep changing; the next rou
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
-    """What one round did: how many went home, how many still wait, and what could not go, with the reason."""
+class DrainResult:
+    """What one round did: how many records moved, how many still wait, and which could not move and why."""
 
     moved: int = 0
     waiting: int = 0
     refused: tuple[StoreError, ...] = ()
     stopped: StoreError | None = None
 
-    def __add__(self, other: Drained) -> Drained:
-        return Drained(
+    def __add__(self, other: DrainResult) -> DrainResult:
+        return DrainResult(
             self.moved + other.moved,
             self.waiting + other.waiting,
             self.refused + other.refused,
@@ -46,14 +46,14 @@ class Drained:
         )
 
 
-async def drain(kind: Kind[T], primary: Store, local: Store, clock: Clock) -> Drained:
+async def drain(kind: Kind[T], primary: Store, local: Store, clock: Clock) -> DrainResult:
     """Move every record of the kind, until the primary takes no more. Raises nothing but what `local` raises."""
-    home, here = primary.collection(kind), local.collection(held_kind(kind))
-    total = Drained()
+    home, here = primary.collection(kind), local.collection(local_copy_kind(kind))
+    total = DrainResult()
     after: Cursor | None = None
     while True:
         page = await here.find(Query(limit=BATCH), after)
-        total += Drained(waiting=len(page.corrupt), refused=page.corrupt)
+        total += DrainResult(waiting=len(page.corrupt), refused=page.corrupt)
         if page.items:
             total += await _move(kind, primary, home, here, page.items, clock)
         if page.next is None or total.stopped:
@@ -65,90 +65,90 @@ async def _move(
     kind: Kind[T],
     primary: Store,
     home: Collection[T],
-    here: Collection[Held[T]],
-    items: Sequence[Held[T]],
+    here: Collection[LocalCopy[T]],
+    items: Sequence[LocalCopy[T]],
     clock: Clock,
-) -> Drained:
+) -> DrainResult:
     try:
-        running = await _running(kind, home, items, clock.now())
+        running = await _keys_being_run(kind, home, items, clock.now())
     except (StoreUnavailable, StoreMisconfigured) as problem:
-        return Drained(waiting=len(items), stopped=problem)
-    marked = await _mark(here, [held for held in items if held.key not in running])
+        return DrainResult(waiting=len(items), stopped=problem)
+    marked = await _mark_uncertain(here, [held for held in items if held.key not in running])
     moving = list(marked.values())
     stopped: StoreError | None = None
     was_certain = {held.key for held in items if not held.uncertain}
-    arrived: list[Held[T]] = []
+    arrived: list[LocalCopy[T]] = []
     try:
         if kind is LETTERS or kind is REVISIONS:
             # A letter that has never been home cannot have been deleted there; what it was has its own way home.
             suspects = [held for held in moving if kind is REVISIONS or held.key not in was_certain]
-            deleted = await _deleted(kind, primary, suspects)
+            deleted = await _deleted_keys(kind, primary, suspects)
             arrived = [held for held in moving if held.key in deleted]
             moving = [held for held in moving if held.key not in deleted]
         results = await home.write([kind.versioned(held.record, None) for held in moving])
     except (StoreUnavailable, StoreMisconfigured) as problem:
         results, stopped = [problem] * len(moving), problem
-    back: list[Held[T]] = []  # of these it is known that they have no twin
-    total = Drained(waiting=len(items) - len(marked), stopped=stopped)
+    back: list[LocalCopy[T]] = []  # of these it is known that they have no twin
+    total = DrainResult(waiting=len(items) - len(marked), stopped=stopped)
     for held, result in zip(moving, results, strict=True):
         try:
             if result is None:
-                waits = await _meet(kind, primary, home, held.record, clock)
+                waits = await _reconcile(kind, primary, home, held.record, clock)
             elif isinstance(result, StoreError):
                 raise result
             else:
                 waits = False
             (back if waits else arrived).append(held)
-            total += Drained(waiting=int(waits))
+            total += DrainResult(waiting=int(waits))
         except (StoreUnavailable, StoreMisconfigured) as problem:
-            total += Drained(waiting=1)
+            total += DrainResult(waiting=1)
             if held.key in was_certain and not getattr(problem, "maybe_written", False):
                 back.append(held)
         except StoreError as problem:
             log.error("the primary store refuses a record that is kept locally: %s", problem)
-            total += Drained(waiting=1, refused=(problem,))
+            total += DrainResult(waiting=1, refused=(problem,))
             if held.key in was_certain or await _is_free(home, held.key):
                 back.append(held)
     try:
         if arrived:
-            await _make_seen(home)
+            await _make_searchable(home)
     except StoreUnavailable as problem:
-        total += Drained(waiting=len(arrived), stopped=problem)
+        total += DrainResult(waiting=len(arrived), stopped=problem)
     else:
-        total += Drained(moved=sum(gone is True for gone in await here.remove(arrived)))
+        total += DrainResult(moved=sum(gone is True for gone in await here.remove(arrived)))
     await here.write([replace(held, uncertain=False) for held in back])
     return total
 
 
-async def _running(kind: Kind[T], home: Collection[T], items: Sequence[Held[T]], now: datetime) -> set[str]:
-    """The keys of letters that are being run here, and have to wait for that: a mark would keep the outcome out."""
+async def _keys_being_run(kind: Kind[T], home: Collection[T], items: Sequence[LocalCopy[T]], now: datetime) -> set[str]:
+    """The keys of letters that are being run from the local store: a mark would refuse the outcome of the run."""
     letters = [held.record for held in items if isinstance(held.record, DeadLetter) and not held.uncertain]
     run = {letter.key: letter for letter in letters if letter.lease is not None}
-    if kind.reunite is None or not run:
+    if kind.reconcile is None or not run:
         return set()
     twins = await home.get(list(run))
     return {
         twin.key
         for twin in twins
-        if twin is not None and not isinstance(twin, StoreError) and kind.reunite(twin, run[twin.key], now).wait
+        if twin is not None and not isinstance(twin, StoreError) and kind.reconcile(twin, run[twin.key], now).wait
     }
 
 
-async def _make_seen(home: Collection[Any]) -> None:
-    """Let searches see what has been written, also those of other processes, which a store may not promise."""
+async def _make_searchable(home: Collection[Any]) -> None:
+    """Make what has been written visible to searches, also of other processes, which a store need not promise."""
     try:
         await home.find(Query(limit=1))  # a store shows us what we have written, and then it shows it to everybody
     except StoreMisconfigured as problem:
         log.warning("what went home cannot be searched for: %s", problem)
 
 
-async def _deleted(kind: Kind[Any], primary: Store, uncertain: Sequence[Held[Any]]) -> set[str]:
-    """The keys of those that have been home, came to their end there and were deleted: the ledger knows.
+async def _deleted_keys(kind: Kind[Any], primary: Store, uncertain: Sequence[LocalCopy[Any]]) -> set[str]:
+    """The keys of those that had reached the primary store and were deleted there, as its ledger says.
 
     Revisions go with their letter, unless it was succeeded by the deleted one and is in the history.
 
-    Of a letter that was removed without a word in the ledger nothing can be known. It is created once more: to run
-    it again is better than to lose it.
+    A letter that was removed without an entry in the ledger is created once more: to run it again is better than to
+    lose it.
     """
     if not uncertain:
         return set()
@@ -167,14 +167,14 @@ async def _deleted(kind: Kind[Any], primary: Store, uncertain: Sequence[Held[Any
 
 
 async def _is_free(home: Collection[T], key: str) -> bool:
-    """Whether an earlier try that might have landed has not."""
+    """Whether the primary has nothing under the key: an earlier try that might have landed has not."""
     try:
         return await get_one(home, key) is None
     except StoreError:
         return False
 
 
-async def _mark(here: Collection[Held[T]], items: Sequence[Held[T]]) -> dict[str, Held[T]]:
+async def _mark_uncertain(here: Collection[LocalCopy[T]], items: Sequence[LocalCopy[T]]) -> dict[str, LocalCopy[T]]:
     """The items that nobody but this round can change any more. One that changed just now is left for the next round.
 
     Marked ones are written again too: of two processes that drain one local store, only one may take the mark off.
@@ -183,8 +183,8 @@ async def _mark(here: Collection[Held[T]], items: Sequence[Held[T]]) -> dict[str
     return {held.key: held for held in marked if held is not None and not isinstance(held, StoreError)}
 
 
-async def _meet(kind: Kind[T], primary: Store, home: Collection[T], ours: T, clock: Clock) -> bool:
-    """The primary has a record under this key: make one of the two. True if it is another one and has to wait."""
+async def _reconcile(kind: Kind[T], primary: Store, home: Collection[T], ours: T, clock: Clock) -> bool:
+    """The primary has a record under this key: reconcile the two. True if ours is another one and has to wait."""
     for _ in range(_TRIES):
         theirs = await get_one(home, ours.key)
         if theirs is None:
@@ -193,7 +193,9 @@ async def _meet(kind: Kind[T], primary: Store, home: Collection[T], ours: T, clo
             continue
         if kind.same(theirs, ours):
             return False
-        outcome: Outcome[Any] = kind.reunite(theirs, ours, clock.now()) if kind.reunite else Outcome()
+        outcome: ReconcileResult[Any] = (
+            kind.reconcile(theirs, ours, clock.now()) if kind.reconcile else ReconcileResult()
+        )
         if outcome.wait:
             return True
         if outcome.former is not None:

@@ -14,7 +14,7 @@ _MARK = "held_uncertain"
 
 
 @dataclass(frozen=True, slots=True)
-class Held(Generic[T]):
+class LocalCopy(Generic[T]):
     """A record kept locally.
 
     While `uncertain`, its twin may exist in the primary store (an answer was lost, or it is being moved there), and
@@ -31,18 +31,21 @@ class Held(Generic[T]):
 
 
 @cache
-def held_kind(kind: Kind[T]) -> Kind[Held[T]]:
-    """The same documents under the same name, and a mark on the uncertain ones: a plain store's file can be drained."""
+def local_copy_kind(kind: Kind[T]) -> Kind[LocalCopy[T]]:
+    """The kind of the copies: the same documents under the same name, and a mark on the uncertain ones.
 
-    def encode(held: Held[T]) -> str:
+    So the file of a plain local store can be drained too.
+    """
+
+    def encode(held: LocalCopy[T]) -> str:
         text = kind.encode(held.record)
         return f'{text[:-1]},"{_MARK}":true}}' if held.uncertain else text
 
-    def decode(document: Mapping[str, Any], version: Version) -> Held[T]:
-        return Held(kind.decode(document, version), document.get(_MARK) is True, version)
+    def decode(document: Mapping[str, Any], version: Version) -> LocalCopy[T]:
+        return LocalCopy(kind.decode(document, version), document.get(_MARK) is True, version)
 
-    def versioned(held: Held[T], version: Version | None) -> Held[T]:
-        return Held(kind.versioned(held.record, version), held.uncertain, version)
+    def versioned(held: LocalCopy[T], version: Version | None) -> LocalCopy[T]:
+        return LocalCopy(kind.versioned(held.record, version), held.uncertain, version)
 
     return Kind(
         kind.name,
@@ -50,12 +53,15 @@ def held_kind(kind: Kind[T]) -> Kind[Held[T]]:
         encode,
         decode,
         versioned,
-        tuple(Field(each.name, each.type, _inside(each, each.name == kind.due), each.derived) for each in kind.fields),
+        tuple(
+            Field(each.name, each.type, _value_of_copy(each, each.name == kind.due), each.derived)
+            for each in kind.fields
+        ),
         kind.indexes,
     )
 
 
-def _inside(field: Field[T], is_due: bool) -> Callable[[Held[T]], Any]:
+def _value_of_copy(field: Field[T], is_due: bool) -> Callable[[LocalCopy[T]], Any]:
     if is_due:  # nobody can take it, so nobody may find it as something to take
         return lambda held: None if held.uncertain else field.value(held.record)
     return lambda held: field.value(held.record)

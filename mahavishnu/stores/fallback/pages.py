@@ -1,7 +1,7 @@
-"""Two lists as one: a page of the primary store and one of the local store, and a cursor that remembers both places.
+"""One page out of two, of the primary store and of the local one, and a cursor that holds both positions.
 
-Records go home between two pages. Then they are found in the primary, once more if they have been shown already, and a
-snapshot of it from before does not have them at all.
+Records move to the primary store between two pages. Then a search there finds them, again if they have been shown
+already, and a snapshot from before does not have them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from mahavishnu.stores.kind import Order, T, foreign_cursor
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PagePosition:
     """Where a list goes on in the primary store and in the local one, and the position up to which all was shown."""
 
-    home: Cursor | None = None
-    here: Cursor | None = None
+    primary: Cursor | None = None
+    local: Cursor | None = None
     shown: Cursor | None = None
 
     @classmethod
-    def after(cls, cursor: Cursor | None) -> Place:
-        """A cursor of the primary alone leaves nothing local out."""
+    def after(cls, cursor: Cursor | None) -> PagePosition:
+        """The position that a cursor holds; one of the primary store alone begins the local list at its start."""
         if cursor is None or not any(isinstance(part, Cursor) for part in cursor.after):
             return cls(cursor)
         if len(cursor.after) != 3 or not all(part is None or isinstance(part, Cursor) for part in cursor.after):
@@ -32,8 +32,14 @@ class Place:
         return cls(*cursor.after)
 
 
-def joined(
-    order: Order[T], limit: int, page: Page[T], local: Page[T], certain: set[str], before: Place, degraded: str | None
+def merge_pages(
+    order: Order[T],
+    limit: int,
+    page: Page[T],
+    local: Page[T],
+    certain: set[str],
+    before: PagePosition,
+    degraded: str | None,
 ) -> Page[T]:
     """One page of two, in order. The local records under the `certain` keys live there and nowhere else."""
     sources = ((page.items, page.positions, page.next), (local.items, local.positions, local.next))
@@ -45,7 +51,7 @@ def joined(
         key=lambda entry: order.key(entry[0]),
     )
     twins = {record.key for record in page.items}
-    ends, shown = [before.home, before.here], before.shown
+    ends, shown = [before.primary, before.local], before.shown
     left = [len(page.items), len(local.items)]
     items: list[T] = []
     positions: list[tuple[Any, ...]] = []
@@ -70,7 +76,7 @@ def joined(
         taken += 1
         if degraded is None:  # else there may be others before it that could not be shown
             shown = Cursor(at)
-        # As in `get`: a record that certainly lives here hides another one, an uncertain one gives way.
+        # Same rule as `get`: a certain local copy hides the primary's record; an uncertain one yields to it.
         if (record.key not in certain) if side == 0 else (record.key in certain or record.key not in twins):
             items.append(record)
             positions.append((*ends, shown))

@@ -18,9 +18,9 @@ from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Health, OpenClose, Store
-from mahavishnu.stores.fallback.collection import PairCollection
-from mahavishnu.stores.fallback.drain import Drained
-from mahavishnu.stores.fallback.local_copy import held_kind
+from mahavishnu.stores.fallback.collection import FallbackCollection
+from mahavishnu.stores.fallback.drain import DrainResult
+from mahavishnu.stores.fallback.local_copy import local_copy_kind
 from mahavishnu.stores.kind import FieldType, Kind, T
 from mahavishnu.stores.kinds import KINDS
 
@@ -49,12 +49,12 @@ class FallbackStore(OpenClose):
         self.primary, self.local = primary, local
         self.clock = clock or SystemClock()
         self._pause, self._longest_pause = pause_seconds, longest_pause_seconds
-        self._pairs: dict[str, PairCollection[Any]] = {}
+        self._collections: dict[str, FallbackCollection[Any]] = {}
         self._away: StoreError | None = None
         self._opened = False
         self._watch: asyncio.Task[None] | None = None
         self._draining = asyncio.Lock()
-        self._last = Drained()
+        self._last = DrainResult()
         self._changes = 0
         self._at_rest: asyncio.Event | None = None
         for kind in kinds:
@@ -72,11 +72,11 @@ class FallbackStore(OpenClose):
         try:
             await self._open_primary()
         except StoreUnavailable as problem:
-            self.lost_primary(problem)
+            self.primary_failed(problem)
         except BaseException:
             await self.local.close()
             raise
-        self._watch = asyncio.create_task(self._keep_watch(), name="mahavishnu fallback watch")
+        self._watch = asyncio.create_task(self._watch_primary(), name="mahavishnu fallback watch")
 
     async def close(self) -> None:
         if self._watch is not None:
@@ -92,12 +92,12 @@ class FallbackStore(OpenClose):
         await self.primary.close()
         await self.local.close()
 
-    def collection(self, kind: Kind[T]) -> PairCollection[T]:
-        if kind.name not in self._pairs:
-            self._pairs[kind.name] = PairCollection(self, kind)
-        return self._pairs[kind.name]
+    def collection(self, kind: Kind[T]) -> FallbackCollection[T]:
+        if kind.name not in self._collections:
+            self._collections[kind.name] = FallbackCollection(self, kind)
+        return self._collections[kind.name]
 
-    def lost_primary(self, problem: StoreError) -> None:
+    def primary_failed(self, problem: StoreError) -> None:
         """The primary store did not answer: do not ask it again before the watch has seen it."""
         if self._away is None or type(self._away) is not type(problem):
             level = logging.ERROR if isinstance(problem, StoreMisconfigured) else logging.WARNING
@@ -115,7 +115,7 @@ class FallbackStore(OpenClose):
             if not self._changes and self._at_rest is not None:
                 self._at_rest.set()
 
-    async def drain(self) -> Drained:
+    async def drain(self) -> DrainResult:
         """Try the primary store now and move home what is kept locally. Never raises a StoreError.
 
         The watch does this by itself; call it to have it done before going on.
@@ -124,24 +124,24 @@ class FallbackStore(OpenClose):
             try:
                 await self._open_primary()
                 health = await self.primary.health()
-                if health.status == "down" and not await self._any_barred():
+                if health.status == "down" and not await self._is_any_forbidden():
                     raise StoreUnavailable(health.detail)
             except StoreError as problem:
-                self.lost_primary(problem)
-                return Drained(stopped=problem)
-            total, lost = Drained(), False
+                self.primary_failed(problem)
+                return DrainResult(stopped=problem)
+            total, lost = DrainResult(), False
             try:
-                for pair in list(self._pairs.values()):
+                for pair in list(self._collections.values()):
                     drained = await pair.drain()
                     total += drained
                     if isinstance(drained.stopped, StoreUnavailable):
-                        self.lost_primary(drained.stopped)
+                        self.primary_failed(drained.stopped)
                         lost = True
                         break
             except StoreError as problem:
                 log.error("the local store does not answer, what is in it waits: %s", problem)
                 self._away = None  # the primary does, and new records must not suffer
-                return Drained(stopped=problem)
+                return DrainResult(stopped=problem)
             if self._away is not None and not lost:
                 log.warning("primary store is back, %d records went home", total.moved)
                 self._away = None
@@ -150,25 +150,25 @@ class FallbackStore(OpenClose):
 
     async def health(self) -> Health:
         try:
-            waiting, oldest = await self._waiting()
+            waiting, oldest = await self._count_waiting()
         except StoreError as problem:
             return Health("degraded", f"the local store cannot answer: {problem}")
         if self._away is not None:
             return Health("degraded", f"primary store away: {self._away}", waiting, oldest)
         health = await self.primary.health()
-        problems = [*(pair.barred for pair in self._pairs.values() if pair.barred), *self._last.refused]
+        problems = [*(pair.forbidden for pair in self._collections.values() if pair.forbidden), *self._last.refused]
         status = "degraded" if waiting or problems else health.status
         return Health(status, "; ".join(filter(None, [health.detail, *map(str, problems)])), waiting, oldest)
 
-    async def _any_barred(self) -> bool:
-        return any([await pair.is_barred() for pair in list(self._pairs.values())])
+    async def _is_any_forbidden(self) -> bool:
+        return any([await pair.is_forbidden() for pair in list(self._collections.values())])
 
-    async def _waiting(self) -> tuple[int, datetime | None]:
+    async def _count_waiting(self) -> tuple[int, datetime | None]:
         count, oldest = 0, list[datetime]()
-        for pair in self._pairs.values():
+        for pair in self._collections.values():
             dated = "created_at" in pair.kind.by_name and pair.kind.by_name["created_at"].type is FieldType.DATE
             spans = ["created_at"] if dated else []
-            cell = (await self.local.collection(held_kind(pair.kind)).tally(Query(), spans=spans)).total
+            cell = (await self.local.collection(local_copy_kind(pair.kind)).tally(Query(), spans=spans)).total
             count += cell.count
             oldest += cell.earliest.values()
         return count, min(oldest, default=None)
@@ -178,20 +178,20 @@ class FallbackStore(OpenClose):
             await self.primary.open()
             self._opened = True
 
-    async def _keep_watch(self) -> None:
+    async def _watch_primary(self) -> None:
         """Look after the primary while it is away, and after local records that other processes may have left."""
         pause = self._pause
         while True:
             try:
-                if self._away is not None or not all(p.drained and not p.barred for p in self._pairs.values()):
+                if self._away is not None or not all(p.drained and not p.forbidden for p in self._collections.values()):
                     await self.drain()
-                for pair in self._pairs.values():
-                    await pair.look_for_strangers()
+                for pair in self._collections.values():
+                    await pair.check_other_processes()
             except StoreError as problem:
                 log.warning("local store does not answer: %s", problem)
             except Exception:
                 log.exception("the watch over the primary store stumbled and goes on")
-            lost = self._away or any(pair.barred for pair in self._pairs.values())
+            lost = self._away or any(pair.forbidden for pair in self._collections.values())
             pause = min(pause * 1.5, self._longest_pause) if lost else self._pause
             await self.clock.sleep(pause)
 

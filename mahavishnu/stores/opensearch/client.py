@@ -20,7 +20,7 @@ from opensearchpy import AIOHttpConnection, AsyncOpenSearch, JSONSerializer, Ser
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
 
 from mahavishnu.model.errors import InvalidInput, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores.opensearch.errors import understood
+from mahavishnu.stores.opensearch.errors import store_error
 
 log = logging.getLogger(__name__)
 CONNECTIONS = 64  # to each node: with fewer than there are requests at once, some of them starve
@@ -32,7 +32,7 @@ V = TypeVar("V")
 class Client:
     """Own or given client, several nodes or one: asks, and says in our words what went wrong.
 
-    Every request raises StoreUnavailable, StoreMisconfigured (at once, never as an outage) or Refused.
+    Every request raises StoreUnavailable, StoreMisconfigured (at once, never as an outage) or RequestRejected.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Client:
         self._open = False
         self._hosts: list[dict[str, Any]] = []
         for url in urls:
-            host, url_user, url_password = _parsed(url)
+            host, url_user, url_password = _parse_url(url)
             self._hosts.append(host)
             user, password = user or url_user, password or url_password
         self._headers = {**(headers or {})}
@@ -77,7 +77,7 @@ class Client:
         return self._given is not None or len(self._hosts) > 1
 
     @property
-    def repeats(self) -> bool:
+    def may_repeat(self) -> bool:
         """Whether the given client sends requests again by itself, so that our own write may look like another's."""
         return self._given is not None and bool(getattr(self._given.transport, "max_retries", 1))
 
@@ -102,8 +102,8 @@ class Client:
                     return await asyncio.to_thread(transport.perform_request, method, path, **request)
                 return await transport.perform_request(method, path, **request)
         except Exception as problem:
-            trouble = understood(problem, self._where)
-        if self.repeats and isinstance(trouble, StoreUnavailable):
+            trouble = store_error(problem, self._description)
+        if self.may_repeat and isinstance(trouble, StoreUnavailable):
             trouble.maybe_written = True  # this was the answer to its last try; an earlier one may have landed
         raise trouble  # out here, it does not drag the request along as its context
 
@@ -121,13 +121,13 @@ class Client:
         text = None if body is None else json.dumps(body).encode()
         budget = self.timeout if within is None else within
         deadline = time.monotonic() + budget
-        async for attempt in insisting(budget):
+        async for attempt in retrying(budget):
             with attempt:
                 # With one node there is no other to turn to, so a slow answer may take all the time there is.
                 rest = deadline - time.monotonic()
                 share = rest / 2 if self.has_alternatives else rest
                 return await self.once(method, path, text, params, within=max(share, SHORTEST_TRY))
-        raise AssertionError("insisting ends by an answer or an error")
+        raise AssertionError("retrying ends by an answer or an error")
 
     async def open(self) -> None:
         """Allow requests. Raises StoreMisconfigured for what can be seen without a connection."""
@@ -141,7 +141,7 @@ class Client:
     def check_open(self) -> None:
         """Raise StoreUnavailable before `open` and after `close`."""
         if not self._open:
-            raise StoreUnavailable(f"the store for {self._where} is not open")
+            raise StoreUnavailable(f"the store for {self._description} is not open")
 
     async def close(self) -> None:
         """Let go of our own connections; a given client stays open."""
@@ -154,16 +154,16 @@ class Client:
         """Our own client for this event loop: connections do not work in another one."""
         loop = asyncio.get_running_loop()
         if self._own is None or self._loop is not loop:
-            self._own, self._loop = self.connected(), loop
+            self._own, self._loop = self.connection(), loop
             self._ending = _until_the_loop_ends(self._own)
             await anext(self._ending)
         return self._own
 
     @property
-    def _where(self) -> str:
+    def _description(self) -> str:
         return f"OpenSearch at {', '.join(self.addresses)}"
 
-    def connected(self) -> AsyncOpenSearch:
+    def connection(self) -> AsyncOpenSearch:
         """A new client of opensearch-py, which whoever asks for it has to close."""
         context = self._tls() if any(host["use_ssl"] for host in self._hosts) else None
         return AsyncOpenSearch(
@@ -190,7 +190,7 @@ class Client:
         except OSError as problem:
             raise StoreMisconfigured(f"no certificates can be read from ca={str(self._ca)!r}: {problem}") from None
         if not self._verify:
-            log.warning("%s: its certificate is not verified", self._where)
+            log.warning("%s: its certificate is not verified", self._description)
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context
@@ -214,7 +214,7 @@ class LoopBound(Generic[V]):
         return self._value
 
 
-def insisting(seconds: float, on: type[Exception] = StoreUnavailable) -> AsyncRetrying:
+def retrying(seconds: float, on: type[Exception] = StoreUnavailable) -> AsyncRetrying:
     """Tries that go on while `on` is raised, with random pauses, while the time lasts. The last error comes out."""
     return AsyncRetrying(
         retry=retry_if_exception_type(on),
@@ -256,7 +256,7 @@ class _Serializer(JSONSerializer):
             raise SerializationError(s[:100], problem) from None
 
 
-def _parsed(url: str) -> tuple[dict[str, Any], str | None, str | None]:
+def _parse_url(url: str) -> tuple[dict[str, Any], str | None, str | None]:
     parts = urlsplit(url)
     try:
         port = parts.port

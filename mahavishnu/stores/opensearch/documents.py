@@ -10,7 +10,7 @@ from json.encoder import encode_basestring_ascii as _quoted
 from typing import TYPE_CHECKING, Any, Generic
 
 from mahavishnu.model.errors import CorruptRecord, ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, T, findable, flattened, plain
+from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, T, flatten, is_findable, to_json_value
 from mahavishnu.stores.opensearch.mapping import KEY, ORIGINALS, STAMP, Layout
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ class Documents(Generic[T]):
         self._terms = [f for f in kind.fields if f.type in (FieldType.KEYWORD, FieldType.KEYWORDS)]
         self._hidden = [KEY, STAMP, *(f.name for f in kind.fields if f.derived), *layout.flat.values()]
 
-    def written(self, record: T, key: str, stamp: str, *, plainly: bool = True) -> bytes:
+    def write(self, record: T, key: str, stamp: str, *, plainly: bool = True) -> bytes:
         """The document's JSON. Not `plainly`, what a server may refuse to take as it is becomes a text."""
         text = self._kind.encode(record)
-        if not plainly or self._layout.moved or self._needs_care(record, text):
-            text = self._careful(record, text, key, stamp, plainly)
+        if not plainly or self._layout.moved or self._needs_originals(record, text):
+            text = self._write_with_originals(record, text, key, stamp, plainly)
         else:
             parts = [text[:-1]]
             parts += [name + value(record).text for name, value in self._users]
@@ -64,27 +64,29 @@ class Documents(Generic[T]):
         except Exception as problem:  # a decoder may stumble over anything; that must not hide the other records
             return CorruptRecord(identity, f"{type(problem).__name__}: {problem}")
 
-    def _needs_care(self, record: T, text: str) -> bool:
+    def _needs_originals(self, record: T, text: str) -> bool:
         if len(text) > LONGEST_TERM and any(_is_long(f.value(record)) for f in self._terms):
             return True
         for f in self._flat:
             flat = f.value(record)
             if ("=" in flat.text or len(flat.text) > LONGEST_TERM) and any(
-                "=" in path or len(path) + len(value) > LONGEST_TERM for path, value in flattened(flat.value)
+                "=" in path or len(path) + len(value) > LONGEST_TERM for path, value in flatten(flat.value)
             ):
                 return True
         return False
 
-    def _careful(self, record: T, text: str, key: str, stamp: str, plainly: bool) -> str:
+    def _write_with_originals(self, record: T, text: str, key: str, stamp: str, plainly: bool) -> str:
         layout = self._layout
-        document = {**json.loads(text), **self._kind.derived(record)}
+        document = {**json.loads(text), **self._kind.derived_values(record)}
         originals: dict[str, Any] = {}
         for f in self._kind.fields:
             name = f.name
             match f.type:
                 case FieldType.KEYWORD | FieldType.KEYWORDS:
                     if _is_long(value := document.get(name)):
-                        document[name] = [each for each in value if findable(each)] if isinstance(value, list) else None
+                        document[name] = (
+                            [each for each in value if is_findable(each)] if isinstance(value, list) else None
+                        )
                         originals[name] = value
                 case FieldType.BLOB:
                     if name in layout.moved and name in document:
@@ -94,7 +96,7 @@ class Documents(Generic[T]):
                     place[name] = f.value(record).value
                 case FieldType.FLAT:
                     originals[name] = f.value(record).value
-                    document[layout.searched(name)] = _terms(originals[name])
+                    document[layout.searched_name(name)] = _terms(originals[name])
         own = {KEY: key, STAMP: stamp, ORIGINALS: _dumps(originals)}
         return _dumps({**document, **own})
 
@@ -103,7 +105,7 @@ def _json(value: Any) -> str:
     """As JSON, quickly for what derived fields mostly are."""
     if type(value) is tuple:
         return f"[{','.join(map(_quoted, value))}]"
-    return str(value) if type(value) is int else _dumps(plain(value))
+    return str(value) if type(value) is int else _dumps(to_json_value(value))
 
 
 def path_text(path: str) -> str:
@@ -114,13 +116,13 @@ def path_text(path: str) -> str:
 def _is_long(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_is_long, value))
-    return value is not None and not findable(value)
+    return value is not None and not is_findable(value)
 
 
 def _terms(value: Any) -> dict[str, list[str]]:
     """What can be found of a JSON object, in a shape that every server takes."""
     terms: dict[str, list[str]] = {}
-    for path, text in flattened(value):
+    for path, text in flatten(value):
         if len(path) + len(text) <= LONGEST_TERM:
             terms.setdefault(path_text(path), []).append(text)
     return terms
@@ -129,38 +131,38 @@ def _terms(value: Any) -> dict[str, list[str]]:
 # ------------------------------------------------------------------------------------------------ writes on their way
 
 
-class Call:
-    """What one caller waits for."""
+class WriteRequest:
+    """One call to write or remove: its results, and the writes that still wait to be sent."""
 
     __slots__ = ("done", "left", "results", "since", "waiting")
 
     def __init__(self, results: list[Any]) -> None:
         self.results = results
-        self.waiting: list[Operation] = []  # the next one last
+        self.waiting: list[PendingWrite] = []  # the next one last
         self.left = 0
         self.since = time.monotonic()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
-class Operation:
-    """One record on its way: created, replaced or removed."""
+class PendingWrite:
+    """One record that is to be created, replaced or removed."""
 
     __slots__ = (
         "_place",
         "body",
         "call",
-        "doubtful",
         "key",
+        "looked_again",
         "plainly",
         "record",
         "removes",
         "stamp",
-        "told",
         "trouble",
+        "uncertain",
     )
 
-    def __init__(self, call: Call, place: int, record: Any, key: str, stamp: str, removes: bool) -> None:
-        self.call: Call | None = call
+    def __init__(self, call: WriteRequest, place: int, record: Any, key: str, stamp: str, removes: bool) -> None:
+        self.call: WriteRequest | None = call
         self._place = place
         self.record = record
         self.key = key
@@ -168,14 +170,14 @@ class Operation:
         self.stamp = stamp
         self.body = b""
         self.plainly = True  # as a document that people can read, unless the server refuses it
-        self.doubtful = False  # it may have landed, but the answer was lost
-        self.told = False  # the server said once that its index is gone, or lacks a field
+        self.uncertain = False  # it may have landed, but the answer was lost
+        self.looked_again = False  # the index was looked at once more: the server said it is gone, or lacks a field
         self.trouble: StoreError | None = None
         call.waiting.append(self)
         call.left += 1
 
     def settle(self, result: Any) -> None:
-        """Tell the caller, once."""
+        """Give the result to the caller, once."""
         if (call := self.call) is None:
             return
         self.call = None
@@ -191,12 +193,12 @@ class Operation:
     def settle_lost(self) -> None:
         self.settle(False if self.removes else None)
 
-    def settle_trouble(self, problem: Exception) -> None:
-        """The store as a whole does not answer, or not any more. A new error for each: they gather traces."""
-        if isinstance(problem, StoreMisconfigured) and not self.doubtful:
+    def settle_failed(self, problem: Exception) -> None:
+        """The store as a whole does not answer. Each write gets its own error, because errors gather tracebacks."""
+        if isinstance(problem, StoreMisconfigured) and not self.uncertain:
             self.settle(StoreMisconfigured(str(problem)))
         else:
-            self.settle(StoreUnavailable(str(problem), maybe_written=self.doubtful))
+            self.settle(StoreUnavailable(str(problem), maybe_written=self.uncertain))
 
     def encode(self, index: Index[Any]) -> bool:
         """Make its lines in a bulk; if that cannot be done, the operation has failed."""
@@ -206,7 +208,7 @@ class Operation:
         self.body = f'{{"{verb}":{{"_id":{_quoted(self.key)}{condition}}}}}\n'.encode()
         if not self.removes:
             try:
-                document = index.documents.written(self.record, self.key, self.stamp, plainly=self.plainly)
+                document = index.documents.write(self.record, self.key, self.stamp, plainly=self.plainly)
             except Exception as problem:  # of a kind's own code, which must not hold up the other records
                 self.settle(ItemFailed(self.key, f"it cannot be encoded: {type(problem).__name__}: {problem}"))
                 return False
@@ -214,7 +216,7 @@ class Operation:
         return True
 
 
-def usable(key: str) -> bool:
+def is_usable(key: str) -> bool:
     """Whether OpenSearch takes the key as a document's id."""
     try:
         return 0 < (len(key) if key.isascii() else len(key.encode())) <= LONGEST_KEY

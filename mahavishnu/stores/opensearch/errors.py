@@ -24,7 +24,7 @@ _WRONG_TLS = re.compile(
 )
 
 
-class Meaning(Enum):
+class ItemStatus(Enum):
     """What became of a request, or of one item of a bulk."""
 
     STORED = auto()
@@ -36,7 +36,7 @@ class Meaning(Enum):
     REFUSED = auto()  #: for its own sake
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """OpenSearch understood the request and will not do it."""
 
     def __init__(self, status: int, type_: str, reason: str) -> None:
@@ -44,37 +44,37 @@ class Refused(Exception):
         self.status, self.type, self.reason = status, type_, reason
 
 
-def meaning(status: int, type_: str, reason: str) -> Meaning:
+def item_status(status: int, type_: str, reason: str) -> ItemStatus:
     """Of an HTTP status with an error's type and reason, which are empty where there is no error."""
     if status < 300:
-        return Meaning.STORED
+        return ItemStatus.STORED
     if type_ == "version_conflict_engine_exception" or (status == 404 and not type_):
-        return Meaning.CONFLICT  # the latter: nothing there to be removed
+        return ItemStatus.CONFLICT  # the latter: nothing there to be removed
     if type_ in ("index_not_found_exception", "strict_dynamic_mapping_exception"):
-        return Meaning.OUTDATED
+        return ItemStatus.OUTDATED
     if type_ == "cluster_block_exception":
-        return Meaning.BUSY if status == 503 else Meaning.FULL  # no manager elected yet; disk full or read-only
+        return ItemStatus.BUSY if status == 503 else ItemStatus.FULL  # no manager elected yet; disk full or read-only
     if type_ == "index_closed_exception" or (type_ == "validation_exception" and "maximum" in reason):
-        return Meaning.FULL  # the latter: no more shards allowed in this cluster
+        return ItemStatus.FULL  # the latter: no more shards allowed in this cluster
     if status == 429:
-        return Meaning.BUSY
-    return Meaning.AWAY if status >= 500 else Meaning.REFUSED
+        return ItemStatus.BUSY
+    return ItemStatus.AWAY if status >= 500 else ItemStatus.REFUSED
 
 
 def item_error(error: Any) -> tuple[str, str]:
     """Type and reason of an error in an answer; the cause says more where there is one."""
     if not isinstance(error, Mapping):
-        return "", shortened(error or "")
+        return "", shorten(error or "")
     cause = error.get("caused_by") or {}
-    reasons = [reason for each in (error, cause) if (reason := shortened(each.get("reason") or ""))]
+    reasons = [reason for each in (error, cause) if (reason := shorten(each.get("reason") or ""))]
     return str(error.get("type") or ""), ": ".join(reasons)
 
 
-def understood(problem: Exception, where: str) -> StoreError | Refused:
+def store_error(problem: Exception, where: str) -> StoreError | RequestRejected:
     """What an exception of the client means. The result holds no request, so that no secret can get out with it."""
     status = getattr(problem, "status_code", None)
     if isinstance(status, int):
-        return _answered(status, getattr(problem, "info", None), where)
+        return _from_answer(status, getattr(problem, "info", None), where)
     causes = list(_causes(problem))
     texts = " ".join(str(cause) for cause in causes)
     if _WRONG_TLS.search(texts):
@@ -84,34 +84,34 @@ def understood(problem: Exception, where: str) -> StoreError | Refused:
         )
     names = {base.__name__ for cause in causes for base in type(cause).__mro__}
     if names & _CONNECTING:
-        return StoreUnavailable(f"{where} cannot be reached: {shortened(str(causes[-1]) or type(causes[-1]).__name__)}")
+        return StoreUnavailable(f"{where} cannot be reached: {shorten(str(causes[-1]) or type(causes[-1]).__name__)}")
     if names & {"TimeoutError", "ConnectionTimeout", "ReadTimeoutError"}:
         return StoreUnavailable(f"{where} did not answer in time", maybe_written=True)
     hint = "; if it speaks TLS, its address begins with https" if "ServerDisconnectedError" in names else ""
     return StoreUnavailable(f"{where} did not answer: {type(causes[-1]).__name__}{hint}", maybe_written=True)
 
 
-def shortened(reason: Any) -> str:
+def shorten(reason: Any) -> str:
     """A reason without the values and names in it, as one line that is not too long."""
     return _QUOTES.sub("", str(reason))[:LONGEST_REASON].replace("\n", " ")
 
 
-def _answered(status: int, info: Any, where: str) -> StoreError | Refused:
+def _from_answer(status: int, info: Any, where: str) -> StoreError | RequestRejected:
     error = info.get("error", info) if isinstance(info, Mapping) else info
     if isinstance(error, Mapping) and error.get("root_cause"):  # of a search: says what is wrong, not where
         error = error["root_cause"][0] if error.get("type") == "search_phase_execution_exception" else error
     type_, reason = item_error(error)
     if status == 401:
         return StoreMisconfigured(f"{where} does not accept the credentials (401): check user and password, or headers")
-    match meaning(status, type_, reason):
-        case Meaning.BUSY | Meaning.FULL:
+    match item_status(status, type_, reason):
+        case ItemStatus.BUSY | ItemStatus.FULL:
             return StoreUnavailable(f"{where} takes nothing now ({status}): {type_} {reason}".rstrip())
-        case Meaning.AWAY:
+        case ItemStatus.AWAY:
             return StoreUnavailable(f"{where} failed ({status}): {type_} {reason}".rstrip(), maybe_written=True)
         case _ if status == 403:
             return StoreMisconfigured(f"{where} forbids it (403); give the user this permission: {reason or type_}")
         case _:
-            return Refused(status, type_, reason)
+            return RequestRejected(status, type_, reason)
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:

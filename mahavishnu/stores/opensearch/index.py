@@ -14,7 +14,7 @@ from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavail
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.opensearch.client import Client, LoopBound
 from mahavishnu.stores.opensearch.documents import Documents
-from mahavishnu.stores.opensearch.errors import Refused
+from mahavishnu.stores.opensearch.errors import RequestRejected
 from mahavishnu.stores.opensearch.mapping import KEY, Layout, Plan, mapping, plan
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class IndexIdentity:
     """Which index it is. One that was dropped and made again, under whatever name, is another one.
 
     It counts its documents anew, so a version is only worth something in the index that it is from: `mark` is a part of
@@ -57,10 +57,10 @@ class Index(Generic[T]):
         self.client, self.kind, self.name = client, kind, name
         self.layout = Layout()
         self.documents = Documents(kind, self.layout)
-        self.place = Place()
+        self.identity = IndexIdentity()
         self._settings = settings
         self.ready = False
-        self._elsewhere = False
+        self._moved = False
         self._one_at_a_time = LoopBound(asyncio.Lock)
         self._one_refresh = LoopBound(asyncio.Lock)
         self._stamp, self._numbers = secrets.token_hex(6), count()
@@ -72,33 +72,33 @@ class Index(Generic[T]):
 
     async def ensure(self) -> bool:
         """Make sure that the index is there and fits; True if it was not known before. Raises StoreMisconfigured."""
-        if self.ready and not self._elsewhere:
+        if self.ready and not self._moved:
             return False
         async with self._one_at_a_time.get():
-            if not self.ready or self._elsewhere:
-                await self.settle(await self.look())
+            if not self.ready or self._moved:
+                await self.apply_plan(await self.look())
         return True
 
-    def distrust(self) -> None:
+    def invalidate(self) -> None:
         """Somebody dropped or replaced the index: the next `ensure` looks again."""
         self.ready = False
 
-    def answered_by(self, concrete: str) -> None:
+    def confirm(self, concrete: str) -> None:
         """An answer came from that index: where the name has begun to stand for another one, `ensure` looks again."""
-        if self.place.concrete not in ("", concrete):
-            self._elsewhere = True
+        if self.identity.concrete not in ("", concrete):
+            self._moved = True
 
-    async def look(self) -> tuple[Plan, Place] | None:
+    async def look(self) -> tuple[Plan, IndexIdentity] | None:
         """What the existing index needs, and which it is; None if there is none."""
         try:
             found = await self.client.ask("GET", f"/{self.name}")
-        except Refused as problem:
+        except RequestRejected as problem:
             if problem.status == 404:
                 return None
             raise StoreMisconfigured(f"index {self.name} cannot be looked at: {problem}") from None
         except StoreMisconfigured:
             if await self._is_readable():  # a user who may only read has no right to look at the mapping
-                return Plan(Layout(), None), Place()
+                return Plan(Layout(), None), IndexIdentity()
             raise
         if not isinstance(found, dict) or not all(
             isinstance(each, dict) and "mappings" in each for each in found.values()
@@ -108,50 +108,52 @@ class Index(Generic[T]):
             raise StoreMisconfigured(f"{self.name} stands for several indices ({', '.join(found)}); it must be one")
         ((concrete, description),) = found.items()
         exact = re.compile(re.escape(self.name) + r"\.[0-9a-f]{12}")
-        place = Place(concrete, min(filter(exact.fullmatch, description.get("aliases", ())), default=""))
-        return plan(self.kind, concrete, description["mappings"]), place
+        identity = IndexIdentity(concrete, min(filter(exact.fullmatch, description.get("aliases", ())), default=""))
+        return plan(self.kind, concrete, description["mappings"]), identity
 
-    async def settle(
-        self, found: tuple[Plan, Place] | None, *, within: float | None = None, again: bool = True
+    async def apply_plan(
+        self, found: tuple[Plan, IndexIdentity] | None, *, within: float | None = None, again: bool = True
     ) -> None:
         """Do what `look` found to be missing."""
         if found is None:
-            place = Place(f"{self.name}-1", self._new_exact())
-            aliases: dict[str, Any] = {self.name: {}, place.exact: {}}
+            identity = IndexIdentity(f"{self.name}-1", self._new_exact())
+            aliases: dict[str, Any] = {self.name: {}, identity.exact: {}}
             body = {"settings": self._settings.body(), "mappings": mapping(self.kind), "aliases": aliases}
             try:
                 await self.client.ask("PUT", f"/{self.name}-1", body, within=within)
-            except Refused as problem:
+            except RequestRejected as problem:
                 if again and problem.type == "resource_already_exists_exception":  # another process was faster
-                    return await self.settle(await self.look(), within=within, again=False)
+                    return await self.apply_plan(await self.look(), within=within, again=False)
                 raise StoreMisconfigured(f"index {self.name}-1 cannot be made: {problem}") from None
             needed = Plan(Layout(), None)
         else:
-            needed, place = found
+            needed, identity = found
             await self._extend(needed, within)
-            if place.concrete and not place.exact:
-                place = await self._with_exact(place, within)
-        self.layout, self.place = needed.layout, place
-        self.documents = Documents(self.kind, needed.layout, place.mark)
-        self.ready, self._elsewhere = True, False
+            if identity.concrete and not identity.exact:
+                identity = await self._with_exact(identity, within)
+        self.layout, self.identity = needed.layout, identity
+        self.documents = Documents(self.kind, needed.layout, identity.mark)
+        self.ready, self._moved = True, False
 
     def _new_exact(self) -> str:
         return f"{self.name}.{secrets.token_hex(6)}"
 
-    async def _with_exact(self, place: Place, within: float | None) -> Place:
+    async def _with_exact(self, identity: IndexIdentity, within: float | None) -> IndexIdentity:
         exact = self._new_exact()
         try:
-            await self.client.ask("PUT", f"/{place.concrete}/_alias/{exact}", within=within)
-        except (Refused, StoreError) as problem:
-            log.info("index %s works, but would not be told from another one of its name: %s", place.concrete, problem)
-            return place
-        return replace(place, exact=exact)
+            await self.client.ask("PUT", f"/{identity.concrete}/_alias/{exact}", within=within)
+        except (RequestRejected, StoreError) as problem:
+            log.info(
+                "index %s works, but would not be told from another one of its name: %s", identity.concrete, problem
+            )
+            return identity
+        return replace(identity, exact=exact)
 
     async def _extend(self, needed: Plan, within: float | None) -> None:
         if needed.extension:
             try:
                 await self.client.ask("PUT", f"/{self.name}/_mapping", needed.extension, within=within)
-            except Refused as problem:
+            except RequestRejected as problem:
                 raise StoreMisconfigured(f"the mapping of {self.name} cannot be extended: {problem}") from None
             if KEY in needed.extension.get("properties", {}):
                 await self._index_older_documents()
@@ -165,17 +167,17 @@ class Index(Generic[T]):
         parameters = {"conflicts": "proceed", "wait_for_completion": "false"}
         try:
             await self.client.ask("POST", f"/{self.name}/_update_by_query", body, parameters)
-        except (Refused, StoreError) as problem:
+        except (RequestRejected, StoreError) as problem:
             log.warning("documents that were in %s before cannot all be listed: %s", self.name, problem)
 
     async def _is_readable(self) -> bool:
         try:
             await self.client.ask("POST", f"/{self.name}/_search", {"size": 0})
-        except (StoreMisconfigured, Refused):
+        except (StoreMisconfigured, RequestRejected):
             return False
         return True
 
-    def note_written(self) -> None:
+    def mark_dirty(self) -> None:
         """Something may have changed that searches do not see yet."""
         self._written += 1
 

@@ -28,7 +28,7 @@ class Layout:
     moved: frozenset[str] = frozenset()  # fields that are always kept among the originals
     flat: Mapping[str, str] = field(default_factory=dict)  # FLAT fields that are searched under another name
 
-    def searched(self, name: str) -> str:
+    def searched_name(self, name: str) -> str:
         return self.flat.get(name, name)
 
 
@@ -73,7 +73,7 @@ def plan(kind: Kind[Any], index: str, found: Mapping[str, Any]) -> Plan:
                     missing[flat[f.name]] = wanted
         elif problem := _contradiction(wanted, here):
             problems.append(f"{f.name} {problem}")
-        elif wanted["type"] == "keyword" and (better := _extended(wanted, here)) != here:
+        elif wanted["type"] == "keyword" and (better := _extend(wanted, here)) != here:
             missing[f.name] = better
     for name, wanted in _STORE_FIELDS.items():
         if name not in existing:
@@ -136,7 +136,7 @@ def _contradiction(wanted: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     return ""
 
 
-def _extended(wanted: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
+def _extend(wanted: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
     """`here` with the sub-field and the room that are wanted; the rest has to stay as it is."""
     better = dict(here)
     if "ignore_above" in wanted and here.get("ignore_above", wanted["ignore_above"]) < wanted["ignore_above"]:

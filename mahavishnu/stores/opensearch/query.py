@@ -10,7 +10,7 @@ from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.stores.base import Cell, Cursor
-from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, findable, foreign_cursor, scalar_text
+from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, foreign_cursor, is_findable, scalar_text
 from mahavishnu.stores.opensearch.documents import path_text
 from mahavishnu.stores.opensearch.mapping import KEY, Layout, integer_bits
 
@@ -121,12 +121,12 @@ def _condition(kind: Kind[Any], layout: Layout, condition: Condition) -> dict[st
             either = [_condition(kind, layout, each) for each in conditions]
             return {"bool": {"should": either, "minimum_should_match": 1}}
         case Missing(name):
-            return {"bool": {"must_not": [{"exists": {"field": layout.searched(name)}}]}}
+            return {"bool": {"must_not": [{"exists": {"field": layout.searched_name(name)}}]}}
         case At(name, path, value):
             text = scalar_text(value)
             if len(path) + len(text) > LONGEST_TERM:
                 return NOTHING
-            return {"term": {f"{layout.searched(name)}.{path_text(path)}": {"value": text}}}
+            return {"term": {f"{layout.searched_name(name)}.{path_text(path)}": {"value": text}}}
         case Is(name, values):
             return _is(name, _terms(kind, name, values))
         case Between(name, at_least, below, at_most):
@@ -155,7 +155,7 @@ def _terms(kind: Kind[Any], name: str, values: Iterable[Any]) -> list[Any]:
             numbers = [value for value in values if isinstance(value, int | float) and value == value // 1]
             return [int(value) for value in numbers if -limit <= value < limit]
         case _:
-            return [str(value) for value in values if isinstance(value, str) and findable(value)]
+            return [str(value) for value in values if isinstance(value, str) and is_findable(value)]
 
 
 def _between(name: str, low: _Edge | None, high: _Edge | None, limit: int) -> dict[str, Any]:

@@ -27,8 +27,8 @@ from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.opensearch import query as opensearch_query
 from mahavishnu.stores.opensearch.client import Client
-from mahavishnu.stores.opensearch.documents import usable
-from mahavishnu.stores.opensearch.errors import Refused, item_error
+from mahavishnu.stores.opensearch.documents import is_usable
+from mahavishnu.stores.opensearch.errors import RequestRejected, item_error
 from mahavishnu.stores.opensearch.index import Index, Settings
 from mahavishnu.stores.opensearch.query import MOST_HITS
 from mahavishnu.stores.opensearch.writer import GroupCommit
@@ -107,10 +107,10 @@ class OpenSearchStore(OpenClose):
         try:
             indices = [collection.index for collection in self._collections.values()]
             # All of them first, so that trouble changes nothing.
-            plans = await _all(index.look() for index in indices)
+            plans = await gather_all(index.look() for index in indices)
             rest = start + PATIENCE * self._client.timeout - time.monotonic()
             wanted = [(index, plan) for index, plan in zip(indices, plans, strict=True) if plan or not index.kind.lazy]
-            await _all(index.settle(plan, within=rest) for index, plan in wanted)
+            await gather_all(index.apply_plan(plan, within=rest) for index, plan in wanted)
         except BaseException:
             await self._client.close()
             raise
@@ -132,7 +132,7 @@ class OpenSearchStore(OpenClose):
             except StoreMisconfigured:  # this user may not look, but it may well work
                 await self._client.ask("POST", f"/{names}/_search", {"size": 0})
                 return Health("ok", "it answers, but this user may not see the state of the cluster")
-        except (StoreError, Refused) as problem:
+        except (StoreError, RequestRejected) as problem:
             return Health("down", str(problem))
         status = cluster["status"]
         if status == "red":
@@ -174,22 +174,22 @@ class OpenSearchCollection(Generic[T]):
         return self._commit.remove(records)
 
     async def get(self, keys: Sequence[str]) -> list[Result[T]]:
-        asked = [key for key in keys if usable(key)]
+        asked = [key for key in keys if is_usable(key)]
         found: list[Any] = []
         for start in range(0, len(asked), MOST_KEYS):
             found += await self._read(partial(self._look_up, asked[start : start + MOST_KEYS]))
         records = iter(found)
-        return [next(records) if usable(key) else None for key in keys]
+        return [next(records) if is_usable(key) else None for key in keys]
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)
-        return await self._timed(query, partial(self._find, query, after))
+        return await self._read_timed(query, partial(self._find, query, after))
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         self.kind.check_tally(query, by, sums, spans)
-        return await self._timed(query, partial(self._tally, query, by, sums, spans))
+        return await self._read_timed(query, partial(self._tally, query, by, sums, spans))
 
     async def finish(self) -> None:
         """Return when all writes are done."""
@@ -203,10 +203,10 @@ class OpenSearchCollection(Generic[T]):
             if "error" in hit:
                 type_, reason = item_error(hit["error"])
                 if type_ == "index_not_found_exception":
-                    raise Refused(404, type_, reason)
+                    raise RequestRejected(404, type_, reason)
                 raise StoreUnavailable(f"{self.index.name}: {type_}: {reason}")
             if hit["found"]:
-                self.index.answered_by(hit["_index"])
+                self.index.confirm(hit["_index"])
             results.append(documents.read(hit) if hit["found"] else None)
         return results
 
@@ -229,7 +229,7 @@ class OpenSearchCollection(Generic[T]):
         positions: list[tuple[Any, ...]] = []
         corrupt: list[StoreError] = []
         for hit in hits[: query.limit]:
-            self.index.answered_by(hit["_index"])
+            self.index.confirm(hit["_index"])
             record = documents.read(hit)
             if isinstance(record, CorruptRecord):
                 corrupt.append(record)
@@ -248,7 +248,7 @@ class OpenSearchCollection(Generic[T]):
             try:
                 answer = await self._client.once("POST", "/_search", text, _WHOLE, within=rest / 2)
                 return answer["hits"]["hits"], answer["pit_id"]
-            except (Refused, StoreUnavailable) as problem:
+            except (RequestRejected, StoreUnavailable) as problem:
                 log.debug("a snapshot of %s is gone, the list goes on without: %s", self.index.name, problem)
             await self.index.refresh()
             rest -= time.monotonic() - start
@@ -261,7 +261,7 @@ class OpenSearchCollection(Generic[T]):
         try:
             answer = await self._client.once("POST", path, None, parameters, within=self._client.timeout / 4)
             return str(answer["pit_id"])
-        except (Refused, StoreError) as problem:  # too many of them, or not permitted
+        except (RequestRejected, StoreError) as problem:  # too many of them, or not permitted
             log.debug("no snapshot of %s: %s", self.index.name, problem)
             return None
 
@@ -269,7 +269,7 @@ class OpenSearchCollection(Generic[T]):
         body = json.dumps({"pit_id": [snapshot]}).encode()
         try:
             await self._client.once("DELETE", "/_search/point_in_time", body, within=self._client.timeout / 4)
-        except (Refused, StoreError) as problem:
+        except (RequestRejected, StoreError) as problem:
             log.debug("a snapshot of %s was left to expire: %s", self.index.name, problem)
 
     async def _tally(self, query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> Tally:
@@ -297,17 +297,17 @@ class OpenSearchCollection(Generic[T]):
         try:
             try:
                 return await request()
-            except Refused as problem:
+            except RequestRejected as problem:
                 if problem.type != "index_not_found_exception":
                     raise
-                self.index.distrust()
+                self.index.invalidate()
                 await self.index.ensure()
                 return await request()
-        except Refused as problem:
+        except RequestRejected as problem:
             refusal = str(problem)
         raise InvalidQuery(f"OpenSearch refuses to answer this: {refusal}")
 
-    async def _timed(self, query: Query, request: Callable[[], Awaitable[R]]) -> R:
+    async def _read_timed(self, query: Query, request: Callable[[], Awaitable[R]]) -> R:
         start = time.monotonic()
         try:
             return await self._read(request)
@@ -319,7 +319,7 @@ class OpenSearchCollection(Generic[T]):
         return f"OpenSearchCollection({self.index.name!r})"
 
 
-async def _all(requests: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
+async def gather_all(requests: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
     """Every answer. Raises the first problem, but not before all requests have come to an end."""
     answers = await asyncio.gather(*requests, return_exceptions=True)
     for answer in answers:

@@ -20,10 +20,10 @@ from typing import Any, Generic
 
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.kind import T
-from mahavishnu.stores.opensearch.client import SHORTEST_TRY, insisting
-from mahavishnu.stores.opensearch.documents import LONGEST_KEY, Call, Operation, usable
-from mahavishnu.stores.opensearch.errors import Meaning, Refused, item_error, meaning
-from mahavishnu.stores.opensearch.index import Index, Place
+from mahavishnu.stores.opensearch.client import SHORTEST_TRY, retrying
+from mahavishnu.stores.opensearch.documents import LONGEST_KEY, PendingWrite, WriteRequest, is_usable
+from mahavishnu.stores.opensearch.errors import ItemStatus, RequestRejected, item_error, item_status
+from mahavishnu.stores.opensearch.index import Index, IndexIdentity
 from mahavishnu.stores.opensearch.mapping import STAMP
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ _ANSWER = ",".join(
 
 
 class _NotYet(Exception):
-    """Some operations have to be tried again."""
+    """Some writes have to be tried again."""
 
 
 class GroupCommit(Generic[T]):
@@ -48,7 +48,7 @@ class GroupCommit(Generic[T]):
     def __init__(self, index: Index[T]) -> None:
         self._index = index
         self._client = index.client
-        self._calls: deque[Call] = deque()
+        self._calls: deque[WriteRequest] = deque()
         self._waiting = self._sent = 0
         self._under_way: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -71,7 +71,7 @@ class GroupCommit(Generic[T]):
         results: list[Any] = [lost] * len(records)
         places: Sequence[int] = range(len(records))
         while places:
-            call = Call(results)
+            call = WriteRequest(results)
             # The first of a key has to be decided before the next one is sent: two bulks keep no order.
             places = self._prepare(call, records, places, removes)
             if call.left:
@@ -80,10 +80,10 @@ class GroupCommit(Generic[T]):
                 self._waiting += call.left
                 self._start()
                 await call.done
-        return _answered(results)
+        return _require_an_answer(results)
 
-    def _prepare(self, call: Call, records: Sequence[T], places: Sequence[int], removes: bool) -> list[int]:
-        """Make the operations of a call. Returns the places whose keys came before."""
+    def _prepare(self, call: WriteRequest, records: Sequence[T], places: Sequence[int], removes: bool) -> list[int]:
+        """Make the writes of a call. Returns the places whose keys came before."""
         repeated: list[int] = []
         seen: set[str] = set()
         new_stamp = self._index.new_stamp
@@ -94,11 +94,11 @@ class GroupCommit(Generic[T]):
                 repeated.append(place)
                 continue
             seen.add(key)
-            if version is None if removes else not usable(key):
+            if version is None if removes else not is_usable(key):
                 if not removes:
                     call.results[place] = ItemFailed(key[:80], f"its key must have 1 to {LONGEST_KEY} bytes")
             elif version is None or len(version) == 3:  # else this store has not given it, so it has changed
-                Operation(call, place, record, key, new_stamp(), removes)
+                PendingWrite(call, place, record, key, new_stamp(), removes)
         return repeated
 
     def _start(self) -> None:
@@ -119,30 +119,30 @@ class GroupCommit(Generic[T]):
                 except Exception as problem:  # whatever it is, nobody may be left waiting
                     if not isinstance(problem, StoreError):
                         log.exception("index %s cannot be looked at", self._index.name)
-                    for operation in self._all_waiting():
-                        operation.settle_trouble(problem)
+                    for write in self._all_waiting():
+                        write.settle_failed(problem)
                     continue
-                operations = self._next_batch()
+                writes = self._next_batch()
                 if self._calls:
                     self._start()
-                if operations:
+                if writes:
                     self._sent += 1
                     try:
-                        await self._deliver(operations)
+                        await self._deliver(writes)
                     finally:
                         self._sent -= 1
         finally:
             # Not by a callback, which would come late: whoever writes meanwhile would wait for a task that has ended.
             self._under_way = {task for task in self._under_way if task is not asyncio.current_task()}
 
-    def _all_waiting(self) -> list[Operation]:
-        waiting = [operation for call in self._calls for operation in reversed(call.waiting)]
+    def _all_waiting(self) -> list[PendingWrite]:
+        waiting = [write for call in self._calls for write in reversed(call.waiting)]
         self._calls.clear()
         self._waiting = 0
         return waiting
 
-    def _next_batch(self) -> list[Operation]:
-        batch: list[Operation] = []
+    def _next_batch(self) -> list[PendingWrite]:
+        batch: list[PendingWrite] = []
         size = 0
         # Much at once is shared among the bulks: while OpenSearch works on one of them, we work on the other.
         share = -(-self._waiting // (UNDER_WAY - self._sent))
@@ -152,12 +152,12 @@ class GroupCommit(Generic[T]):
             if batch and waiting[-1].removes is not batch[0].removes:
                 break  # who may not remove would be refused all of a bulk in which something is removed
             while waiting and len(batch) < most:
-                operation = waiting[-1]
-                if operation.body or operation.encode(self._index):
-                    size += len(operation.body)
+                write = waiting[-1]
+                if write.body or write.encode(self._index):
+                    size += len(write.body)
                     if batch and size > MOST_BYTES:
                         return batch
-                    batch.append(operation)
+                    batch.append(write)
                 waiting.pop()
                 self._waiting -= 1
             if waiting:
@@ -166,19 +166,19 @@ class GroupCommit(Generic[T]):
                 self._calls.popleft()
         return batch
 
-    async def _deliver(self, operations: list[Operation]) -> None:
-        """Bring a batch to an end, whatever end it is, while its time lasts."""
+    async def _deliver(self, writes: list[PendingWrite]) -> None:
+        """Send a batch and retry until every write has an outcome or the time-out expires."""
         now = time.monotonic()
         # Who has waited all along an outage has waited enough; who queued behind work that got on has not waited yet.
         since = now
         if self._trouble is not None:
-            since = max(self._answered, min(operation.call.since for operation in operations if operation.call))
-        size = sum(len(operation.body) for operation in operations)
+            since = max(self._answered, min(write.call.since for write in writes if write.call))
+        size = sum(len(write.body) for write in writes)
         budget = since + self._client.timeout + max(0, size - MOST_BYTES) / MOST_BYTES - now
-        left = operations
+        left = writes
         try:
             if budget > self._client.timeout / 2:  # else it would leave only to be given up on its way
-                async for attempt in insisting(budget, _NotYet):
+                async for attempt in retrying(budget, _NotYet):
                     with attempt:
                         left = await self._round(left, now + budget)
                         if left:
@@ -186,139 +186,144 @@ class GroupCommit(Generic[T]):
         except _NotYet:
             pass
         except BaseException as problem:
-            for operation in operations:
-                operation.settle(StoreUnavailable(f"the write broke off: {problem!r}", maybe_written=True))
+            for write in writes:
+                write.settle(StoreUnavailable(f"the write broke off: {problem!r}", maybe_written=True))
             if not isinstance(problem, Exception):
                 raise
-            log.exception("a bulk of %d operations broke off", len(operations))
-        for operation in left:
-            operation.settle_trouble(operation.trouble or self._trouble or StoreUnavailable("no answer in time"))
+            log.exception("a bulk of %d writes broke off", len(writes))
+        for write in left:
+            write.settle_failed(write.trouble or self._trouble or StoreUnavailable("no answer in time"))
 
-    async def _round(self, operations: list[Operation], deadline: float) -> list[Operation]:
-        """Send operations once. Returns those that have to be tried again."""
-        doubtful = [operation for operation in operations if operation.doubtful]
-        if doubtful and await self._verify(doubtful, deadline):
-            return [operation for operation in operations if operation.call]
-        place = self._index.place
-        mark = place.mark
-        changing = [operation for operation in operations if operation.record.version is not None]
-        for operation in changing:
-            if operation.record.version[2] != mark:
-                operation.settle_lost()  # what it was read from is gone, with its whole index
-        operations = [operation for operation in operations if operation.call]
-        if not operations:
+    async def _round(self, writes: list[PendingWrite], deadline: float) -> list[PendingWrite]:
+        """Send writes once. Returns those that have to be tried again."""
+        uncertain = [write for write in writes if write.uncertain]
+        if uncertain and await self._verify(uncertain, deadline):
+            return [write for write in writes if write.call]
+        identity = self._index.identity
+        mark = identity.mark
+        changing = [write for write in writes if write.record.version is not None]
+        for write in changing:
+            if write.record.version[2] != mark:
+                write.settle_lost()  # what it was read from is gone, with its whole index
+        writes = [write for write in writes if write.call]
+        if not writes:
             return []
         seconds = self._share(deadline)
         parameters = {"timeout": f"{seconds * 900:.0f}ms", "filter_path": _ANSWER}
         # What is new goes to whatever index has the name by now, what depends on a version to the one it is from.
-        exact = place.exact if any(operation.call for operation in changing) else ""
+        exact = identity.exact if any(write.call for write in changing) else ""
         name = exact or self._index.name
-        if name != place.concrete:
+        if name != identity.concrete:
             parameters["require_alias"] = "true"
-        body = b"".join([operation.body for operation in operations])
+        body = b"".join([write.body for write in writes])
         try:
             answer = await self._client.once("POST", f"/{name}/_bulk", body, parameters, within=seconds)
             items = _items(answer)
-            if len(items) != len(operations):
+            if len(items) != len(writes):
                 raise StoreUnavailable("the answer to a bulk is not complete", maybe_written=True)
-        except Refused as problem:
-            return await self._divide(operations, problem, deadline)
+        except RequestRejected as problem:
+            return await self._divide(writes, problem, deadline)
         except StoreUnavailable as problem:
-            return self._not_answered(operations, problem)
+            return self._note_unanswered(writes, problem)
         except StoreMisconfigured as problem:
-            for operation in operations:
-                operation.settle_trouble(problem)
+            for write in writes:
+                write.settle_failed(problem)
             return []
         finally:
-            self._index.note_written()
-        return await self._judge(operations, items, place, deadline)
+            self._index.mark_dirty()
+        return await self._settle_items(writes, items, identity, deadline)
 
-    async def _judge(
-        self, operations: list[Operation], items: list[Any], place: Place, deadline: float
-    ) -> list[Operation]:
-        """Settle each operation by its item of the answer. Returns those that have to be tried again."""
-        mark = place.mark
-        later: list[Operation] = []
-        at_once: list[Operation] = []
-        suspect: list[Operation] = []
+    async def _settle_items(
+        self, writes: list[PendingWrite], items: list[Any], identity: IndexIdentity, deadline: float
+    ) -> list[PendingWrite]:
+        """Settle each write by its item of the answer. Returns those that have to be tried again."""
+        mark = identity.mark
+        later: list[PendingWrite] = []
+        at_once: list[PendingWrite] = []
+        suspect: list[PendingWrite] = []
         self._trouble = None
-        for operation, item in zip(operations, items, strict=True):
+        for write, item in zip(writes, items, strict=True):
             status = item["status"]
             if status < 300:
-                operation.settle_stored(self._index, mark, item)
-                self._index.answered_by(item["_index"])
+                write.settle_stored(self._index, mark, item)
+                self._index.confirm(item["_index"])
                 continue
             type_, reason = item_error(item.get("error"))
             text = f"{type_}: {reason}" if reason else type_
-            match meaning(status, type_, reason):
-                case Meaning.CONFLICT if operation.doubtful or self._client.repeats:
-                    suspect.append(operation)
-                case Meaning.CONFLICT:
-                    operation.settle_lost()
-                case Meaning.BUSY:
-                    operation.trouble = self._trouble = StoreUnavailable(text)
-                    later.append(operation)
-                case Meaning.AWAY:
-                    operation.trouble = self._trouble = StoreUnavailable(text)
-                    operation.doubtful = True
-                    later.append(operation)
-                case Meaning.FULL:
-                    operation.settle(StoreUnavailable(text, maybe_written=operation.doubtful))
-                case Meaning.OUTDATED if not operation.told:
-                    operation.told = True
-                    at_once.append(operation)
-                case Meaning.OUTDATED if status == 404:
-                    operation.settle(StoreUnavailable(text, maybe_written=operation.doubtful))
-                case _ if status == 400 and operation.plainly and not operation.removes:
-                    operation.plainly = False
-                    at_once.append(operation)
+            match item_status(status, type_, reason):
+                case ItemStatus.CONFLICT if write.uncertain or self._client.may_repeat:
+                    suspect.append(write)
+                case ItemStatus.CONFLICT:
+                    write.settle_lost()
+                case ItemStatus.BUSY:
+                    write.trouble = self._trouble = StoreUnavailable(text)
+                    later.append(write)
+                case ItemStatus.AWAY:
+                    write.trouble = self._trouble = StoreUnavailable(text)
+                    write.uncertain = True
+                    later.append(write)
+                case ItemStatus.FULL:
+                    write.settle(StoreUnavailable(text, maybe_written=write.uncertain))
+                case ItemStatus.OUTDATED if not write.looked_again:
+                    write.looked_again = True
+                    at_once.append(write)
+                case ItemStatus.OUTDATED if status == 404:
+                    write.settle(StoreUnavailable(text, maybe_written=write.uncertain))
+                case _ if status == 400 and write.plainly and not write.removes:
+                    write.plainly = False
+                    at_once.append(write)
                 case _:
-                    operation.settle(ItemFailed(operation.key, text))
-        if len(later) < len(operations):
+                    write.settle(ItemFailed(write.key, text))
+        if len(later) < len(writes):
             self._answered = time.monotonic()
         if suspect:
             await self._verify(suspect, deadline)
-            later += [operation for operation in suspect if operation.call]
-        return later + (await self._improved(at_once, deadline) if at_once else [])
+            later += [write for write in suspect if write.call]
+        return later + (await self._send_improved(at_once, deadline) if at_once else [])
 
-    async def _improved(self, operations: list[Operation], deadline: float) -> list[Operation]:
+    async def _send_improved(self, writes: list[PendingWrite], deadline: float) -> list[PendingWrite]:
         """Send what was refused once more: to an index that has been looked at again, or in another shape."""
-        if any(operation.told for operation in operations):
-            self._index.distrust()
+        if any(write.looked_again for write in writes):
+            self._index.invalidate()
             try:
                 await self._index.ensure()
             except StoreError as problem:
-                for operation in operations:
-                    operation.settle_trouble(problem)
-        return await self._round([each for each in operations if each.call and each.encode(self._index)], deadline)
+                for write in writes:
+                    write.settle_failed(problem)
+        return await self._round([each for each in writes if each.call and each.encode(self._index)], deadline)
 
-    async def _divide(self, operations: list[Operation], problem: Refused, deadline: float) -> list[Operation]:
+    async def _divide(
+        self, writes: list[PendingWrite], problem: RequestRejected, deadline: float
+    ) -> list[PendingWrite]:
         """The whole bulk was refused: find the one that it is about."""
-        if meaning(problem.status, problem.type, problem.reason) is Meaning.OUTDATED and not operations[0].told:
-            for operation in operations:
-                operation.told = True
-            return await self._improved(operations, deadline)
-        if len(operations) > 1:
-            half = len(operations) // 2
+        if (
+            item_status(problem.status, problem.type, problem.reason) is ItemStatus.OUTDATED
+            and not writes[0].looked_again
+        ):
+            for write in writes:
+                write.looked_again = True
+            return await self._send_improved(writes, deadline)
+        if len(writes) > 1:
+            half = len(writes) // 2
             return [
-                *await self._round(operations[:half], deadline),
-                *await self._round(operations[half:], deadline),
+                *await self._round(writes[:half], deadline),
+                *await self._round(writes[half:], deadline),
             ]
-        (operation,) = operations
+        (write,) = writes
         if problem.status == 413:
-            operation.settle(ItemFailed(operation.key, f"{len(operation.body)} bytes are more than the server takes"))
+            write.settle(ItemFailed(write.key, f"{len(write.body)} bytes are more than the server takes"))
         else:
-            operation.settle(ItemFailed(operation.key, str(problem)))
+            write.settle(ItemFailed(write.key, str(problem)))
         return []
 
-    async def _verify(self, operations: list[Operation], deadline: float) -> bool:
-        """Look what became of operations whose answer was lost, and settle those that landed or cannot any more.
+    async def _verify(self, writes: list[PendingWrite], deadline: float) -> bool:
+        """Look what became of writes whose answer was lost, and settle those that landed or cannot any more.
 
         True if that could not be seen. A write that is still on its way may land later than the look at it; sent
         again, it is then refused as a conflict and looked at once more.
         """
-        place = self._index.place
-        ids = json.dumps({"ids": [operation.key for operation in operations]}).encode()
+        identity = self._index.identity
+        ids = json.dumps({"ids": [write.key for write in writes]}).encode()
         # A replica may not have heard of a write that nobody has acknowledged yet.
         parameters = {"preference": "_primary", "_source_includes": STAMP}
         try:
@@ -327,42 +332,42 @@ class GroupCommit(Generic[T]):
             )
             if any("error" in document for document in answer["docs"]):
                 raise StoreUnavailable("what became of a write cannot be seen")
-        except (StoreUnavailable, StoreMisconfigured, Refused) as problem:
-            for operation in operations:
-                operation.trouble = StoreUnavailable(str(problem))
-                operation.doubtful = True
+        except (StoreUnavailable, StoreMisconfigured, RequestRejected) as problem:
+            for write in writes:
+                write.trouble = StoreUnavailable(str(problem))
+                write.uncertain = True
             return True
-        self._index.note_written()  # what is found here may have landed since the last refresh
-        for operation, document in zip(operations, answer["docs"], strict=True):
-            was_lost, operation.doubtful = operation.doubtful, True
-            version = operation.record.version
+        self._index.mark_dirty()  # what is found here may have landed since the last refresh
+        for write, document in zip(writes, answer["docs"], strict=True):
+            was_lost, write.uncertain = write.uncertain, True
+            version = write.record.version
             if not document["found"]:
-                if operation.removes:
-                    operation.settle(True)
+                if write.removes:
+                    write.settle(True)
                 elif version is not None:
-                    operation.settle_lost()
-            elif document["_source"].get(STAMP) == operation.stamp:
-                operation.settle_stored(self._index, place.mark, document)
-            elif (document["_seq_no"], document["_primary_term"], place.mark) == version:
+                    write.settle_lost()
+            elif document["_source"].get(STAMP) == write.stamp:
+                write.settle_stored(self._index, identity.mark, document)
+            elif (document["_seq_no"], document["_primary_term"], identity.mark) == version:
                 continue  # it has not landed, and still can
-            elif was_lost and not operation.removes and not (version is None and document["_version"] == 1):
+            elif was_lost and not write.removes and not (version is None and document["_version"] == 1):
                 # Somebody was first, or ours landed and was changed since; what was written only once tells.
-                text = f"record {operation.key!r}: the answer was lost, and others have written it since"
-                operation.settle(StoreUnavailable(text, maybe_written=True))
+                text = f"record {write.key!r}: the answer was lost, and others have written it since"
+                write.settle(StoreUnavailable(text, maybe_written=True))
             else:
-                operation.settle_lost()
+                write.settle_lost()
         return False
 
     def _share(self, deadline: float) -> float:
         """Not all of the time that is left: some has to remain for seeing what happened, and for another try."""
         return max((deadline - time.monotonic()) * (0.5 if self._client.has_alternatives else 0.7), SHORTEST_TRY)
 
-    def _not_answered(self, operations: list[Operation], problem: StoreUnavailable) -> list[Operation]:
+    def _note_unanswered(self, writes: list[PendingWrite], problem: StoreUnavailable) -> list[PendingWrite]:
         self._trouble = problem
-        for operation in operations:
-            operation.trouble = problem
-            operation.doubtful = operation.doubtful or problem.maybe_written
-        return operations
+        for write in writes:
+            write.trouble = problem
+            write.uncertain = write.uncertain or problem.maybe_written
+        return writes
 
 
 def _items(answer: Any) -> list[Any]:
@@ -371,7 +376,7 @@ def _items(answer: Any) -> list[Any]:
     return [item for each in found for item in each.values()]
 
 
-def _answered(results: list[Any]) -> list[Any]:
+def _require_an_answer(results: list[Any]) -> list[Any]:
     """The results; raises where nothing at all could be answered, because then the store as a whole cannot."""
     if not results or not isinstance(results[0], _WHOLE_STORE):
         return results  # as nearly always

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores.sqlite.table import Table, bindable, quoted
+from mahavishnu.stores.sqlite.table import Table, bindable_or_none, quote
 
 APPLICATION_ID = 0x4D56444C  # "MVDL": marks the file as ours
 LAYOUT = 1  # raised when older code could not work with the file any more
@@ -131,7 +131,7 @@ def _inspect(path: Path) -> None:
         )
     torn = _look(path, "mode=ro&immutable=1", _whole_pages(size))  # as if there were no log
     if torn and log.exists() and log.stat().st_size > 0:  # perhaps a checkpoint was cut off, and the log has the rest
-        torn = _look(path, "mode=ro", _sound)
+        torn = _look(path, "mode=ro", _integrity_problem)
     if torn:
         raise StoreCorrupt(f"{path} is torn ({torn}); it was left as it is")
 
@@ -166,7 +166,7 @@ def _whole_pages(size: int) -> Callable[[sqlite3.Connection], str | None]:
     return check
 
 
-def _sound(connection: sqlite3.Connection) -> str | None:
+def _integrity_problem(connection: sqlite3.Connection) -> str | None:
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     return None if found == "ok" else str(found)
 
@@ -209,7 +209,7 @@ def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:
     of_table = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
     for (name,) in connection.execute(of_table, (table.kind.name,)).fetchall():
         if name not in table.indexes and name.startswith(f"{table.kind.name}."):
-            connection.execute(f"DROP INDEX IF EXISTS {quoted(name)}")
+            connection.execute(f"DROP INDEX IF EXISTS {quote(name)}")
 
 
 def _derive(connection: sqlite3.Connection, table: Table[Any]) -> None:
@@ -221,7 +221,7 @@ def _derive(connection: sqlite3.Connection, table: Table[Any]) -> None:
         for rowid, key, version, body in rows:
             record = table.record(key, version, body)
             if not isinstance(record, CorruptRecord):
-                connection.execute(table.derive, (*map(bindable, table.terms(record)), rowid))
+                connection.execute(table.derive, (*map(bindable_or_none, table.terms(record)), rowid))
         last = rows[-1][0]
 
 
@@ -238,7 +238,7 @@ _WORDS = {
 }
 
 
-def translated(problem: sqlite3.Error, path: Path, *, committing: bool = False) -> StoreError:
+def translate_error(problem: sqlite3.Error, path: Path, *, committing: bool = False) -> StoreError:
     """What an SQLite error means for the store as a whole: corrupt, or unavailable for now.
 
     A commit that could not be synced may still have reached the disk.

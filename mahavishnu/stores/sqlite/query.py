@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
-from mahavishnu.stores.kind import Field, FieldType, checked_position, foreign_cursor, scalar_text
+from mahavishnu.stores.kind import Field, FieldType, foreign_cursor, require_position, scalar_text
 from mahavishnu.stores.sqlite.table import (
     BODY,
     KEY,
     VERSION,
     Table,
-    bindable,
+    bindable_or_none,
     is_unicode,
     milliseconds,
     needle,
     pair_needle,
-    quoted,
+    quote,
 )
 
 MOST_PLACEHOLDERS = 500  # more values than that travel as one JSON text; SQLite's own limit is 32766 in a statement
@@ -43,7 +43,7 @@ def select(table: Table[Any], query: Query, after: Sequence[Any] | None) -> Sql:
     The page is found by row numbers first: a sort that no index spares would otherwise carry the bodies around.
     """
     numbers = _numbers(table, query, after)
-    names = [f"{table.name}.{quoted(sort.field)}" for sort in query.sort]
+    names = [f"{table.name}.{quote(sort.field)}" for sort in query.sort]
     columns = ", ".join([KEY, VERSION, BODY, *names])
     joined = f"CROSS JOIN {table.name} ON {table.name}.rowid = page.number"  # CROSS: keeps the order of the page
     return Sql(f"SELECT {columns} FROM ({numbers.text}) AS page {joined}", numbers.values)
@@ -69,7 +69,7 @@ def _numbers(table: Table[Any], query: Query, after: Sequence[Any] | None) -> Sq
     place = _place(table, query.sort, after)
     if not query.sort or place[0] is None:
         return part(_beyond(query.sort, place))
-    name, sign = quoted(query.sort[0].field), "<=" if query.sort[0].descending else ">="
+    name, sign = quote(query.sort[0].field), "<=" if query.sort[0].descending else ">="
     present = part(_all([Sql(f"{name} {sign} ?", place[:1]), _beyond(query.sort, place)]))
     absent = part(Sql(f"{name} IS NULL"))
     return Sql(
@@ -81,9 +81,9 @@ def _numbers(table: Table[Any], query: Query, after: Sequence[Any] | None) -> Sq
 def tally(table: Table[Any], query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> Sql:
     """The values of `by`, the count, the sums, and the least and greatest values of `spans`, one row for each group."""
     where = conditions(table, query.where)
-    groups = [quoted(name) for name in by]
-    cells = [f"sum({quoted(name)})" for name in sums]
-    cells += [f"{end}({quoted(name)})" for name in spans for end in ("min", "max")]
+    groups = [quote(name) for name in by]
+    cells = [f"sum({quote(name)})" for name in sums]
+    cells += [f"{end}({quote(name)})" for name in spans for end in ("min", "max")]
     text = f"SELECT {', '.join([*groups, 'count(*)', *cells])} FROM {table.name} WHERE {where.text}"
     return Sql(f"{text} GROUP BY {', '.join(groups)}" if groups else text, where.values)
 
@@ -107,7 +107,7 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
         case AnyOf(several):
             return _tree(" OR ", [_condition(table, each) for each in several], _NEVER)
     field = table.kind.by_name[condition.field]
-    name = quoted(field.name)
+    name = quote(field.name)
     match condition:
         case Is(_, wanted):
             return _is(field, name, wanted)
@@ -138,7 +138,7 @@ def _is(field: Field[Any], name: str, wanted: Sequence[Any]) -> Sql:
 
 
 def _one_of(name: str, wanted: Sequence[Any]) -> Sql:
-    values = [value for value in map(bindable, wanted) if value is not None]
+    values = [value for value in map(bindable_or_none, wanted) if value is not None]
     if len(values) <= MOST_PLACEHOLDERS:
         return Sql(f"{name} IN ({', '.join('?' * len(values))})", tuple(values)) if values else _NEVER
     cut = [value for value in values if "\0" in str(value)]  # SQLite's JSON functions end a text there
@@ -154,18 +154,18 @@ def _contains(name: str, text: str) -> Sql:
 def _bound(field: Field[Any], value: Any, up: bool) -> Any:
     if field.type is FieldType.DATE:
         return milliseconds(value, up=up)
-    if isinstance(value, int) and bindable(value) is None:  # farther out than any column can be
+    if isinstance(value, int) and bindable_or_none(value) is None:  # farther out than any column can be
         return float("inf") if value > 0 else float("-inf")
     return value
 
 
 def _order(sort: Sort) -> str:
-    return f"{quoted(sort.field)} DESC" if sort.descending else f"{quoted(sort.field)} ASC NULLS LAST"
+    return f"{quote(sort.field)} DESC" if sort.descending else f"{quote(sort.field)} ASC NULLS LAST"
 
 
 def _place(table: Table[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tuple[Any, ...]:
     """The values of a cursor as columns hold them."""
-    *values, key = checked_position(table.kind, sorts, after)
+    *values, key = require_position(table.kind, sorts, after)
     if not all(is_unicode(text) for text in (*values, key) if isinstance(text, str)):
         raise foreign_cursor()
     fields = [table.kind.by_name[sort.field] for sort in sorts]
@@ -180,7 +180,7 @@ def _beyond(sorts: Sequence[Sort], place: tuple[Any, ...]) -> Sql:
     """Whether a row comes after the place: by the first sort column, or where that is equal, by the next ones."""
     if not sorts:
         return Sql(f"{KEY} > ?", place)
-    name, value, rest = quoted(sorts[0].field), place[0], _beyond(sorts[1:], place[1:])
+    name, value, rest = quote(sorts[0].field), place[0], _beyond(sorts[1:], place[1:])
     if value is None:
         return Sql(f"({name} IS NULL AND {rest.text})", rest.values)
     sign = "<" if sorts[0].descending else ">"

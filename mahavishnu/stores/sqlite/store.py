@@ -1,7 +1,7 @@
 """Records in one SQLite file: the embedded store, and the local one while a shared store is away.
 
 Several processes of one host may share the file. All writes of a process that wait at the same moment become one
-transaction (`sqlite_writer`); reads have connections and threads of their own, so nothing here holds up an event loop.
+transaction (`sqlite.writer`); reads have connections and threads of their own, so nothing here holds up an event loop.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import query as sqlite_sql
-from mahavishnu.stores.sqlite.file import Connector, prepare, provide, translated
+from mahavishnu.stores.sqlite.file import Connector, prepare, provide, translate_error
 from mahavishnu.stores.sqlite.query import Sql
-from mahavishnu.stores.sqlite.table import Table, expected, term
-from mahavishnu.stores.sqlite.writer import Call, Farewell, Missed, Writer
+from mahavishnu.stores.sqlite.table import Table, expected_version, term
+from mahavishnu.stores.sqlite.writer import CloseRequest, Missed, Writer, WriteRequest
 
 __all__ = ["SQLiteCollection", "SQLiteStore"]
 
@@ -62,7 +62,7 @@ class SQLiteStore(OpenClose):
         self.path = Path(path).resolve()
         self._connect = Connector(self.path, synchronous.upper(), busy_timeout)
         self._collections: dict[Kind[Any], SQLiteCollection[Any]] = {}
-        self._opened: Opened | None = None
+        self._open_file: OpenFile | None = None
         self._opening = threading.Lock()
         for kind in kinds:
             self.collection(kind)
@@ -72,18 +72,18 @@ class SQLiteStore(OpenClose):
 
     def _open(self) -> None:
         with self._opening:
-            if self._opened is None:
+            if self._open_file is None:
                 tables = [collection.table for collection in self._collections.values()]
-                self._opened = Opened(self._connect, tables)
+                self._open_file = OpenFile(self._connect, tables)
 
     async def close(self) -> None:
-        opened, self._opened = self._opened, None
+        opened, self._open_file = self._open_file, None
         if opened is not None and opened.pid == os.getpid():  # a fork's parent still works with it
             await opened.close()
 
     async def health(self) -> Health:
         try:
-            await self.opened().look()
+            await self.open_file().look()
             return Health("ok", f"{self.path}, {self.path.stat().st_size} bytes")
         except (StoreError, OSError) as problem:
             return Health("down", str(problem))
@@ -93,21 +93,21 @@ class SQLiteStore(OpenClose):
             self._collections[kind] = SQLiteCollection(self, kind)
         return self._collections[kind]
 
-    def opened(self) -> Opened:
+    def open_file(self) -> OpenFile:
         """What is open. Raises StoreUnavailable before `open`, after `close`, and in a forked process."""
-        if self._opened is None:
+        if self._open_file is None:
             raise StoreUnavailable(f"{self.path} is not open")
-        if self._opened.pid != os.getpid():
+        if self._open_file.pid != os.getpid():
             raise StoreUnavailable(
-                f"{self.path} was opened by process {self._opened.pid}; open a new store after a fork"
+                f"{self.path} was opened by process {self._open_file.pid}; open a new store after a fork"
             )
-        return self._opened
+        return self._open_file
 
     def __repr__(self) -> str:
         return f"SQLiteStore({str(self.path)!r})"
 
 
-class Opened:
+class OpenFile:
     """The connections and threads of an open store."""
 
     def __init__(self, connect: Connector, tables: Iterable[Table[Any]]) -> None:
@@ -126,14 +126,14 @@ class Opened:
                 connection.close()
                 raise
         except sqlite3.Error as problem:
-            raise translated(problem, self.path) from problem
+            raise translate_error(problem, self.path) from problem
         self._prepared = {table.format for table in tables}
         self._writer = Writer(connection, self.path, self._prepared)
         self._readers = ThreadPoolExecutor(READERS, f"reader of {self.path.name}")
         self._own = threading.local()
         self._reading: list[sqlite3.Connection] = []
 
-    def submit(self, call: Call) -> asyncio.Future[Missed]:
+    def submit(self, call: WriteRequest) -> asyncio.Future[Missed]:
         """Hand the rows over. The answer, when they are durable: what became of those not stored, by their numbers."""
         self._writer.submit(call)
         return call.answer
@@ -159,7 +159,7 @@ class Opened:
 
     async def close(self) -> None:
         """Wait for all that was asked for. The writing connection goes last: then SQLite empties the log."""
-        farewell = Farewell(self._let_go)
+        farewell = CloseRequest(self._close_connections)
         self._writer.submit(farewell)
         await farewell.answer
 
@@ -178,9 +178,9 @@ class Opened:
                 self._reading.append(connection)
             return function(connection)
         except sqlite3.Error as problem:
-            raise translated(problem, self.path) from problem
+            raise translate_error(problem, self.path) from problem
 
-    def _let_go(self, connection: sqlite3.Connection) -> None:
+    def _close_connections(self, connection: sqlite3.Connection) -> None:
         self._readers.shutdown()
         for each in (*self._reading, connection):
             each.close()
@@ -195,14 +195,14 @@ class SQLiteCollection(Generic[T]):
         self._store = store
 
     async def write(self, records: Sequence[T]) -> list[Result[T]]:
-        opened = self._store.opened()
+        opened = self._store.open_file()
         numbers = list(islice(opened.versions, len(records)))
-        call = Call(self.table)
+        call = WriteRequest(self.table)
         failed: Missed = {}
         if len(records) <= MANY:
-            self._enter(call, records, numbers, failed)
+            self._fill(call, records, numbers, failed)
         else:
-            call.fill = partial(self._enter, call, records, numbers, failed)
+            call.fill = partial(self._fill, call, records, numbers, failed)
         answer = opened.submit(call)
         # While the writer is at work:
         stored = [self.kind.versioned(record, (number,)) for record, number in zip(records, numbers, strict=True)]
@@ -213,29 +213,29 @@ class SQLiteCollection(Generic[T]):
         return [missed.get(number, record) for number, record in zip(numbers, stored, strict=True)]
 
     async def remove(self, records: Sequence[T]) -> list[bool | StoreError]:
-        opened = self._store.opened()
-        call = Call(self.table)
-        call.removes = [[next(opened.versions), record.key, expected(record.version)] for record in records]
+        opened = self._store.open_file()
+        call = WriteRequest(self.table)
+        call.removes = [[next(opened.versions), record.key, expected_version(record.version)] for record in records]
         missed = await opened.submit(call)
         return [row[0] not in missed for row in call.removes]
 
     async def get(self, keys: Sequence[str]) -> list[Result[T]]:
         sql = sqlite_sql.current(self.table, keys)
-        return await self._store.opened().read(self.table, sql, lambda rows: self._in_order(keys, rows))
+        return await self._store.open_file().read(self.table, sql, lambda rows: self._in_order(keys, rows))
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)
         sql = sqlite_sql.select(self.table, query, None if after is None else after.after)
-        return await self._store.opened().read(self.table, sql, lambda rows: self._page(query, rows))
+        return await self._store.open_file().read(self.table, sql, lambda rows: self._page(query, rows))
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         self.kind.check_tally(query, by, sums, spans)
         sql = sqlite_sql.tally(self.table, query, by, sums, spans)
-        return await self._store.opened().read(self.table, sql, lambda rows: self._tally(rows, by, sums, spans))
+        return await self._store.open_file().read(self.table, sql, lambda rows: self._tally(rows, by, sums, spans))
 
-    def _enter(self, call: Call, records: Iterable[T], numbers: Iterable[int], failed: Missed) -> None:
+    def _fill(self, call: WriteRequest, records: Iterable[T], numbers: Iterable[int], failed: Missed) -> None:
         """Put the records into the call, under their numbers; `failed` takes those that cannot be encoded."""
         for record, number in zip(records, numbers, strict=True):
             try:
@@ -246,7 +246,7 @@ class SQLiteCollection(Generic[T]):
             if record.version is None:
                 call.creates.append(row)
             else:
-                row.append(expected(record.version))
+                row.append(expected_version(record.version))
                 call.replaces.append(row)
 
     def _in_order(self, keys: Iterable[str], rows: Iterable[Sequence[Any]]) -> list[Result[T]]:

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeAlias
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind, T, flattened
+from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind, T, flatten
 
 Row: TypeAlias = list[Any]
 
@@ -31,7 +31,7 @@ class Table(Generic[T]):
 
     def __init__(self, kind: Kind[T]) -> None:
         self.kind = kind
-        self.name = quoted(kind.name)
+        self.name = quote(kind.name)
         # The long columns come last, so that a scan of the short ones stays on the row's first page.
         self.fields = sorted(
             (each for each in kind.fields if each.name in kind.searchable), key=lambda each: each.type in _MANY_VALUED
@@ -46,15 +46,15 @@ class Table(Generic[T]):
         self._flat = self._places(FieldType.FLAT)
         self.format = json.dumps([kind.name, *([each.name, each.type.value] for each in self.fields)])
 
-        columns = [quoted(each.name) for each in self.fields]
+        columns = [quote(each.name) for each in self.fields]
         bound = [VERSION, *columns, BODY]
         self.create = (
             f"CREATE TABLE IF NOT EXISTS {self.name} "
             f"({KEY} TEXT NOT NULL PRIMARY KEY, {VERSION} INTEGER NOT NULL, {', '.join([*columns, BODY])})"
         )
         self.indexes = {
-            (index := ".".join([kind.name, *names])): f"CREATE INDEX IF NOT EXISTS {quoted(index)} "
-            f"ON {self.name} ({', '.join(map(quoted, names))}){self._only_where(names[0])}"
+            (index := ".".join([kind.name, *names])): f"CREATE INDEX IF NOT EXISTS {quote(index)} "
+            f"ON {self.name} ({', '.join(map(quote, names))}){self._only_where(names[0])}"
             for names in kind.indexes
         }
         self.insert = (
@@ -73,14 +73,14 @@ class Table(Generic[T]):
 
     def _only_where(self, name: str) -> str:
         """Which rows an index that begins with this column has: of lists most are empty, and nobody looks for those."""
-        return f" WHERE {quoted(name)} IS NOT NULL" if self.kind.by_name[name].type in _MANY_VALUED else ""
+        return f" WHERE {quote(name)} IS NOT NULL" if self.kind.by_name[name].type in _MANY_VALUED else ""
 
     def _places(self, type_: FieldType) -> list[int]:
         return [place for place, each in enumerate(self.fields) if each.type is type_]
 
     def additions(self, present: Collection[str]) -> list[str]:
         """How to add the columns that a table with the `present` ones does not have."""
-        missing = [quoted(each.name) for each in self.fields if each.name not in present]
+        missing = [quote(each.name) for each in self.fields if each.name not in present]
         return [f"ALTER TABLE {self.name} ADD COLUMN {name}" for name in missing]
 
     def row(self, record: T, version: int) -> Row:
@@ -103,9 +103,9 @@ class Table(Generic[T]):
             if isinstance(text := values[place], str) and len(text) > LONGEST_TERM:
                 values[place] = None
         for place in self._several:
-            values[place] = joined([text for text in values[place] if len(text) <= LONGEST_TERM])
+            values[place] = join_texts([text for text in values[place] if len(text) <= LONGEST_TERM])
         for place in self._flat:
-            values[place] = None if (value := values[place]).text == "{}" else joined_pairs(flattened(value.value))
+            values[place] = None if (value := values[place]).text == "{}" else join_pairs(flatten(value.value))
         return values
 
     def key(self, row: Row) -> str:
@@ -116,7 +116,7 @@ class Table(Generic[T]):
     def without_unbindable(self, row: Row) -> Row:
         """The row without the terms that SQLite cannot hold: a record is not lost because of what is not findable."""
         end = len(self.fields) + 1
-        return [row[0], *map(bindable, row[1:end]), *row[end:]]
+        return [row[0], *map(bindable_or_none, row[1:end]), *row[end:]]
 
     def record(self, key: str, version: int, body: str) -> T | CorruptRecord:
         """The record of a stored row, or why it cannot be read."""
@@ -128,12 +128,12 @@ class Table(Generic[T]):
             return CorruptRecord(key, str(problem) or type(problem).__name__)
 
 
-def expected(version: Version | None) -> int | None:
+def expected_version(version: Version | None) -> int | None:
     """The version to compare with; None, which equals nothing, for another store's."""
     return version[0] if version is not None and len(version) == 1 else None
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """`name` as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -153,37 +153,37 @@ def term(field: Field[Any], value: Any) -> Any:
         case FieldType.KEYWORDS:
             return tuple(_parts(value))
         case FieldType.FLAT:
-            return frozenset(tuple(map(_unescaped, pair.split(_INSIDE))) for pair in _raw_parts(value))
+            return frozenset(tuple(map(_unescape, pair.split(_INSIDE))) for pair in _raw_parts(value))
     return value
 
 
-def joined(texts: Sequence[str]) -> str | None:
+def join_texts(texts: Sequence[str]) -> str | None:
     """Several texts as one in which `needle` finds each; None for none."""
     if not texts:
         return None
     text = _BETWEEN.join(texts)
     if _ESCAPE in text or _INSIDE in text or text.count(_BETWEEN) != len(texts) - 1:
-        text = _BETWEEN.join(map(_escaped, texts))
+        text = _BETWEEN.join(map(_escape, texts))
     return f"{_BETWEEN}{text}{_BETWEEN}"
 
 
-def joined_pairs(pairs: Iterable[tuple[str, str]]) -> str | None:
+def join_pairs(pairs: Iterable[tuple[str, str]]) -> str | None:
     """The distinct (path, text) pairs that can be found, as one text, in one order."""
     found = sorted({pair for pair in pairs if len(pair[0]) + len(pair[1]) <= LONGEST_TERM})
     return f"{_BETWEEN}{_BETWEEN.join(map(_pair, found))}{_BETWEEN}" if found else None
 
 
 def needle(text: str) -> str:
-    """What to look for in the result of `joined`."""
-    return f"{_BETWEEN}{_escaped(text)}{_BETWEEN}"
+    """What to look for in the result of `join_texts`."""
+    return f"{_BETWEEN}{_escape(text)}{_BETWEEN}"
 
 
 def pair_needle(path: str, text: str) -> str:
-    """What to look for in the result of `joined_pairs`."""
+    """What to look for in the result of `join_pairs`."""
     return f"{_BETWEEN}{_pair((path, text))}{_BETWEEN}"
 
 
-def bindable(value: Any) -> Any:
+def bindable_or_none(value: Any) -> Any:
     """`value` if a column can hold it, else None: a lone surrogate or a huge number is kept, but not findable."""
     if isinstance(value, str):
         return value if is_unicode(value) else None
@@ -202,17 +202,17 @@ def is_unicode(text: str) -> bool:
 
 
 def _pair(pair: tuple[str, str]) -> str:
-    return f"{_escaped(pair[0])}{_INSIDE}{_escaped(pair[1])}"
+    return f"{_escape(pair[0])}{_INSIDE}{_escape(pair[1])}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     if _ESCAPE in text or _BETWEEN in text or _INSIDE in text:
         for char, escaped in _ESCAPED.items():  # the escape itself first
             text = text.replace(char, escaped)
     return text
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     for char, escaped in reversed(_ESCAPED.items()):
         text = text.replace(escaped, char)
     return text
@@ -223,4 +223,4 @@ def _raw_parts(value: str | None) -> list[str]:
 
 
 def _parts(value: str | None) -> list[str]:
-    return [_unescaped(part) for part in _raw_parts(value)]
+    return [_unescape(part) for part in _raw_parts(value)]

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreUnavailable
-from mahavishnu.stores.sqlite.file import prepare, roll_back, translated
+from mahavishnu.stores.sqlite.file import prepare, roll_back, translate_error
 from mahavishnu.stores.sqlite.table import Row, Table
 
 MOST_ROWS = 4000  # in one transaction: others may want to write, and callers wait for their answer
@@ -34,7 +34,7 @@ Missed: TypeAlias = "dict[int, ItemFailed | None]"
 
 
 @dataclass(slots=True)
-class Call:
+class WriteRequest:
     """What one caller wants. Every row begins with a number by which its fate is told: the new version, or a ticket.
 
     `creates` are rows for `insert`; `replaces` and `removes` have the expected version last. `fill` makes the rows in
@@ -59,7 +59,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Farewell:
+class CloseRequest:
     """The last thing to do, when everything else is done."""
 
     work: Callable[[sqlite3.Connection], None]
@@ -78,15 +78,15 @@ class Writer:
         self._path = path
         self._file = path.stat()
         self._prepared = prepared
-        self._gathered: dict[asyncio.AbstractEventLoop, list[Call | Farewell]] = {}
-        self._waiting: SimpleQueue[list[Call | Farewell]] = SimpleQueue()
-        self._taken: deque[Call | Farewell] = deque()
+        self._gathered: dict[asyncio.AbstractEventLoop, list[WriteRequest | CloseRequest]] = {}
+        self._waiting: SimpleQueue[list[WriteRequest | CloseRequest]] = SimpleQueue()
+        self._taken: deque[WriteRequest | CloseRequest] = deque()
         self._closing = self._committing = False
         self._lock = threading.Lock()
         # A daemon: a program that forgets to close the store can end, and what it was told is stored, is stored.
         threading.Thread(target=self._run, name=f"writer of {path.name}", daemon=True).start()
 
-    def submit(self, work: Call | Farewell) -> None:
+    def submit(self, work: WriteRequest | CloseRequest) -> None:
         """Hand it over; its `answer` tells what came of it. Raises StoreUnavailable once closing has begun.
 
         What comes in one round of the event loop is handed over together: waking the thread for each would cost more
@@ -95,10 +95,10 @@ class Writer:
         with self._lock:
             if self._closing:
                 raise StoreUnavailable(f"{self._path} is closed")
-            self._closing = isinstance(work, Farewell)
+            self._closing = isinstance(work, CloseRequest)
             gathered = self._gathered.setdefault(work.loop, [])
             gathered.append(work)
-        if isinstance(work, Farewell):  # after everything that others have asked for
+        if isinstance(work, CloseRequest):  # after everything that others have asked for
             for loop in [*(each for each in self._gathered if each is not work.loop), work.loop]:
                 self._hand_over(loop)
         elif len(gathered) == 1:
@@ -115,25 +115,25 @@ class Writer:
             if not self._taken:
                 self._taken.extend(self._waiting.get())
             work = self._taken.popleft()
-            if isinstance(work, Farewell):
-                return self._take_leave(work)
+            if isinstance(work, CloseRequest):
+                return self._close(work)
             try:
                 self._make_ready(work)
             except Exception as problem:
                 self._refuse([work], problem)
             else:
-                self._write([work, *self._more(MOST_ROWS - work.rows)])
+                self._write([work, *self._take_waiting(MOST_ROWS - work.rows)])
 
-    def _make_ready(self, call: Call) -> None:
+    def _make_ready(self, call: WriteRequest) -> None:
         if call.table.format not in self._prepared:
             prepare(self._connection, call.table)
             self._prepared.add(call.table.format)
         if call.fill is not None:
             call.fill()
 
-    def _more(self, room: int) -> list[Call]:
+    def _take_waiting(self, room: int) -> list[WriteRequest]:
         """The calls that wait, as many as fit; one that is not ready, or the last thing, is held until later."""
-        calls: list[Call] = []
+        calls: list[WriteRequest] = []
         while room > 0:
             if not self._taken:
                 try:
@@ -141,24 +141,24 @@ class Writer:
                 except Empty:
                     break
             work = self._taken[0]
-            if not (isinstance(work, Call) and work.fill is None and work.table.format in self._prepared):
+            if not (isinstance(work, WriteRequest) and work.fill is None and work.table.format in self._prepared):
                 break
             calls.append(work)
             room -= work.rows
             self._taken.popleft()
         return calls
 
-    def _take_leave(self, farewell: Farewell) -> None:
+    def _close(self, farewell: CloseRequest) -> None:
         problem: Exception | None = None
         try:
             farewell.work(self._connection)
         except sqlite3.Error as error:
-            problem = translated(error, self._path)
+            problem = translate_error(error, self._path)
         except Exception as error:
             problem = error
-        _tell([(farewell, None, problem)])
+        _deliver_answers([(farewell, None, problem)])
 
-    def _write(self, calls: list[Call]) -> None:
+    def _write(self, calls: list[WriteRequest]) -> None:
         try:
             try:
                 missed = self._all_at_once(calls)
@@ -167,9 +167,9 @@ class Writer:
         except Exception as problem:
             self._refuse(calls, problem)
         else:
-            _tell([(call, missed, None) for call in calls])
+            _deliver_answers([(call, missed, None) for call in calls])
 
-    def _all_at_once(self, calls: list[Call]) -> Missed:
+    def _all_at_once(self, calls: list[WriteRequest]) -> Missed:
         """One transaction for all, and for those who come while it is being filled: they are added to `calls`."""
         missed: Missed = {}
         self._begin()
@@ -181,7 +181,7 @@ class Writer:
                 for ticket, *row in (row for call in group for row in call.removes):
                     if not self._connection.execute(table.delete, row).rowcount:
                         missed[ticket] = None
-            fresh = self._more(MOST_ROWS - sum(call.rows for call in calls))
+            fresh = self._take_waiting(MOST_ROWS - sum(call.rows for call in calls))
             calls += fresh
         self._commit()
         return missed
@@ -193,7 +193,7 @@ class Writer:
                 if now != row[0]:
                     missed[row[0]] = None
 
-    def _one_by_one(self, calls: list[Call]) -> Missed:
+    def _one_by_one(self, calls: list[WriteRequest]) -> Missed:
         """The same where some row cannot be bound: its neighbours must not suffer."""
         missed: Missed = {}
         self._begin()
@@ -234,28 +234,28 @@ class Writer:
         self._connection.execute("COMMIT")
         self._committing = False
 
-    def _refuse(self, calls: list[Call], problem: Exception) -> None:
+    def _refuse(self, calls: list[WriteRequest], problem: Exception) -> None:
         """Nothing of it is stored, unless the last sync failed: what it left behind may surface after a crash."""
         committing, self._committing = self._committing, False
         if isinstance(problem, sqlite3.Error):
-            problem = translated(problem, self._path, committing=committing)
+            problem = translate_error(problem, self._path, committing=committing)
         with suppress(sqlite3.Error):  # what cannot be undone now is undone before the next transaction
             roll_back(self._connection)
         own = isinstance(problem, StoreUnavailable | StoreCorrupt)  # one for each: they are raised in different tasks
-        _tell([(call, None, copy(problem) if own else problem) for call in calls])
+        _deliver_answers([(call, None, copy(problem) if own else problem) for call in calls])
 
 
-def _by_table(calls: list[Call]) -> Iterable[tuple[Table[Any], list[Call]]]:
-    groups: dict[int, list[Call]] = {}
+def _by_table(calls: list[WriteRequest]) -> Iterable[tuple[Table[Any], list[WriteRequest]]]:
+    groups: dict[int, list[WriteRequest]] = {}
     for call in calls:
         groups.setdefault(id(call.table), []).append(call)
     return [(group[0].table, group) for group in groups.values()]
 
 
-_Answer: TypeAlias = "tuple[Call | Farewell, Any, Exception | None]"
+_Answer: TypeAlias = "tuple[WriteRequest | CloseRequest, Any, Exception | None]"
 
 
-def _tell(answers: list[_Answer]) -> None:
+def _deliver_answers(answers: list[_Answer]) -> None:
     """Hand the answers to the loops that wait for them: one call for each loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
     for answer in answers:

@@ -9,7 +9,7 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.stores.urls import masked, open_store
+from mahavishnu.stores.urls import mask, open_store
 
 SECRETS = [
     "opensearch://ann:{}@host:9200",
@@ -29,7 +29,7 @@ SECRETS = [
 @pytest.mark.parametrize("url", SECRETS)
 def test_no_message_and_no_mask_shows_a_secret(url: str) -> None:
     given = url.format("s3cret")
-    assert "s3cret" not in masked(given)
+    assert "s3cret" not in mask(given)
     try:
         store = open_store(given)
     except InvalidInput as problem:
@@ -39,9 +39,9 @@ def test_no_message_and_no_mask_shows_a_secret(url: str) -> None:
 
 
 def test_a_mask_keeps_what_is_no_secret() -> None:
-    assert masked("opensearchs://ann:pw@host:9200/x?ca=/etc/ca.pem") == "opensearchs://ann:***@host:9200/x?ca=***"
-    assert masked("sqlite:///letters.db") == "sqlite:///letters.db"
-    assert masked("memory:") == "memory:"
+    assert mask("opensearchs://ann:pw@host:9200/x?ca=/etc/ca.pem") == "opensearchs://ann:***@host:9200/x?ca=***"
+    assert mask("sqlite:///letters.db") == "sqlite:///letters.db"
+    assert mask("memory:") == "memory:"
 
 
 def test_each_kind_of_store() -> None:
