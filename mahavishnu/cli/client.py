@@ -226,14 +226,14 @@ async def open_connection(
     from mahavishnu.api.local import LocalApi
     from mahavishnu.cli.local_transport import LocalTransport
     from mahavishnu.core.wiring import queue_from
-    from mahavishnu.stores.urls import masked
+    from mahavishnu.stores.urls import mask
 
     if dlq is None and not new:
         require_store(session)
     queue = dlq or queue_from(session.settings)
     try:
         api = LocalApi(queue, via="cli", max_body_bytes=session.settings.server.max_body_bytes)
-        connection = Connection(LocalTransport(api, masked(session.settings.dlq_store_url)), session, queue)
+        connection = Connection(LocalTransport(api, mask(session.settings.dlq_store_url)), session, queue)
         health = await queue.health()
         connection.note_health(health.status, health.detail)
         yield connection
