@@ -86,9 +86,9 @@ def opensearch_client(
 def mask(url: str) -> str:
     """`url` without its password, for people and logs.
 
-    >>> masked("opensearchs://ann:secret@host:9200/x")
+    >>> mask("opensearchs://ann:secret@host:9200/x")
     'opensearchs://ann:***@host:9200/x'
-    >>> masked("sqlite:///letters.db")
+    >>> mask("sqlite:///letters.db")
     'sqlite:///letters.db'
     """
     if url.startswith("sqlite:///"):  # a file's name may have an @

@@ -15,7 +15,7 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Cursor, get_one, scan
-from mahavishnu.stores.retained import SUMS, LedgerEntry, ledger_entry, forget_revisions, revision_key
+from mahavishnu.stores.retained import SUMS, LedgerEntry, forget_revisions, ledger_entry, revision_key
 
 _TRIES = 50
 _PAGE = 500
