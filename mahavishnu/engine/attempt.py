@@ -41,6 +41,7 @@ class RunningAttempt:
     result: Any = None
     error: BaseException | str | None = None  # what the run raised, or said in its result; None if it succeeded
     seconds: float = 0.0
+    ended_at: datetime | None = None
     assessment: Assessment | None = None  # of the error
     failed_repos: tuple[str, ...] | None = None  # the repos that are still to be done, where that is known
     settled: DeadLetter | None = None  # the letter with the outcome; None if the outcome does not count
@@ -185,13 +186,15 @@ class AttemptRunner:
             current_attempt.reset(token)
             current.end()
         left = failed_repos(result, letter.repos) if error is not None else None
-        return RunningAttempt(leased, letter, result, error, self._clock.monotonic() - started, failed_repos=left)
+        seconds, ended_at = self._clock.monotonic() - started, self._clock.now()
+        return RunningAttempt(leased, letter, result, error, seconds, ended_at, failed_repos=left)
 
     async def _assess(self, attempt: RunningAttempt) -> RunningAttempt:
         """What kind of failure it was, who met it, and how long the run took."""
-        letter, error = attempt.letter, attempt.error
+        letter, error, ended_at = attempt.letter, attempt.error, attempt.ended_at
         assert error is not None
-        assessment = await self.assess(error, self._clock.now(), letter)
+        assert ended_at is not None
+        assessment = await self.assess(error, ended_at, letter)
         failure = replace(
             assessment.failure,
             duration_seconds=round(attempt.seconds, 3),

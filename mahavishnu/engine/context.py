@@ -81,7 +81,7 @@ class QueueContext:
         self.open = self.session.open  # await it before the store is used
         self.audit = AuditLog(store, clock, self.open, lambda: self.letter_factory.redact_keys)
         self.events = EventBus()
-        self.events.subscribe(self._update_capacity)
+        self.events.subscribe(self._update_capacity, {EventName.RETRY_SUCCEEDED, *_MAKES_ROOM})
 
     def announce(self, name: EventName, letter: DeadLetter, /, **detail: Any) -> None:
         """Publish an event about a letter that was written just now."""

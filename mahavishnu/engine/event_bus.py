@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from mahavishnu.model.errors import ENDS, InvalidInput
@@ -17,21 +17,23 @@ class EventBus:
     """Calls every listener with each event; one that raises is logged and does not affect the others."""
 
     def __init__(self) -> None:
-        self._listeners: list[Listener] = [_log_event]
+        self._listeners: list[tuple[Listener, Collection[EventName] | None]] = [(_log_event, None)]
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with each event from now on. Returns a function that ends it.
+    def subscribe(self, listener: Listener, names: Collection[EventName] | None = None) -> Callable[[], None]:
+        """Call `listener` with each event from now on, or with those of these names. Returns a function that ends it.
 
         Raises InvalidInput for a listener that cannot be called.
         """
         if not callable(listener):
             raise InvalidInput(f"a listener is a function of an event, not {listener!r:.80}")
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        self._listeners.append((listener, names))
+        return lambda: self._listeners.remove((listener, names))
 
     def publish(self, event: Event) -> None:
         """Call every listener with this event. Raises only what ends a program."""
-        for listener in list(self._listeners):
+        for listener, names in list(self._listeners):
+            if names is not None and event.name not in names:
+                continue
             try:
                 listener(event)
             except ENDS:

@@ -24,6 +24,7 @@ MASK = "***"
 NOT_JSON = "dlq_not_json"  # in the metadata of a letter whose task or metadata JSON cannot hold
 _new_letter = fast_constructor(DeadLetter)
 _WORKFLOW = Source()
+_default_policy = lru_cache(64)(policy)  # the settings name few
 _new_verdict = lru_cache(1024)(Verdict)  # a few reasons make up nearly all letters, and one value of each will do
 
 
@@ -136,7 +137,7 @@ class LetterFactory:
             return policy(request.retry_policy)
         if assessment.verdict.policy is not None:
             return assessment.verdict.policy
-        return POLICY_OF[assessment.verdict.category] if by_category else policy(self.retry_policy)
+        return POLICY_OF[assessment.verdict.category] if by_category else _default_policy(self.retry_policy)
 
     def _budget(self, request: LetterRequest, assessment: Assessment) -> int:
         if request.max_retries is not None:

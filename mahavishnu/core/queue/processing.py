@@ -54,7 +54,7 @@ class Processing:
             "admission of waiting failures", admit_waiting, lambda: context.limits.interval_seconds
         )
         context.session.on_new_loop(self._reset_for_loop)
-        context.events.subscribe(self._on_event)
+        context.events.subscribe(self._on_event, {EventName.RETRY_SUCCEEDED, *_MAKES_ROOM, *_BRINGS_WORK})
 
     @property
     def processor(self) -> Processor | None:
@@ -257,9 +257,10 @@ class Processing:
             event.name is EventName.RETRY_SUCCEEDED and event.letter is not None and not event.letter.is_open
         ):
             self._admission.wake()
-        due = event.letter.next_retry_at if event.letter is not None else None
-        if due is not None and event.name in _BRINGS_WORK:
-            self.wake(due)
+        if self._processor is not None and event.name in _BRINGS_WORK and event.letter is not None:
+            due = event.letter.next_retry_at
+            if due is not None:
+                self._processor.wake(due)
 
 
 def _is_positive(seconds: object) -> bool:
