@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -77,12 +77,10 @@ def create_app(
     )
     api.state.dlq = dlq
     api.state.live = events.LiveFeed(dlq)
-    routes = APIRouter(prefix=API)
     for resource in (letters, runs, groups, claims, audit, events):
-        routes.include_router(resource.router.for_fastapi())
-    api.include_router(routes)
-    api.include_router(start.for_fastapi())
-    api.include_router(health.router.for_fastapi())
+        resource.router.add_to(api, API)
+    start.add_to(api)
+    health.router.add_to(api)
     handle_errors(api, API)
     api.add_middleware(
         ApiMiddleware,

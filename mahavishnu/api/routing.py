@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
+    from fastapi import FastAPI
 
 API = "/api/v1"  #: where all routes are, but those about health
 Handler = Callable[..., Awaitable[Response]]
@@ -94,15 +94,11 @@ class Router:
         """Declare what answers PATCH."""
         return self._declare("PATCH", path, options)
 
-    def for_fastapi(self) -> APIRouter:
-        """The same routes for a FastAPI application."""
-        from fastapi import APIRouter
-
-        router = APIRouter(prefix=self.prefix, tags=[self.tag])
+    def add_to(self, app: FastAPI, at: str = "") -> None:
+        """Add the routes to a FastAPI application, below the path `at`."""
         for route in self.routes:
-            path = route.path.removeprefix(self.prefix)
-            router.add_api_route(path, _for_fastapi(route.handler), methods=[route.method], **route.options)
-        return router
+            handler = _for_fastapi(route.handler)
+            app.add_api_route(at + route.path, handler, methods=[route.method], tags=[self.tag], **route.options)
 
     def _declare(self, method: str, path: str, options: Mapping[str, Any]) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
@@ -148,7 +144,7 @@ async def arguments(handler: Any, request: Request, path: Mapping[str, str]) -> 
             values[name] = parameter.default
             continue
         try:
-            values[name] = TypeAdapter(hint).validate_python(given)
+            values[name] = TypeAdapter(hint).validate_python(given, from_attributes=True)  # as FastAPI does it
         except ValidationError as invalid:
             errors += [{**each, "loc": (*part, *each["loc"])} for each in invalid.errors(include_url=False)]
     if errors:
