@@ -198,9 +198,10 @@ class AuditLog:
         raise StoreUnavailable(f"audit entry {entry.key} was changed by others {_TRIES} times in a row")
 
     async def _complete(self, asked: AuditEntry, record: AuditRecord, outcome: AuditOutcome) -> None:
-        now, current = self._clock.now(), asked
+        current = asked
         try:
             changes = limit_changes(_without_secrets(record.changes, self._redact_keys()))
+            now = self._clock.now()
             for _ in range(_TRIES):
                 ended = replace(current, outcome=outcome, why=record.why, changes=changes, ended_at=now)
                 if await write_one(self._entries, ended) is not None:

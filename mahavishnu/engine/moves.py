@@ -1,41 +1,16 @@
-"""A person's moves: on one letter, or on everything that a query means."""
+"""One move on all the letters that a query means, with a result for each."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable
+from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Collection, Cursor, Result, get_one, write_one
+from mahavishnu.stores.base import Collection, Cursor, Result, update_with_retry
 
 Change = Callable[[DeadLetter], DeadLetter]
-_TRIES = 50
-
-
-async def move(
-    letters: Collection[DeadLetter],
-    key: str,
-    change: Change,
-    *,
-    first: Callable[[DeadLetter, DeadLetter], Awaitable[object]] | None = None,
-) -> DeadLetter | None:
-    """Read the letter, change it, write it; again if somebody else got there first. None if there is no such letter.
-
-    `first(letter, changed)` is awaited before each write. Raises what both raise, and StoreUnavailable.
-    """
-    for _ in range(_TRIES):
-        letter = await get_one(letters, key)
-        if letter is None:
-            return None
-        changed = change(letter)
-        if first is not None:
-            await first(letter, changed)
-        moved = await write_one(letters, changed)
-        if moved is not None:
-            return moved
-    raise StoreUnavailable(f"letter {key!r} was changed by others {_TRIES} times in a row")
 
 
 @dataclass(slots=True)
@@ -123,11 +98,13 @@ async def _move_page(
         try:
             if isinstance(written, StoreError):
                 raise written
-            again = written or await move(letters, letter.key, change)  # somebody was quicker: look again
-            if again is None:
+            if written is None:  # somebody was quicker: look again
+                updated = await update_with_retry(letters, letter.key, change)
+                written = updated.after if updated else None
+            if written is None:
                 raise IllegalMove(letter.key, "change", "gone", "it was removed meanwhile")
         except MahavishnuError as problem:
             result.refused[letter.key] = str(problem)
         else:
             result.done.append(letter.key)
-            moved(again)
+            moved(written)

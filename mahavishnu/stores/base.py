@@ -10,13 +10,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias
 
-from mahavishnu.model.errors import InvalidQuery, StoreError
+from mahavishnu.model.errors import InvalidQuery, StoreError, StoreUnavailable
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Query
 from mahavishnu.stores.kind import Kind, T
@@ -278,3 +278,40 @@ async def get_one(collection: Collection[T], key: str) -> T | None:
     if isinstance(result, StoreError):
         raise result
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Generic[T]):
+    """A record as it was read, and as it is stored now: the same object where nothing had to be written."""
+
+    before: T
+    after: T
+
+
+async def update_with_retry(
+    collection: Collection[T],
+    key: str,
+    change: Callable[[T], T],
+    *,
+    check: Callable[[T, T], Awaitable[object]] | None = None,
+    what: str = "letter",
+    tries: int = 50,
+) -> Update[T] | None:
+    """Read a record, change it, write it if nobody else has; again where somebody was quicker. None: there is none.
+
+    `check(before, after)` is awaited before each write. What `change` or `check` raises ends it; a `change` that
+    returns the record itself ends it without a write. Raises StoreUnavailable after too many `tries`.
+    """
+    for _ in range(tries):
+        before = await get_one(collection, key)
+        if before is None:
+            return None
+        after = change(before)
+        if after is before:
+            return Update(before, before)
+        if check is not None:
+            await check(before, after)
+        written = await write_one(collection, after)
+        if written is not None:
+            return Update(before, written)
+    raise StoreUnavailable(f"{what} {key!r} was changed by others {tries} times in a row")

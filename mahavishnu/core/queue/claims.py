@@ -18,7 +18,6 @@ from mahavishnu.engine.attempt import apply_outcome
 from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.dependencies import blocked_by
-from mahavishnu.engine.moves import move
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchLetter
@@ -28,7 +27,7 @@ from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, SourceKind
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.query import SOONEST_FIRST, AnyOf, Is, Not, Query, letters
-from mahavishnu.stores.base import Cursor, get_one
+from mahavishnu.stores.base import Cursor, get_one, update_with_retry
 
 MOST_CLAIMS = 500
 LONGEST_LEASE = 86_400.0
@@ -133,11 +132,11 @@ class Claims:
             now = self._clock.now()
             return lifecycle.renew(current, token=token, until=now + lease, now=now)
 
-        renewed = await move(self._letters, key, change)
+        renewed = await update_with_retry(self._letters, key, change)
         if renewed is None:
             raise NoSuchLetter(key)
-        assert renewed.due_at is not None  # a lease ends
-        return renewed.due_at
+        assert renewed.after.due_at is not None  # a lease ends
+        return renewed.after.due_at
 
     async def settle(
         self,
@@ -176,7 +175,7 @@ class Claims:
 
         def change(current: DeadLetter) -> DeadLetter:
             if current.settled == mark:
-                raise _AlreadySettled(current)
+                return current  # by a call at the same time
             now = self._clock.now()
             if outcome == "released":
                 due = now + wait if wait is not None else None
@@ -186,16 +185,15 @@ class Claims:
             return evolve(moved, settled=mark)
 
         try:
-            after = await move(self._letters, key, change)
-        except _AlreadySettled as before:  # by a call at the same time
-            return before.letter
+            settled = await update_with_retry(self._letters, key, change)
         except LostLease:
             self._context.announce(EventName.STALE_CLAIM, letter)
             raise
-        if after is None:
+        if settled is None:
             raise NoSuchLetter(key)
-        self._announce(after, outcome, assessment)
-        return after
+        if settled.after is not settled.before:
+            self._announce(settled.after, outcome, assessment)
+        return settled.after
 
     def _one_at_a_time(self) -> asyncio.Lock:
         """A lock for those who claim in this process: at the same time they would want the same letters."""
@@ -280,11 +278,6 @@ class Claims:
                 self._context.announce(EventName.EXHAUSTED, letter)
         if letter.next_retry_at is not None:
             self._wake(letter.next_retry_at)
-
-
-class _AlreadySettled(Exception):
-    def __init__(self, letter: DeadLetter) -> None:
-        self.letter = letter
 
 
 class _ClaimBatch:

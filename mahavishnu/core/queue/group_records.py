@@ -24,7 +24,7 @@ from mahavishnu.model.group import (
     with_derived_state,
 )
 from mahavishnu.model.query import Is, Query
-from mahavishnu.stores.base import get_one, write_one
+from mahavishnu.stores.base import get_one, update_with_retry, write_one
 from mahavishnu.stores.kinds import GROUPS
 
 log = logging.getLogger(__name__)
@@ -103,16 +103,18 @@ class GroupRecords:
         async with self._context.audit.record(
             "group.update", f"group:{fingerprint}", by=by, reason=f"release {release} is out"
         ) as record:
-            for _ in range(_TRIES):
-                group = await get_one(self.collection, fingerprint)
-                if group is None or (after := group_rules.release_hold(group, release, self._clock.now(), by)) is group:
-                    record.refuse("it is not on hold for it any more")
-                    return False
-                if (written := await write_one(self.collection, after)) is not None:
-                    record.add_change(group_as_dict(group), group_as_dict(written))
-                    self.publish(group, written, by)
-                    return True
-            raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
+            released = await update_with_retry(
+                self.collection,
+                fingerprint,
+                lambda group: group_rules.release_hold(group, release, self._clock.now(), by),
+                what="group",
+            )
+            if released is None or released.after is released.before:
+                record.refuse("it is not on hold for it any more")
+                return False
+            record.add_change(group_as_dict(released.before), group_as_dict(released.after))
+            self.publish(released.before, released.after, by)
+            return True
 
     async def _add_note(self, fingerprint: str, by: str, note: str) -> None:
         for _ in range(_TRIES):

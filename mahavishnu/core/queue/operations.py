@@ -11,7 +11,7 @@ from mahavishnu.classify.assess import Assessor
 from mahavishnu.core.queue import reads
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
-from mahavishnu.engine.moves import BulkResult, move, move_many
+from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.engine.verbs import (
     ARCHIVE,
     CANCEL,
@@ -32,7 +32,7 @@ from mahavishnu.model.json_value import Difference, difference
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Verdict
 from mahavishnu.model.query import Between, Is, Query, Sort, filter_query, query_to_json, require_query
-from mahavishnu.stores.base import Cursor, Page, get_one, scan
+from mahavishnu.stores.base import Cursor, Page, get_one, scan, update_with_retry
 from mahavishnu.stores.retained import Revision, forget_revisions, keep_revisions
 
 _NAMED_LETTERS = 50  # keys of moved letters that an audit entry names
@@ -146,32 +146,33 @@ class LetterOperations:
             raise InvalidInput(f"base is the letter as it was read, not {base!r:.80}")
         edit = Edit.of(changes, patch, redrive=redrive)
         key = document_key(task_id, namespace, queue)
-        before: DeadLetter | None = None
+        kept: DeadLetter | None = None  # whose revision has been written
 
         def change(current: DeadLetter) -> DeadLetter:
-            nonlocal before
-            before = current
             if base is not None and base.version != current.version:
                 raise ChangedMeanwhile(key, "edit", f"{current.status} and changed at {current.updated_at.isoformat()}")
             return self._edited(current, edit)
 
-        async def first(current: DeadLetter, after: DeadLetter) -> None:
+        async def check(current: DeadLetter, after: DeadLetter) -> None:
+            nonlocal kept
             await self._refuse(after, edit)
             for problem in await keep_revisions(self._context.revisions, [current]):
                 if problem is not None:
                     raise problem
+            kept = current
 
         async with self._context.audit.record("edit", f"letter:{key}", by=by, reason=notes) as record:
-            after = await move(self._letters, key, change, first=first)
-            if after is None or before is None:
-                if before is not None:  # it was deleted meanwhile, and what it was has been kept just now
-                    await forget_revisions(self._context.revisions, [before.entry_id])
+            done = await update_with_retry(self._letters, key, change, check=check)
+            if done is None:
+                if kept is not None:  # the letter was deleted meanwhile
+                    await forget_revisions(self._context.revisions, [kept.entry_id])
                 raise NoSuchLetter(key)
+            after = done.after
             changed = sorted({*changes, *(["task"] if edit.task else [])})
             self._context.announce(EventName.EDITED, after, by=by, notes=notes, changed=changed)
             if redrive:
                 self._context.announce(EventName.REDRIVEN, after, by=by, notes=notes, was_open=True)
-            record.add_change(before, after)
+            record.add_change(done.before, after)
         return after
 
     async def preview_edit(
@@ -338,19 +339,14 @@ class LetterOperations:
     ) -> DeadLetter:
         key = document_key(task_id, namespace, queue)
         async with self._context.audit.record(verb.name, f"letter:{key}", by=by, reason=notes) as record:
-            before: DeadLetter | None = None
-
-            def change(current: DeadLetter) -> DeadLetter:
-                nonlocal before
-                before = current
-                return verb.change(current, self._clock.now(), by, notes)
-
-            after = await move(self._letters, key, change)
-            if after is None or before is None:
+            moved = await update_with_retry(
+                self._letters, key, lambda letter: verb.change(letter, self._clock.now(), by, notes)
+            )
+            if moved is None:
                 raise NoSuchLetter(key)
-            self._context.announce(verb.event, after, by=by, notes=notes, was_open=before.is_open)
-            record.add_change(before, after)
-        return after
+            self._context.announce(verb.event, moved.after, by=by, notes=notes, was_open=moved.before.is_open)
+            record.add_change(moved.before, moved.after)
+        return moved.after
 
     async def _move_many(
         self, verb: Verb, query: Query | None, options: Mapping[str, Any], by: str, notes: str | None

@@ -16,14 +16,13 @@ from mahavishnu.engine.background import HEARTBEAT_SECONDS, PeriodicTask, Period
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.limits import Limits
-from mahavishnu.engine.moves import move
 from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.stores.base import get_one
+from mahavishnu.stores.base import get_one, update_with_retry
 from mahavishnu.stores.kinds import WORKERS
 
 log = logging.getLogger(__name__)
@@ -187,7 +186,7 @@ class Processing:
             return _refused(task_id, why, record)
         claimed = None
         try:
-            claimed = await move(self._letters, key, lambda current: self._claim_for_person(current, token))
+            claimed = await update_with_retry(self._letters, key, lambda now: self._claim_for_person(now, token))
         except IllegalMove as problem:
             return _refused(task_id, str(problem), record)
         finally:
@@ -195,7 +194,7 @@ class Processing:
                 self._context.breakers.release(adapter, token)
         if claimed is None:
             return _refused(task_id, "there is no letter for this task", record)
-        attempt = await (self._processor or self._new_processor()).run_claimed(claimed, token)
+        attempt = await (self._processor or self._new_processor()).run_claimed(claimed.after, token)
         settled = attempt.settled
         if settled is None:
             why = "the run's lease was lost, or its outcome could not be recorded"

@@ -6,7 +6,7 @@ from typing import Any
 
 from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.moves import move, move_many
+from mahavishnu.engine.moves import move_many
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.events import EventName
@@ -14,7 +14,7 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.requeue_rules import BY_RULE
-from mahavishnu.stores.base import scan
+from mahavishnu.stores.base import scan, update_with_retry
 
 DONE = "Task requeued successfully"
 NOT_OPEN = "Task not found in DLQ or already resolved"
@@ -53,26 +53,27 @@ class Requeues:
         limit = _require_count("max_dlq_retries", max_dlq_retries, self._context.requeues.max_dlq_retries)
         boost = _require_count("priority_boost", priority_boost, self._context.requeues.priority_boost)
         key = document_key(task_id, namespace, queue)
-        before: DeadLetter | None = None
+        seen: DeadLetter | None = None
 
         def change(current: DeadLetter) -> DeadLetter:
-            nonlocal before
-            before, now = current, self._clock.now()
+            nonlocal seen
+            seen, now = current, self._clock.now()
             return lifecycle.requeue(current, now=now, by=resolved_by, boost=boost, limit=limit, notes=notes)
 
         async with self._context.audit.record("requeue", f"letter:{key}", by=resolved_by, reason=notes) as record:
             try:
-                after = await move(self._letters, key, change)
+                requeued = await update_with_retry(self._letters, key, change)
             except AlreadyResolved:
-                after = None
+                requeued = None
             except IllegalMove as problem:
-                assert before is not None
+                assert seen is not None
                 record.refuse(str(problem))
-                return _answer(BEING_RUN, str(before.status), before.dlq_retry_count)
-            if after is None or before is None:
+                return _answer(BEING_RUN, str(seen.status), seen.dlq_retry_count)
+            if requeued is None:
                 record.refuse(NOT_OPEN)
                 return _answer(NOT_OPEN, None, 0)
-            record.add_change(before, after)
+            after = requeued.after
+            record.add_change(requeued.before, after)
             self._announce(after)
             if not after.is_open:
                 record.refuse(BEYOND)
