@@ -28,7 +28,7 @@ from mahavishnu.model.ids import PARTITIONS, new_entry_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, Failure, RetryPolicy
-from mahavishnu.model.query import Query, letters
+from mahavishnu.model.query import Query, letter_query
 from mahavishnu.stores.base import Collection
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
@@ -194,7 +194,7 @@ async def work(collection: Collection[DeadLetter], partitions: range | None, own
     """Find what is due, claim it and settle it, page by page, until nothing is due. Returns done and conflicts."""
     now, done, conflicts = NOW + timedelta(hours=1), 0, 0
     while True:
-        page = await collection.find(letters(due=now, partitions=partitions, sort=(), limit=PAGE))
+        page = await collection.find(letter_query(due=now, partitions=partitions, sort=(), limit=PAGE))
         claims = [
             lifecycle.claim(each, owner=owner, token=owner, until=now + timedelta(minutes=5), now=now)
             for each in page.items
@@ -313,7 +313,7 @@ async def reading(server: Server) -> list[Figure]:
             for n in range(MANY)
         )
         await fill(collection, records)
-        query = letters(status="exhausted", category="network", limit=50)
+        query = letter_query(status="exhausted", category="network", limit=50)
         layout, path = collection.index.layout, "/bench_read_dlq/_search"
         page_body = opensearch_query.search(LETTERS, layout, query, None, query.limit + 1)
         by = ("status", "error_category", "retry_policy")

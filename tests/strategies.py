@@ -18,6 +18,7 @@ from mahavishnu.model.letter_parts import (
     DlqReason,
     ErrorCategory,
     Lease,
+    RecordedVerdict,
     Requeue,
     RequeueOutcome,
     Resolution,
@@ -26,7 +27,6 @@ from mahavishnu.model.letter_parts import (
     Source,
     SourceKind,
     Tallies,
-    Verdict,
 )
 from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, Query, Sort
 from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind
@@ -87,7 +87,7 @@ def letters(texts: st.SearchStrategy[str] = awkward_texts) -> st.SearchStrategy[
         recoveries=counts,
         last_retry_at=date,
         error_category=st.none() | st.sampled_from(ErrorCategory),
-        verdict=st.builds(Verdict, some, some),
+        verdict=st.builds(RecordedVerdict, some, some),
         fingerprint=some,
         reason=st.sampled_from(DlqReason),
         source=st.builds(Source, st.sampled_from(SourceKind), some, some, some),

@@ -42,7 +42,7 @@ def as_query(
         if not equals or not path:
             raise InvalidQuery(f"{pair!r:.80} is no condition on the metadata: write path=value")
         metadata[path] = value
-    return queries.letters(
+    return queries.letter_query(
         status=_enum_values(letter_filter.status),
         resolution=_enum_values(letter_filter.resolution_status),
         category=_enum_values(letter_filter.category),

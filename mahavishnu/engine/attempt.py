@@ -24,7 +24,7 @@ from mahavishnu.model.errors import ENDS, StoreError
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
-from mahavishnu.model.letter_parts import Verdict as Explanation
+from mahavishnu.model.letter_parts import RecordedVerdict as Explanation
 
 log = logging.getLogger(__name__)
 _PROBE_SECONDS = 1.0  # for which a letter is given back whose target is being probed

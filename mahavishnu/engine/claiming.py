@@ -19,7 +19,7 @@ from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
-from mahavishnu.model.query import SOONEST_FIRST, Query, Sort, letters
+from mahavishnu.model.query import SOONEST_FIRST, Query, Sort, letter_query
 from mahavishnu.stores.base import Collection
 
 log = logging.getLogger(__name__)
@@ -171,13 +171,15 @@ class DueLetters:
         sort = (Sort("due_at"),) if self._lookups % _OLDEST_EVERY == 0 else SOONEST_FIRST
         mine, *others = self._partitions()
         if not others:
-            return await self._find(letters(due=now, sort=sort, limit=_AT_ONCE))
-        found = await self._find(letters(due=now, partitions=mine, sort=sort, limit=_AT_ONCE))
+            return await self._find(letter_query(due=now, sort=sort, limit=_AT_ONCE))
+        found = await self._find(letter_query(due=now, partitions=mine, sort=sort, limit=_AT_ONCE))
         # A worker that has nothing to do helps with what others have left lying: they may be gone.
         overdue = now - timedelta(seconds=_OVERDUE_SECONDS)
         while not found and others:
             partitions = others.pop(0)
-            found = await self._find(letters(due=overdue, partitions=partitions, sort=sort, limit=_OVERDUE_AT_ONCE))
+            found = await self._find(
+                letter_query(due=overdue, partitions=partitions, sort=sort, limit=_OVERDUE_AT_ONCE)
+            )
         self._was_all = not found  # otherwise there may be more in other shares
         return found
 

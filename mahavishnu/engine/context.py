@@ -25,13 +25,13 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
-from mahavishnu.model.query import letters
+from mahavishnu.model.query import letter_query
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 
 DEFAULT_ACTOR = "api_user"  # who acts, where the caller names nobody
-OPEN_LETTERS = letters(resolution=ResolutionStatus.PENDING)
+OPEN_LETTERS = letter_query(resolution=ResolutionStatus.PENDING)
 _MAKES_ROOM = frozenset({EventName.RESOLVED, EventName.ARCHIVED, EventName.REDRIVEN, EventName.CLEARED})
 _new_event = fast_constructor(Event)
 

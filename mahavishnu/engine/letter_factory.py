@@ -17,15 +17,28 @@ from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, safe_repr, texts, type_label
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DlqReason, ErrorCategory, RetryPolicy, Source, Verdict, fast_constructor
+from mahavishnu.model.letter_parts import (
+    DlqReason,
+    ErrorCategory,
+    RecordedVerdict,
+    RetryPolicy,
+    Source,
+    fast_constructor,
+)
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 MASK = "***"
 NOT_JSON = "dlq_not_json"  # in the metadata of a letter whose task or metadata JSON cannot hold
 _new_letter = fast_constructor(DeadLetter)
 _WORKFLOW = Source()
+<<<<<<< HEAD
 _default_policy = lru_cache(64)(policy)  # the settings name few
 _new_verdict = lru_cache(1024)(Verdict)  # a few reasons make up nearly all letters, and one value of each will do
+=======
+_new_verdict = lru_cache(1024)(
+    RecordedVerdict
+)  # a few reasons make up nearly all letters, and one value of each will do
+>>>>>>> 8203366 (Name the recorded verdict, the letter query and the letter's cache for what they are; document a bulk run)
 
 
 class LetterRequest(NamedTuple):

@@ -11,7 +11,7 @@ from mahavishnu.model.errors import InvalidInput
 
 
 class Clock(Protocol):
-    """What anything that needs the time is given; tests give a `mahavishnu.testing.ManualClock`."""
+    """The source of time. Tests pass a `mahavishnu.testing.ManualClock`."""
 
     def now(self) -> datetime:
         """The wall clock: aware, UTC, whole milliseconds. It may jump."""
@@ -48,7 +48,7 @@ def instant(value: datetime) -> datetime:
     >>> instant(datetime(2026, 1, 1, 12, 0, 0, 123456, UTC)).microsecond
     123000
     """
-    if value.tzinfo is UTC and not value.microsecond % 1000:  # as nearly all are
+    if value.tzinfo is UTC and not value.microsecond % 1000:  # the usual case
         return value
     if value.tzinfo is None:
         raise InvalidInput(f"{value.isoformat()} has no time zone; give an aware datetime, such as datetime.now(UTC)")
@@ -60,7 +60,7 @@ def instant(value: datetime) -> datetime:
 
 
 def instant_text(value: datetime) -> str:
-    """The one spelling of an instant in documents: fixed width, so that text order is time order.
+    """The text of an instant in documents: of fixed width, so that the order of texts is that of time.
 
     >>> instant_text(datetime(2026, 1, 1, tzinfo=UTC))
     '2026-01-01T00:00:00.000Z'

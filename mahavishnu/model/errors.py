@@ -4,16 +4,16 @@ MahavishnuError
 ├── InvalidInput (ValueError)   a value was refused at the boundary; nothing was changed
 │   ├── NoSuchAdapter           … because nothing is registered that could run such a workflow
 │   ├── InvalidPayload          … because JSON cannot hold it; names the path
-│   └── InvalidQuery            … because the kind has no such field, or the cursor is not ours
+│   └── InvalidQuery            … because the kind has no such field, or the cursor is of another list
 ├── QueueFull (ValueError)      one open letter too many; nothing was stored
 ├── NoSuchLetter (LookupError)  there is no letter for this task
-├── NoSuchGroup (LookupError)   there is no letter, and nobody said anything, under this fingerprint
+├── NoSuchGroup (LookupError)   no letter has this fingerprint, and nothing is recorded about it
 ├── NoSuchRun (LookupError)     there is no bulk run with this id
 ├── IllegalRunMove              the bulk run's state, or its stop rule, does not allow this
 ├── IllegalMove                 the state machine does not allow this move from this state
 │   ├── AlreadyResolved         … because the case is closed
 │   ├── NotDue                  … because nobody may take the letter yet
-│   ├── ChangedMeanwhile        … because it is not the letter any more that was looked at
+│   ├── ChangedMeanwhile        … because somebody else changed the record since it was read
 │   └── LostLease               … because the attempt no longer owns the letter
 └── StoreError
     ├── StoreUnavailable        the store cannot answer now; trying later makes sense
@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from typing import Any
 
-# What ends a process or a generator. Of plain functions that others have written, anything else is only their failure:
-# nobody cancels a function, so even a CancelledError that comes out of one is its own.
+# What ends a process or a generator. Anything else that a plain function of a user raises is a failure of it,
+# CancelledError included: plain functions are not cancelled.
 ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
@@ -37,10 +37,10 @@ class MahavishnuError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default would call the class with the finished message, which is not what most of them take.
-        return _rebuilt, (type(self), self.args, self.__dict__)
+        return _rebuild, (type(self), self.args, self.__dict__)
 
 
-def _rebuilt(kind: type[MahavishnuError], args: tuple[Any, ...], state: dict[str, Any]) -> MahavishnuError:
+def _rebuild(kind: type[MahavishnuError], args: tuple[Any, ...], state: dict[str, Any]) -> MahavishnuError:
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(state)
@@ -60,7 +60,7 @@ class InvalidPayload(InvalidInput):
 
 
 class NoSuchAdapter(InvalidInput):
-    """Nothing is registered under the adapter name that a workflow asks for."""
+    """No adapter is registered under the name that a workflow asks for."""
 
     def __init__(self, name: str, hint: str) -> None:
         super().__init__(f"no adapter {name!r} is registered ({hint}); call app.register_adapter({name!r}, …) first")
@@ -68,7 +68,7 @@ class NoSuchAdapter(InvalidInput):
 
 
 class InvalidQuery(InvalidInput):
-    """The query asks for something the kind of record does not have."""
+    """The query uses a field that the kind of record does not have, or a value that the field cannot have."""
 
 
 class QueueFull(MahavishnuError, ValueError):
@@ -107,7 +107,7 @@ class IllegalRunMove(MahavishnuError):
 
 
 class NoSuchGroup(MahavishnuError, LookupError):
-    """No letter has this fingerprint, and nobody has said anything about it."""
+    """No letter has this fingerprint, and nothing is recorded about it."""
 
     def __init__(self, fingerprint: str) -> None:
         super().__init__(f"there is no group {fingerprint!r}")
@@ -115,7 +115,7 @@ class NoSuchGroup(MahavishnuError, LookupError):
 
 
 def cannot(move: str) -> str:
-    """That a move is not possible, in words.
+    """The words that say that a move is not possible.
 
     >>> cannot("archive"), cannot("give up")
     ('cannot archive it', 'cannot give it up')
@@ -140,7 +140,7 @@ class NotDue(IllegalMove):
 
 
 class ChangedMeanwhile(IllegalMove):
-    """Somebody else changed it, a letter or what was said of a group, since it was read: look again, decide again."""
+    """Somebody else changed the letter, or the record of the group, since it was read. Read it and decide again."""
 
 
 class LostLease(IllegalMove):

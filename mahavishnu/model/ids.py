@@ -19,7 +19,7 @@ MAX_KEY_BYTES = 512  # OpenSearch takes no longer document id
 MAX_TASK_ID_BYTES = 8191
 PARTITIONS = 256
 _HASHED = "sha256:"
-_PLAIN = re.compile(r"[\w.-]{1,200}", re.ASCII)  # what nearly every task id is like: it is the key itself
+_PLAIN = re.compile(r"[\w.-]{1,200}", re.ASCII)  # nearly every task id matches: it is the key itself
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _LAST = (1 << 48) - 1
@@ -33,10 +33,10 @@ class _Pool(NamedTuple):
 _pool = _Pool(0, [])
 
 
-def _drawn() -> bytes:
-    """Ten random bytes. They are drawn many at a time: asking the system each time takes longer than a small job."""
+def _draw_random() -> bytes:
+    """Ten random bytes, out of a larger supply: asking the system each time takes too long."""
     global _pool
-    if _pool.process != os.getpid():  # a fork must not go on with its parent's
+    if _pool.process != os.getpid():  # a forked process must not use its parent's bytes
         _pool = _Pool(os.getpid(), [])
     if not _pool.unused:
         drawn = os.urandom(10 * 256)
@@ -48,7 +48,7 @@ def _drawn() -> bytes:
 
 
 def _random_bits(count: int) -> int:
-    return int.from_bytes(_drawn()) >> (80 - count)
+    return int.from_bytes(_draw_random()) >> (80 - count)
 
 
 class EntryIds:
@@ -78,8 +78,8 @@ new_entry_id = EntryIds()
 
 
 def new_token() -> str:
-    """A lease token: nobody else's, not guessable."""
-    return _drawn()[:8].hex()
+    """A lease token: unique, and impossible to guess."""
+    return _draw_random()[:8].hex()
 
 
 def document_key(task_id: str, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE) -> str:

@@ -275,7 +275,7 @@ def difference(before: Any, after: Any) -> list[Difference]:
 def _differences(before: Any, after: Any, path: str) -> Iterator[Difference]:
     if isinstance(before, dict) and isinstance(after, dict):
         for name in {**before, **after}:
-            yield from _between(before, after, name, f"{path}/{_escaped(name)}")
+            yield from _member_differences(before, after, name, f"{path}/{_escape_name(name)}")
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for place, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from _differences(one, other, f"{path}/{place}")
@@ -283,7 +283,9 @@ def _differences(before: Any, after: Any, path: str) -> Iterator[Difference]:
         yield {"path": path, "before": before, "after": after}
 
 
-def _between(before: Mapping[str, Any], after: Mapping[str, Any], name: str, path: str) -> Iterator[Difference]:
+def _member_differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], name: str, path: str
+) -> Iterator[Difference]:
     if name not in after:
         yield {"path": path, "before": before[name]}
     elif name not in before:
@@ -301,5 +303,5 @@ def same_json(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _escaped(name: str) -> str:
+def _escape_name(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")

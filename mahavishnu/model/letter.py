@@ -18,6 +18,7 @@ from mahavishnu.model.letter_parts import (
     DlqReason,
     Failure,
     Lease,
+    RecordedVerdict,
     Requeue,
     Resolution,
     ResolutionStatus,
@@ -25,14 +26,13 @@ from mahavishnu.model.letter_parts import (
     Source,
     SourceKind,
     Tallies,
-    Verdict,
     Version,
     draft_copier,
 )
 
-DEFAULT_ADAPTER = "llamaindex"  # runs what names no adapter
-# Shared by nearly every letter: a letter costs memory only for what is particular about it.
-_OPEN, _WORKFLOW, _UNSPOKEN, _NONE_YET = Resolution(), Source(), Verdict(), Tallies()
+DEFAULT_ADAPTER = "llamaindex"  # for tasks that name none
+# Shared by nearly all letters, to save memory.
+_OPEN, _WORKFLOW, _NO_VERDICT, _NO_TALLIES = Resolution(), Source(), RecordedVerdict(), Tallies()
 
 
 class _TextCacheSlot:
@@ -43,16 +43,15 @@ class _TextCacheSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter(_TextCacheSlot):
-    """One captured failure. Every change makes a new letter, in `mahavishnu.model.lifecycle` and nowhere else.
+    """One captured failure. Only functions of `mahavishnu.model.lifecycle` make the next state of a letter.
 
-    `due_at` always says when anyone may next pick it up: the next retry while pending, the lease's end while
-    retrying. `generation` counts the letters that this task has had, this one included; `absorbed` are the entry
-    ids of letters that this one succeeded, or that were written elsewhere at the same time and became part of it.
-    `runs` are the bulk runs that have moved it: the last ones, and all that are not over; `run_outcomes` are what
-    became of it after those that redrove it, as `<outcome> <run id>`, `open` where that is not known yet.
-    `revision` counts the edits, and what it was before each is kept. `settled` is the last outcome that a claim of
-    `claims.claim` was settled with, as `<outcome> <token>`.
-    `more_repos` are those that the task failed for while it was being run for others.
+    `due_at` is always when anyone may next pick it up: the next retry while pending, the end of the lease while
+    retrying. `generation` counts the letters of this task, this one included; `absorbed` are the entry ids of letters
+    that this one succeeded, or that were written elsewhere at the same time and merged into it. `runs` are the bulk
+    runs that have moved it: the last ones, and all that are not over; `run_outcomes` are its outcomes for those that
+    redrove it, as `<outcome> <run id>`, `open` if not known yet. `revision` counts the edits; the state before each is
+    kept. `settled` is the last outcome reported for a claim of `claims.claim`, as `<outcome> <token>`. `more_repos` are
+    the repos that the task failed for while it was being run for others.
     """
 
     task_id: str
@@ -80,7 +79,7 @@ class DeadLetter(_TextCacheSlot):
     last_retry_at: datetime | None = None
     failures: tuple[Failure, ...] = ()
     error_category: str | None = None
-    verdict: Verdict = _UNSPOKEN
+    verdict: RecordedVerdict = _NO_VERDICT
     fingerprint: str | None = None
     reason: str = DlqReason.WORKFLOW_FAILED
     source: Source = _WORKFLOW
@@ -96,7 +95,7 @@ class DeadLetter(_TextCacheSlot):
     run_outcomes: tuple[str, ...] = ()
     revision: int = 0
     settled: str | None = None
-    tallies: Tallies = _NONE_YET
+    tallies: Tallies = _NO_TALLIES
     exhausted_at: datetime | None = None
     completed_at: datetime | None = None
     archived_at: datetime | None = None
@@ -104,7 +103,7 @@ class DeadLetter(_TextCacheSlot):
 
     @property
     def key(self) -> str:
-        """Under which the letter lives: at most one live letter per key."""
+        """The name of the letter in a store: there is at most one live letter per key."""
         return document_key(self.task_id, self.namespace, self.queue)
 
     @property
@@ -114,7 +113,7 @@ class DeadLetter(_TextCacheSlot):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the caller wrote on the letter, as a fresh copy."""
+        """The caller's metadata, as a fresh copy."""
         labels: dict[str, Any] = self.labels.value
         return labels
 
@@ -129,7 +128,7 @@ class DeadLetter(_TextCacheSlot):
 
     @property
     def is_open(self) -> bool:
-        """Whether the case still waits for an end."""
+        """Whether the case has not ended."""
         return self.resolution.status is ResolutionStatus.PENDING
 
     @property
@@ -139,10 +138,9 @@ class DeadLetter(_TextCacheSlot):
 
     @property
     def captured_at(self) -> datetime:
-        """When its task was captured last: for this letter, or merged into it. What a retry brought does not count.
+        """When its task was captured last, for this letter or merged into it. Failed retries do not count.
 
-        Only a few failures are kept, so this may go back once four retries have failed since; never before
-        `created_at`.
+        As only a few failures are kept, this may go back after four failed retries, but never before `created_at`.
         """
         latest = self.created_at
         for failure in self.failures:
@@ -165,7 +163,7 @@ class FormerLetter(DeadLetter):
 
     @classmethod
     def of(cls, letter: DeadLetter) -> Self:
-        """`letter` as history keeps it, not stored there yet."""
+        """`letter` as it is kept in the history, without a version."""
         values = {each.name: getattr(letter, each.name) for each in fields(DeadLetter)}
         return cls(**{**values, "version": None})
 
@@ -176,7 +174,7 @@ class FormerLetter(DeadLetter):
 
 L = TypeVar("L", bound=DeadLetter)
 _NAMES = frozenset(each.name for each in fields(DeadLetter))
-# What a run changes, and the stores; all the other fields mostly last as long as the letter.
+# The fields that runs and stores change. The others rarely change while the letter lives.
 VOLATILE_FIELDS = frozenset(
     {
         "status",
@@ -204,9 +202,9 @@ _set_cached_text = DeadLetter._cached_text.__set__  # type: ignore[attr-defined]
 
 
 def evolve(letter: L, **changes: Any) -> L:
-    """`letter` with other values in some fields: `dataclasses.replace` in a tenth of the time, for the hot paths.
+    """`letter` with other values in some fields, ten times as fast as `dataclasses.replace`, for the hot paths.
 
-    Where only passing fields change, the new letter keeps the cached text of the old one.
+    If only volatile fields change, the new letter keeps the cached text. Raises KeyError for names that are no fields.
     """
     new = letter_draft(letter)
     try:
@@ -241,7 +239,7 @@ _MOMENTS = (
 )  # fmt: skip
 
 
-_values, _dates = attrgetter(*_PLAIN), attrgetter(*_MOMENTS)
+_plain_values, _moment_values = attrgetter(*_PLAIN), attrgetter(*_MOMENTS)
 _text = lru_cache(4096)(instant_text)  # many letters have the same instants
 
 
@@ -251,9 +249,9 @@ def as_dict(letter: DeadLetter) -> dict[str, Any]:
 
 
 def without_payload(letter: DeadLetter) -> dict[str, Any]:
-    """The same without `task` and `metadata`, for those who write their texts as they are."""
+    """The same without `task` and `metadata`, for callers that insert their JSON texts unparsed."""
     return {
-        **dict(zip(_PLAIN, _values(letter), strict=True)),
+        **dict(zip(_PLAIN, _plain_values(letter), strict=True)),
         "repos": list(letter.repos),
         "depends_on": list(letter.depends_on),
         "status": str(letter.status),
@@ -261,12 +259,12 @@ def without_payload(letter: DeadLetter) -> dict[str, Any]:
         "resolved_by": letter.resolution.by,
         "resolution_notes": letter.resolution.notes,
         "retry_policy": str(letter.retry_policy),
-        **{name: moment and _text(moment) for name, moment in zip(_MOMENTS, _dates(letter), strict=True)},
+        **{name: moment and _text(moment) for name, moment in zip(_MOMENTS, _moment_values(letter), strict=True)},
     }
 
 
 class FailedTask(DeadLetter):
-    """A letter made by hand, with the names and defaults of the documentation.
+    """A letter constructed by users, with the documented names and defaults.
 
     >>> task = FailedTask("wf_1", {"type": "sweep"}, ["api"], "boom", datetime(2030, 1, 1, tzinfo=UTC))
     >>> task.status, task.retry_count, task.to_dict()["failed_at"]
@@ -294,7 +292,7 @@ class FailedTask(DeadLetter):
         updated_at: datetime | None = None,
         **more: Any,
     ) -> None:
-        """`more` are other fields of a letter. Raises InvalidInput for what cannot be kept."""
+        """`more` are other fields of a letter. Raises InvalidInput for values that cannot be stored."""
         failed = instant(failed_at)
         super().__init__(
             task_id=task_id,
@@ -317,7 +315,7 @@ class FailedTask(DeadLetter):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> FailedTask:
-        """A letter from what `to_dict` gave; what is missing has its default. Raises InvalidInput."""
+        """The letter that `to_dict` wrote; missing fields have their defaults. Raises InvalidInput."""
         try:
             values = {name: document[name] for name in _PLAIN if name in document}
             values |= {name: _moment(document[name]) for name in _MOMENTS if document.get(name)}

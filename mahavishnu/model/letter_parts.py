@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, cast
 from mahavishnu.model.clock import instant
 
 KEPT_FAILURES = 5
-Version = tuple[int, ...]  # a store's own mark of one state of one record: hand it back, never look inside
+Version = tuple[int, ...]  # a store's mark of one state of one record; only the store that gave it reads it
 T = TypeVar("T")
 
 
@@ -25,19 +25,19 @@ UNCHANGED: Final = Unchanged.UNCHANGED
 
 
 class DeadLetterStatus(StrEnum):
-    """What the machine is doing with the letter."""
+    """What the state machine is doing with the letter."""
 
     PENDING = "pending"  #: waits for its next run, or for a person if `due_at` is empty
     RETRYING = "retrying"  #: somebody holds a lease on it
     EXHAUSTED = "exhausted"  #: no automatic retry is left
-    COMPLETED = "completed"  #: a retry succeeded, or a person settled it
-    ARCHIVED = "archived"  #: put away
+    COMPLETED = "completed"  #: a retry succeeded, or a person resolved it
+    ARCHIVED = "archived"  #: kept, and out of the way
 
 
 class ResolutionStatus(StrEnum):
-    """How the case ended."""
+    """How the case of a letter ended."""
 
-    PENDING = "pending"  #: it has not
+    PENDING = "pending"  #: it has not ended
     REQUEUED = "requeued"  #: the work ran again, or went back to where it came from
     PERMANENTLY_FAILED = "permanently_failed"
     MANUALLY_RESOLVED = "manually_resolved"
@@ -45,7 +45,7 @@ class ResolutionStatus(StrEnum):
 
 
 class RequeueOutcome(StrEnum):
-    """What came of a requeue."""
+    """The outcome of a requeue."""
 
     IN_FLIGHT = "in_flight"  #: no run has ended since
     SUCCEEDED = "succeeded"
@@ -116,7 +116,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to run a letter until its `due_at`, and what to go back to if the run does not count."""
+    """The right to run a letter until its `due_at`, and the state to return to if the run does not count."""
 
     owner: str
     token: str
@@ -137,10 +137,7 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """The last time somebody, or a rule, sent the work back with a higher priority, and what came of it.
-
-    `automatic` counts how often a rule did it.
-    """
+    """The last requeue of the letter and its outcome. `automatic` counts the requeues by the rule."""
 
     at: datetime
     by: str
@@ -161,8 +158,8 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Why the letter has its category: the classifier's reason, and who spoke."""
+class RecordedVerdict:
+    """Why the letter has its category: the reason, and the plugin that gave it."""
 
     reason: str | None = None
     author: str | None = None
@@ -172,9 +169,9 @@ class Verdict:
 class Tallies:
     """What a letter and the generations before it add to the lifetime statistics.
 
-    They change in the same write as the move that they count, so sums over the live letters cannot drift, whatever is
-    killed. A letter is closed by exactly one of success, requeue, permanent failure, manual resolution, cancellation
-    and archiving, so `generation` + `reopened` = the first six, plus one if it is open.
+    They change in the same write as the move that they count, so that sums over the letters cannot drift, even if a
+    process is killed. A letter is closed by exactly one of success, requeue, permanent failure, manual resolution,
+    cancellation and archiving, so `generation` + `reopened` = the first six, plus one if it is open.
     """
 
     retry_success: int = 0
@@ -197,7 +194,7 @@ class Tallies:
         return ended + self.cancelled + self.archived
 
     def plus(self, *names: str) -> Tallies:
-        """These tallies with one more of each named one."""
+        """These tallies, each named one increased by one."""
         more = _tallies_draft(self)
         for name in names:
             setattr(more, name, getattr(more, name) + 1)

@@ -29,12 +29,12 @@ from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     Failure,
     Lease,
+    RecordedVerdict,
     Requeue,
     RequeueOutcome,
     Resolution,
     ResolutionStatus,
     RetryPolicy,
-    Verdict,
 )
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
@@ -294,7 +294,7 @@ def fail(
     now: datetime,
     retry_in: timedelta | None = None,
     left: tuple[str, ...] | None = None,
-    verdict: Verdict | None = None,
+    verdict: RecordedVerdict | None = None,
     backoffs: BackoffRegistry = backoff.DEFAULT,
 ) -> DeadLetter:
     """The run failed: pending with a later date, or exhausted if that was the last automatic retry.
@@ -316,7 +316,7 @@ def exhaust(
     failure: Failure,
     now: datetime,
     left: tuple[str, ...] | None = None,
-    verdict: Verdict | None = None,
+    verdict: RecordedVerdict | None = None,
 ) -> DeadLetter:
     """The run failed and no automatic retry can help. A manual retry returns to its prior state."""
     lease = _require_lease(letter, Move.EXHAUST, token)
@@ -369,7 +369,7 @@ def reclassify(
     *,
     now: datetime,
     category: str,
-    verdict: Verdict,
+    verdict: RecordedVerdict,
     retry_policy: str | None = None,
     max_retries: int | None = None,
     backoffs: BackoffRegistry = backoff.DEFAULT,
@@ -557,7 +557,7 @@ def _close_requeue(letter: DeadLetter, outcome: RequeueOutcome) -> DeadLetter:
 
 
 def _with_failure(
-    letter: DeadLetter, failure: Failure, left: tuple[str, ...] | None = None, verdict: Verdict | None = None
+    letter: DeadLetter, failure: Failure, left: tuple[str, ...] | None = None, verdict: RecordedVerdict | None = None
 ) -> DeadLetter:
     letter = _close_requeue(letter, RequeueOutcome.FAILED)
     letter = _with_added_repos(letter if left is None else evolve(letter, repos=left))

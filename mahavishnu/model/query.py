@@ -92,7 +92,7 @@ class Query:
             raise InvalidQuery(f"a page holds 1 to 10000 records, not {self.limit}; page on with the cursor")
 
     def fields(self) -> Iterator[str]:
-        """Every field the query speaks of."""
+        """The names of all fields in the query."""
         waiting: list[Condition] = list(self.where)
         while waiting:
             match waiting.pop():
@@ -118,7 +118,7 @@ def words(*texts: str | None) -> tuple[str, ...]:
     return tuple(word[:LONGEST_WORD] for word in found)
 
 
-# The fields that have few values, what one is called, and which there are.
+# Fields with few values: what one is called in messages, and the values.
 _FEW: Mapping[str, tuple[str, type[StrEnum]]] = {
     "status": ("status", DeadLetterStatus),
     "resolution_status": ("resolution", ResolutionStatus),
@@ -130,7 +130,7 @@ NEWEST_FIRST = (Sort("created_at", descending=True),)
 SOONEST_FIRST = (Sort("priority", descending=True), Sort("due_at"))
 
 
-def letters(
+def letter_query(
     *,
     status: Many | None = None,
     resolution: Many | None = None,
@@ -153,15 +153,15 @@ def letters(
     sort: tuple[Sort, ...] = NEWEST_FIRST,
     limit: int = 500,
 ) -> Query:
-    """A query over letters, in their own words.
+    """A query over letters, by the names that users know.
 
     Times are `(from, before)` pairs, either may be None. `due` means: anyone may pick it up at that instant.
     `text` asks for all of its words in the errors. `metadata` maps dotted paths to values.
 
-    Raises InvalidQuery for a status, resolution, category or reason that there is not: it would mean no letter, and
-    look as if there were none.
+    Raises InvalidQuery for an unknown status, resolution, category or reason: it would find nothing, as if there
+    were no such letters.
 
-    >>> letters(status="exhausted", text="connection reset", limit=50).limit
+    >>> letter_query(status="exhausted", text="connection reset", limit=50).limit
     50
     """
     where: list[Condition] = []
@@ -213,9 +213,9 @@ def require_query(query: Any) -> Query:
 
 
 def filter_query(filters: Mapping[str, Any]) -> Query:
-    """The query of these filters. Raises InvalidInput for those that there are not, or that cannot be."""
+    """The query of these filters. Raises InvalidInput for unknown filters and invalid values."""
     try:
-        return letters(**filters)
+        return letter_query(**filters)
     except InvalidInput:
         raise
     except (TypeError, ValueError, AttributeError) as problem:

@@ -19,6 +19,7 @@ from mahavishnu.model.letter import DeadLetter, cache_text, cached_text, letter_
 from mahavishnu.model.letter_parts import (
     Failure,
     Lease,
+    RecordedVerdict,
     Requeue,
     Resolution,
     ResolutionStatus,
@@ -26,7 +27,6 @@ from mahavishnu.model.letter_parts import (
     Source,
     SourceKind,
     Tallies,
-    Verdict,
     Version,
     fast_constructor,
 )
@@ -269,7 +269,7 @@ def _letter(
         made.failures = tuple([_failure(each) for each in lasting.failures])
     made.error_category = lasting.error_category
     if not (lasting.verdict_reason is lasting.verdict_author is None):
-        made.verdict = Verdict(lasting.verdict_reason, lasting.verdict_author)
+        made.verdict = RecordedVerdict(lasting.verdict_reason, lasting.verdict_author)
     made.fingerprint = lasting.fingerprint
     made.reason = lasting.reason
     made.source = _source(lasting)

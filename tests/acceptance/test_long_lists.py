@@ -10,7 +10,7 @@ import pytest
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.query import Query, Sort, letters
+from mahavishnu.model.query import Query, Sort, letter_query
 from mahavishnu.stores.base import Cursor
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
@@ -53,7 +53,7 @@ async def test_pages_of_25000_letters_have_no_gap_and_no_repeat_under_writes(
         writing = asyncio.create_task(others())
         seen: list[str] = []
         after: Cursor | None = None
-        query = letters(sort=(Sort("created_at"),), limit=1_000)
+        query = letter_query(sort=(Sort("created_at"),), limit=1_000)
         while True:
             page = await collection.find(query, after)
             assert len(page.items) <= 1_000

@@ -10,7 +10,7 @@ import pytest
 
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.query import Query, letters
+from mahavishnu.model.query import Query, letter_query
 from mahavishnu.stores.base import scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
@@ -70,10 +70,10 @@ async def test_captures_during_an_outage_end_up_in_opensearch_exactly_once(clust
         assert len(stored) == TASKS * EACH
 
         asked = primary.faults.calls.total()
-        page = await collection.find(letters())
+        page = await collection.find(letter_query())
         assert page.degraded
         assert page.items
-        assert (await collection.tally(letters())).degraded
+        assert (await collection.tally(letter_query())).degraded
         there = next(key for key, letter in stored.items() if not is_kept(letter))
         with pytest.raises(StoreUnavailable):
             await collection.get([there])
@@ -93,7 +93,7 @@ async def test_captures_during_an_outage_end_up_in_opensearch_exactly_once(clust
         by_key = {letter.key: letter for letter in home}
         assert by_key.keys() == stored.keys() | {"wf-late"}
         assert all(by_key[key].entry_id == letter.entry_id for key, letter in stored.items())
-        assert not (await collection.find(letters())).degraded
+        assert not (await collection.find(letter_query())).degraded
 
 
 async def test_a_process_that_never_sees_opensearch_leaves_its_letters_to_the_next(

@@ -165,7 +165,7 @@ class Case:
             pairs = dict(pair.split("=", 1) for pair in said["metadata"])
             said["metadata"] = pairs
         start, end = said.pop("created_from", None), said.pop("created_before", None)
-        return queries.letters(**said, created=(start, end), sort=SORTS[self.sort][0], limit=1000)
+        return queries.letter_query(**said, created=(start, end), sort=SORTS[self.sort][0], limit=1000)
 
     def params(self) -> dict[str, Any]:
         return {**{name: _plain(value) for name, value in self.asked.items()}, "sort": self.sort}
@@ -277,10 +277,12 @@ class TestSameAnswers:
         deep = len(hall.letters) * 95 // 100
         right = sorted(hall.letters, key=SORTS["oldest"][1])[deep : deep + 20]
         async with hall.queue() as dlq:
-            page = await dlq.letters.find(queries.letters(sort=_OLDEST, limit=20), offset=deep)
+            page = await dlq.letters.find(queries.letter_query(sort=_OLDEST, limit=20), offset=deep)
             assert [each.key for each in page.items] == [each.key for each in right]
             assert page.next is not None
-            following = await dlq.letters.find(queries.letters(sort=_OLDEST, limit=20), Cursor.parse(str(page.next)))
+            following = await dlq.letters.find(
+                queries.letter_query(sort=_OLDEST, limit=20), Cursor.parse(str(page.next))
+            )
         async with httpx.AsyncClient(base_url=hall.server.api, timeout=60) as api:
             answer = await api.get("/dlq", params={"sort": "oldest", "limit": 20, "offset": deep})
             assert [each["entry_id"] for each in answer.json()] == [each.entry_id for each in right]
@@ -390,7 +392,7 @@ class TestSameAnswers:
                 seen: list[str] = []
                 after: Cursor | None = None
                 while True:
-                    page = await dlq.letters.find(queries.letters(status="exhausted", limit=1000), after)
+                    page = await dlq.letters.find(queries.letter_query(status="exhausted", limit=1000), after)
                     seen += [each.entry_id for each in page.items]
                     if page.next is None:
                         break

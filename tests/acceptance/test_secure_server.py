@@ -10,7 +10,7 @@ import pytest
 
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.query import letters
+from mahavishnu.model.query import letter_query
 from mahavishnu.stores.base import Store, get_one, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
@@ -50,8 +50,8 @@ async def test_the_right_authority_and_password_work(cluster: Cluster) -> None:
     async with store(cluster) as secure:
         collection = secure.collection(LETTERS)
         assert await write_one(collection, make_letter(task_id="a")) is not None
-        assert (await collection.find(letters())).items
-        assert (await collection.tally(letters())).total.count
+        assert (await collection.find(letter_query())).items
+        assert (await collection.tally(letter_query())).total.count
         assert (await secure.health()).status in ("ok", "degraded")
 
 
@@ -113,7 +113,7 @@ async def test_a_password_that_is_changed_later_hides_nothing_and_loses_nothing(
         await change_password(cluster, PASSWORD, "Another-Harbour-42")
         assert await write_one(collection, make_letter(task_id="kept")) is not None
         with pytest.raises(StoreMisconfigured):
-            await collection.find(letters())
+            await collection.find(letter_query())
         assert (await pair.health()).waiting == 1
         await change_password(cluster, "Another-Harbour-42", PASSWORD)
         await pair.drain()
@@ -126,7 +126,7 @@ async def test_a_reader_may_read_and_each_write_fails_by_itself(cluster: Cluster
         await secure.collection(LETTERS).write([make_letter(task_id="there")])
     async with store(cluster, "reader") as reading:
         collection = reading.collection(LETTERS)
-        assert (await collection.find(letters())).items
+        assert (await collection.find(letter_query())).items
         with pytest.raises(StoreError) as problem:
             await write_one(collection, make_letter(task_id="not-allowed"))
         assert isinstance(problem.value, ItemFailed | StoreMisconfigured)

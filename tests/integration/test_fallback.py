@@ -22,7 +22,7 @@ from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.group import Group
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.query import Query, letters
+from mahavishnu.model.query import Query, letter_query
 from mahavishnu.stores.base import Cursor, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.collection import FallbackCollection
@@ -195,10 +195,10 @@ async def test_reads_during_an_outage_say_so(two: Two) -> None:
     await two.letters.write([make_letter(task_id="a")])
     two.primary.faults.unavailable()
     await two.letters.write([make_letter(task_id="b")])
-    page = await two.letters.find(letters())
+    page = await two.letters.find(letter_query())
     assert [letter.key for letter in page.items] == ["b"]
     assert page.degraded
-    tally = await two.letters.tally(letters())
+    tally = await two.letters.tally(letter_query())
     assert tally.total.count == 1
     assert tally.degraded
     found = await two.letters.get(["a", "b", "never"])
@@ -209,9 +209,9 @@ async def test_reads_during_an_outage_say_so(two: Two) -> None:
 
 async def test_a_read_finds_the_outage_by_itself_and_still_shows_what_is_kept(two: Two) -> None:
     two.primary.faults.unavailable()
-    assert (await two.letters.find(letters())).degraded
+    assert (await two.letters.find(letter_query())).degraded
     two.store.primary_failed(StoreUnavailable("x"))
-    assert (await two.letters.tally(letters())).degraded
+    assert (await two.letters.tally(letter_query())).degraded
 
 
 @pytest.mark.parametrize("landed", [True, False])
@@ -422,7 +422,7 @@ async def test_the_drain_marks_before_it_creates_and_removes_last(two: Two) -> N
     hold = two.local.faults.hold("remove")
     await hold.reached()
     assert set(await two.at_home()) == {"a"}
-    assert (await two.letters.find(letters())).items[0].key == "a"  # once, though it is in both
+    assert (await two.letters.find(letter_query())).items[0].key == "a"  # once, though it is in both
     hold.release()
     await draining
     assert await two.kept() == {}
@@ -439,7 +439,7 @@ async def test_a_letter_kept_while_the_drain_ends_is_not_forgotten(two: Two) -> 
     assert set(await two.kept()) == {"b"}
     hold.release()
     await draining
-    assert {letter.key for letter in (await two.letters.find(letters())).items} == {"a", "b"}
+    assert {letter.key for letter in (await two.letters.find(letter_query())).items} == {"a", "b"}
     assert await write_one(two.letters, make_letter(task_id="b")) is None
     await two.store.drain()
     assert set(await two.at_home()) == {"a", "b"}
@@ -475,7 +475,7 @@ async def test_a_record_that_the_primary_refuses_to_take_home_stays_and_is_repor
     health = await two.store.health()
     assert health.status == "degraded"
     assert "'b'" in health.detail
-    assert {letter.key for letter in (await two.letters.find(letters())).items} == {"a", "b"}
+    assert {letter.key for letter in (await two.letters.find(letter_query())).items} == {"a", "b"}
 
 
 async def test_a_misconfigured_primary_is_no_outage() -> None:
@@ -491,9 +491,9 @@ async def test_a_primary_that_becomes_misconfigured_loses_nothing_and_hides_noth
     assert await write_one(two.letters, make_letter(task_id="new")) is not None
     for _ in range(2):
         with pytest.raises(StoreMisconfigured):
-            await two.letters.find(letters())
+            await two.letters.find(letter_query())
         with pytest.raises(StoreMisconfigured):
-            await two.letters.tally(letters())
+            await two.letters.tally(letter_query())
         with pytest.raises(StoreMisconfigured):
             await two.letters.get(["old"])
     assert "wrong password" in (await two.store.health()).detail
@@ -509,7 +509,7 @@ async def test_one_kind_that_is_forbidden_does_not_keep_the_others_from_the_prim
     assert await write_one(history, former) is not None  # kept rather than lost
     for _ in range(2):
         assert await write_one(two.letters, make_letter(task_id=f"a{_}")) is not None
-        assert (await two.letters.find(letters())).degraded is None
+        assert (await two.letters.find(letter_query())).degraded is None
         with pytest.raises(StoreMisconfigured):
             await history.find(Query())
         with pytest.raises(StoreMisconfigured):
@@ -535,7 +535,7 @@ async def test_an_outage_is_one_for_all_kinds(two: Two) -> None:
     await write_one(two.letters, make_letter(task_id="a"))
     before = two.primary.faults.calls.total()
     assert (await history.find(Query())).degraded
-    assert (await two.letters.find(letters())).degraded
+    assert (await two.letters.find(letter_query())).degraded
     assert two.primary.faults.calls.total() == before
     assert isinstance((await two.store.drain()).stopped, StoreUnavailable)
     two.primary.faults.clear()
@@ -546,11 +546,11 @@ async def test_an_outage_is_one_for_all_kinds(two: Two) -> None:
 async def test_what_is_only_read_is_read_again_once_that_is_permitted(two: Two) -> None:
     two.primary.faults.misconfigured("find", kind=LETTERS)
     with pytest.raises(StoreMisconfigured):
-        await two.letters.find(letters())
+        await two.letters.find(letter_query())
     two.primary.faults.clear()
     two.clock.advance(10)
     await two.clock.sleeping()
-    assert (await two.letters.find(letters())).degraded is None
+    assert (await two.letters.find(letter_query())).degraded is None
 
 
 async def test_it_opens_without_its_primary(two: Two) -> None:
@@ -618,7 +618,7 @@ async def test_pages_join_both_stores_in_order(two: Two) -> None:
     seen: list[DeadLetter] = []
     after: Cursor | None = None
     while True:
-        page = await two.letters.find(letters(limit=7), after)
+        page = await two.letters.find(letter_query(limit=7), after)
         seen += page.items
         if page.next is None:
             break
@@ -656,7 +656,7 @@ async def test_a_list_goes_on_across_a_drain_without_repeating_or_omitting(
     for number in count():
         if number == drained_after:
             assert (await two.store.drain()).moved == 20
-        page = await two.letters.find(letters(limit=limit), after)
+        page = await two.letters.find(letter_query(limit=limit), after)
         seen += [each.key for each in page.items]
         if page.next is None:
             break
@@ -667,14 +667,14 @@ async def test_a_list_goes_on_across_a_drain_without_repeating_or_omitting(
 async def test_a_list_that_began_in_an_outage_omits_nothing_afterwards(two: Two) -> None:
     keys = await interleaved(two, 20)
     two.primary.faults.unavailable()
-    page = await two.letters.find(letters(limit=4))
+    page = await two.letters.find(letter_query(limit=4))
     assert page.degraded
     assert [each.key for each in page.items] == keys[0:8:2]
     two.primary.faults.clear()
     two.store._away = None
     seen = [each.key for each in page.items]
     while page.next is not None:
-        page = await two.letters.find(letters(limit=4), page.next)
+        page = await two.letters.find(letter_query(limit=4), page.next)
         seen += [each.key for each in page.items]
     assert sorted(seen) == sorted(keys)
 
@@ -804,9 +804,9 @@ async def test_uncertain_letters_are_not_offered_as_due(two: Two) -> None:
     await two.letters.write([make_letter(task_id=f"u{number}") for number in range(5)])
     two.primary.faults.unavailable()
     await two.letters.write([make_letter(task_id="certain")])
-    page = await two.letters.find(letters(due=two.clock.now(), limit=5))
+    page = await two.letters.find(letter_query(due=two.clock.now(), limit=5))
     assert [letter.key for letter in page.items] == ["certain"]
-    assert len((await two.letters.find(letters())).items) == 6
+    assert len((await two.letters.find(letter_query())).items) == 6
 
 
 async def test_a_broken_local_store_does_not_keep_the_primary_away(two: Two) -> None:
@@ -817,7 +817,7 @@ async def test_a_broken_local_store_does_not_keep_the_primary_away(two: Two) -> 
     await two.store.drain()
     assert await write_one(two.letters, make_letter(task_id="new")) is not None
     assert set(await two.at_home()) == {"new"}
-    page = await two.letters.find(letters())
+    page = await two.letters.find(letter_query())
     assert [letter.key for letter in page.items] == ["new"]
     assert page.degraded
     assert (await two.letters.get(["new"]))[0] is not None
@@ -864,7 +864,7 @@ async def test_get_and_find_show_the_same_letter_of_a_key(two: Two) -> None:
     claimed = lifecycle.claim(mine, owner="w", token="t", until=now + timedelta(minutes=5), now=now)
     await two.letters.write([claimed])
     await two.comes_back()
-    page = await two.letters.find(letters())
+    page = await two.letters.find(letter_query())
     (got,) = await two.letters.get(["a"])
     assert [each.entry_id for each in page.items] == [mine.entry_id]
     assert isinstance(got, DeadLetter)
@@ -873,10 +873,10 @@ async def test_get_and_find_show_the_same_letter_of_a_key(two: Two) -> None:
 
 async def test_a_cursor_of_something_else_is_refused(two: Two) -> None:
     with pytest.raises(InvalidQuery):
-        await two.letters.find(letters(), Cursor((Cursor(("a",)),)))
+        await two.letters.find(letter_query(), Cursor((Cursor(("a",)),)))
     await interleaved(two, 4)
     for wrong in (("a",), (1, 2), ()):
         with pytest.raises(InvalidQuery):
-            await two.letters.find(letters(), Cursor((None, None, Cursor(wrong))))
+            await two.letters.find(letter_query(), Cursor((None, None, Cursor(wrong))))
     with pytest.raises(InvalidQuery):
         Cursor.parse("eyJ4IjogMX0")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.model.query import letters
+from mahavishnu.model.query import letter_query
 from mahavishnu.stores.base import Cursor, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
@@ -33,14 +33,14 @@ async def test_what_another_process_took_home_is_found_at_once(
     async with ours, theirs:
         await clock.sleeping(2)  # both have looked for what was left here
         found = ours.collection(LETTERS)
-        assert not (await found.find(letters())).items
+        assert not (await found.find(letter_query())).items
         primary.faults.unavailable()
         assert await write_one(found, make_letter(task_id="a")) is not None
-        assert [each.key for each in (await found.find(letters())).items] == ["a"]
+        assert [each.key for each in (await found.find(letter_query())).items] == ["a"]
         assert (await theirs.drain()).moved == 1
         primary.faults.clear()
         assert (await ours.drain()).moved == 0
-        assert [each.key for each in (await found.find(letters())).items] == ["a"]
+        assert [each.key for each in (await found.find(letter_query())).items] == ["a"]
 
 
 @pytest.mark.parametrize("drained_after", [1, 2, 3])
@@ -61,7 +61,7 @@ async def test_a_list_goes_on_across_a_drain_without_repeating_or_omitting(
         for number in count():
             if number == drained_after:
                 assert (await store.drain()).moved == 15
-            page = await collection.find(letters(limit=4), after)
+            page = await collection.find(letter_query(limit=4), after)
             seen += [each.key for each in page.items]
             if page.next is None:
                 break

@@ -14,7 +14,7 @@ from mahavishnu.model.errors import StoreMisconfigured
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import At, Is, Missing, Query
-from mahavishnu.model.query import letters as letters_query
+from mahavishnu.model.query import letter_query as letters_query
 from mahavishnu.stores.base import get_one, write_one
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore

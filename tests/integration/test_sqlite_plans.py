@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.queue.statistics import BY_REASON
-from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letters
+from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letter_query
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore
@@ -39,12 +39,12 @@ def plan(connection: sqlite3.Connection, sql: sqlite_sql.Sql) -> list[str]:
 @pytest.mark.parametrize(
     ("query", "way"),
     [
-        (letters(due=LATER, sort=SOONEST_FIRST), "INDEX letters.due_at (due_at<?)"),
-        (letters(due=LATER, partitions=range(64), sort=SOONEST_FIRST), "INDEX letters.due_at"),
-        (letters(limit=50), "INDEX letters.created_at"),
-        (letters(status="exhausted"), "INDEX letters.status.created_at (status=?)"),
+        (letter_query(due=LATER, sort=SOONEST_FIRST), "INDEX letters.due_at (due_at<?)"),
+        (letter_query(due=LATER, partitions=range(64), sort=SOONEST_FIRST), "INDEX letters.due_at"),
+        (letter_query(limit=50), "INDEX letters.created_at"),
+        (letter_query(status="exhausted"), "INDEX letters.status.created_at (status=?)"),
         (
-            letters(fingerprint="f"),
+            letter_query(fingerprint="f"),
             "INDEX letters.fingerprint.resolution_status",
         ),
         (Query(sort=(Sort("due_at"),)), "INDEX letters.due_at"),
@@ -55,15 +55,15 @@ def plan(connection: sqlite3.Connection, sql: sqlite_sql.Sql) -> list[str]:
 def test_the_first_page(connection: sqlite3.Connection, query: Query, way: str) -> None:
     steps = plan(connection, sqlite_sql.select(Table(LETTERS), query, None))
     assert any(way in step for step in steps), steps
-    if query.sort in (NEWEST_FIRST, ()) and query != letters(fingerprint="f"):
+    if query.sort in (NEWEST_FIRST, ()) and query != letter_query(fingerprint="f"):
         assert not any(step == "USE TEMP B-TREE FOR ORDER BY" for step in steps), "it should read no more than a page"
 
 
 @pytest.mark.parametrize(
     ("query", "place", "way"),
     [
-        (letters(), (LATER, "k"), "INDEX letters.created_at.fingerprint (created_at<?)"),
-        (letters(status="pending"), (LATER, "k"), "INDEX letters.status.created_at (status=? AND created_at<?)"),
+        (letter_query(), (LATER, "k"), "INDEX letters.created_at.fingerprint (created_at<?)"),
+        (letter_query(status="pending"), (LATER, "k"), "INDEX letters.status.created_at (status=? AND created_at<?)"),
         (Query(sort=(Sort("due_at"),)), (LATER, "k"), "INDEX letters.due_at (due_at>?)"),
         (Query(sort=(Sort("due_at"),)), (None, "k"), "INDEX letters.due_at (due_at=?)"),
         (Query(), ("k",), "INDEX sqlite_autoindex_letters_1 (_key>?)"),
@@ -79,8 +79,8 @@ def test_a_page_far_down(connection: sqlite3.Connection, query: Query, place: tu
 @pytest.mark.parametrize(
     ("kind", "query", "way"),
     [
-        (HISTORY, letters(task_id="t"), "INDEX history.task_id (task_id=?)"),
-        (HISTORY, letters(), "INDEX history.created_at"),
+        (HISTORY, letter_query(task_id="t"), "INDEX history.task_id (task_id=?)"),
+        (HISTORY, letter_query(), "INDEX history.created_at"),
     ],
     ids=["of a task", "newest"],
 )

@@ -26,7 +26,7 @@ from mahavishnu.model.errors import (
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.query import AnyOf, Is, Not, Query, Sort, letters
+from mahavishnu.model.query import AnyOf, Is, Not, Query, Sort, letter_query
 from mahavishnu.stores.base import Cursor, get_one, write_one
 from mahavishnu.stores.kind import Field, FieldType, Kind
 from mahavishnu.stores.kinds import LETTERS
@@ -493,7 +493,7 @@ class TestQueries:
     async def test_long_text_search(self, store: SQLiteStore) -> None:
         text = " ".join(f"word{number}" for number in range(1500))
         letter = await write_one(store.collection(LETTERS), make_letter(error=text))
-        page = await store.collection(LETTERS).find(letters(text=text))
+        page = await store.collection(LETTERS).find(letter_query(text=text))
         assert page.items == [letter]
 
     @pytest.mark.parametrize(

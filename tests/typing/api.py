@@ -26,7 +26,7 @@ from mahavishnu.model.letter_parts import (
     Version,
 )
 from mahavishnu.model.lifecycle import TABLE, Move
-from mahavishnu.model.query import Between, Is, Not, Query, Sort, letters, words
+from mahavishnu.model.query import Between, Is, Not, Query, Sort, letter_query, words
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
 from mahavishnu.stores.base import (
     Cell,
@@ -135,15 +135,15 @@ def a_users_backoff() -> None:
 
 
 def a_users_query() -> Query:
-    letters(status="pending")
-    letters(status=DeadLetterStatus.PENDING, category=[ErrorCategory.NETWORK], metadata={"slos.max": 5})
-    letters(status=5)  # type: ignore[arg-type]
-    letters(stauts="pending")  # type: ignore[call-arg]
-    letters("pending")  # type: ignore[call-arg]
+    letter_query(status="pending")
+    letter_query(status=DeadLetterStatus.PENDING, category=[ErrorCategory.NETWORK], metadata={"slos.max": 5})
+    letter_query(status=5)  # type: ignore[arg-type]
+    letter_query(stauts="pending")  # type: ignore[call-arg]
+    letter_query("pending")  # type: ignore[call-arg]
     assert_type(words("a b"), tuple[str, ...])
     day = (datetime(2026, 1, 1, tzinfo=UTC), None)
     return Query(
-        (*letters(failed=day).where, Not(Is("namespace", ("eu",))), Between("priority", at_least=5)),
+        (*letter_query(failed=day).where, Not(Is("namespace", ("eu",))), Between("priority", at_least=5)),
         sort=(Sort("created_at", descending=True),),
         limit=50,
     )
@@ -166,9 +166,9 @@ async def a_users_store(store: Store, letter: DeadLetter) -> None:
     page = await collection.find(a_users_query(), Cursor.parse("W10"))
     assert_type(page, Page[DeadLetter])
     assert_type(page.next, Cursor | None)
-    async for each in scan(collection, letters(status="pending")):
+    async for each in scan(collection, letter_query(status="pending")):
         assert_type(each, DeadLetter)
-    tally = await collection.tally(letters(), by=["status"], sums=["occurrences"], spans=["created_at"])
+    tally = await collection.tally(letter_query(), by=["status"], sums=["occurrences"], spans=["created_at"])
     assert_type(tally, Tally)
     assert_type(tally.total, Cell)
     await collection.write([FormerLetter.of(letter)])

@@ -19,6 +19,7 @@ from mahavishnu.model.letter_parts import (
     ErrorCategory,
     Failure,
     Lease,
+    RecordedVerdict,
     Requeue,
     RequeueOutcome,
     Resolution,
@@ -27,7 +28,6 @@ from mahavishnu.model.letter_parts import (
     Source,
     SourceKind,
     Tallies,
-    Verdict,
 )
 
 # Any text that a JSON string can hold, lone surrogates too.
@@ -85,7 +85,7 @@ resolutions = st.just(Resolution()) | st.builds(
     notes=maybe(texts),
 )
 sources = st.builds(Source, kind=st.sampled_from(SourceKind), queue=maybe(texts), id=maybe(texts), state=maybe(texts))
-verdicts = st.just(Verdict()) | st.builds(Verdict, reason=words, author=maybe(words))
+verdicts = st.just(RecordedVerdict()) | st.builds(RecordedVerdict, reason=words, author=maybe(words))
 tallies = st.builds(Tallies, **{tally.name: counts for tally in fields(Tallies)})
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=10)
 plain_names = names.filter(lambda name: "/" not in name)

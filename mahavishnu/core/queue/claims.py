@@ -26,8 +26,13 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key,
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, SourceKind
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
+<<<<<<< HEAD
 from mahavishnu.model.query import SOONEST_FIRST, AnyOf, Is, Not, Query, letters
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
+=======
+from mahavishnu.model.query import SOONEST_FIRST, AnyOf, Is, Not, Query, letter_query
+from mahavishnu.stores.base import Cursor, get_one
+>>>>>>> 8203366 (Name the recorded verdict, the letter query and the letter's cache for what they are; document a bulk run)
 
 MOST_CLAIMS = 500
 LONGEST_LEASE = 86_400.0
@@ -81,7 +86,7 @@ class Claims:
             raise InvalidInput(f"limit must be a whole number from 1 to {MOST_CLAIMS}, not {limit!r:.80}")
         lease = self._lease(lease_seconds)
         await self._context.open()
-        found = letters(
+        found = letter_query(
             due=self._clock.now(),
             queue=queue,
             namespace=namespace,

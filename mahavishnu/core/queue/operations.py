@@ -30,7 +30,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.json_value import Difference, difference
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus, Verdict
+from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict
 from mahavishnu.model.query import Between, Is, Query, Sort, filter_query, query_to_json, require_query
 from mahavishnu.stores.base import Cursor, Page, get_one, scan, update_with_retry
 from mahavishnu.stores.retained import Revision, forget_revisions, keep_revisions
@@ -293,7 +293,7 @@ class LetterOperations:
                 letter,
                 now=self._clock.now(),
                 category=verdict.category,
-                verdict=Verdict(verdict.reason, verdict.author),
+                verdict=RecordedVerdict(verdict.reason, verdict.author),
                 retry_policy=verdict.policy,
                 max_retries=verdict.max_retries,
                 backoffs=self._context.backoffs,

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, letters
+from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, letter_query
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing.clock import START
@@ -255,7 +255,7 @@ class Finding(Promises):
         }  # fmt: skip
         found = {
             text: "".join(
-                sorted(each.task_id for each in await everything(collection, letters(namespace=shelf, text=text)))
+                sorted(each.task_id for each in await everything(collection, letter_query(namespace=shelf, text=text)))
             )
             for text in wanted
         }

@@ -13,6 +13,7 @@ from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     Failure,
     Lease,
+    RecordedVerdict,
     Requeue,
     RequeueOutcome,
     Resolution,
@@ -21,9 +22,8 @@ from mahavishnu.model.letter_parts import (
     Source,
     SourceKind,
     Tallies,
-    Verdict,
 )
-from mahavishnu.model.query import Between, Is, Missing, Query, Sort, letters
+from mahavishnu.model.query import Between, Is, Missing, Query, Sort, letter_query
 from mahavishnu.stores.base import Collection, Store
 from mahavishnu.stores.kind import LONGEST_TERM
 from mahavishnu.stores.kinds import HISTORY, LETTERS
@@ -77,7 +77,7 @@ def full_letter(shelf: str) -> DeadLetter:
             make_failure("second", traceback="Traceback …\n  line 1", processor="worker-1", duration_seconds=0.1 + 0.2),
         ),
         error_category="network",
-        verdict=Verdict("the host did not answer", "builtin:network"),
+        verdict=RecordedVerdict("the host did not answer", "builtin:network"),
         fingerprint="f1a9",
         reason="expired",
         source=Source(SourceKind.QUEUE_ITEM, "orders", "item/1", "leased"),
@@ -138,7 +138,7 @@ class Keeping(Promises):
         await put(collection, given)
         assert await collection.get(keys(given)) == given
         for letter in given:
-            assert await everything(collection, letters(namespace=shelf, status=letter.status)) == [letter]
+            assert await everything(collection, letter_query(namespace=shelf, status=letter.status)) == [letter]
 
     async def test_a_letter_through_its_life(self, store: Store, shelf: str) -> None:
         """What a field held before is gone when it is emptied."""
@@ -260,7 +260,9 @@ class Keeping(Promises):
         stored = await put(collection, list(given.values()))
         found = all_stored(await collection.get(keys(given.values())))
         (shelf,) = {letter.namespace for letter in found}
-        listed = {letter.key: letter for letter in await everything(collection, letters(namespace=shelf, limit=100))}
+        listed = {
+            letter.key: letter for letter in await everything(collection, letter_query(namespace=shelf, limit=100))
+        }
         assert len(listed) == len(given)
         assert not [name for name, kept in zip(given, stored, strict=True) if not _same(given[name], kept)]
         assert not [name for name, kept in zip(given, found, strict=True) if not _same(given[name], kept)]

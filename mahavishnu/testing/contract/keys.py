@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mahavishnu.model.ids import MAX_KEY_BYTES, MAX_TASK_ID_BYTES
-from mahavishnu.model.query import Sort, letters
+from mahavishnu.model.query import Sort, letter_query
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kind import LONGEST_TERM
 from mahavishnu.stores.kinds import LETTERS
@@ -47,7 +47,7 @@ class Naming(Promises):
         stored = await put(collection, given)
         assert await collection.get(keys(given)) == given
         for letter in given:
-            query = letters(task_id=letter.task_id, namespace=letter.namespace, queue=letter.queue)
+            query = letter_query(task_id=letter.task_id, namespace=letter.namespace, queue=letter.queue)
             assert await everything(collection, query) == [letter]
         changed = await put_one(collection, replace(stored[0], priority=99))
         assert await collection.get(keys(given)) == [changed, *given[1:]]
@@ -68,7 +68,7 @@ class Naming(Promises):
         assert await collection.get(keys(given)) == given
         assert await collection.write(given) == [None] * len(given)
         findable = [letter for letter in given if len(letter.task_id) <= LONGEST_TERM]
-        named = letters(task_id=names, sort=(Sort("priority"),))
+        named = letter_query(task_id=names, sort=(Sort("priority"),))
         assert await everything(collection, named) == findable
         replaced = await put(collection, [replace(letter, priority=letter.priority + 1) for letter in stored])
         assert all_stored(await collection.get(keys(given))) == replaced

@@ -13,7 +13,7 @@ from mahavishnu.model.errors import IllegalRunMove, InvalidInput, InvalidQuery, 
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import FormerLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
-from mahavishnu.model.query import Is, Query, letters
+from mahavishnu.model.query import Is, Query, letter_query
 from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS, RUN_PAGES, RUNS
 from mahavishnu.testing import turn
 from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, sound
@@ -690,7 +690,7 @@ async def test_runs_take_turns_and_are_listed(any_house: House) -> None:
     await fill(queue, 10)
     first = await queue.runs.start("archive", everything=True, by="ann", max_per_second=1)
     any_house.clock.advance(1)
-    second = await queue.runs.start("resolve", letters(status="pending"), by="ann")
+    second = await queue.runs.start("resolve", letter_query(status="pending"), by="ann")
     while await queue.runs.advance():
         pass
     assert [run.run_id for run in (await queue.runs.list()).items] == [second.run_id, first.run_id]
@@ -724,7 +724,7 @@ async def test_what_cannot_be_is_refused(house: House) -> None:
         (InvalidInput, "cannot 'delete'", {"verb": "delete", "everything": True}),
         (InvalidInput, "everything", {"verb": "archive"}),
         (InvalidInput, "everything", {"verb": "archive", "query": Query()}),
-        (InvalidInput, "not both", {"verb": "archive", "query": letters(status="pending"), "category": "network"}),
+        (InvalidInput, "not both", {"verb": "archive", "query": letter_query(status="pending"), "category": "network"}),
         (InvalidInput, "filtered", {"verb": "archive", "statuss": "pending"}),
         (InvalidQuery, "cannot be searched", {"verb": "archive", "query": Query((Is("mood", ("bad",)),))}),
         (InvalidInput, "a query is", {"verb": "archive", "query": "all"}),

@@ -10,7 +10,7 @@ from mahavishnu.engine.recorder import Capacity, CaptureKind, LetterRecorder
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.query import Query, letters
+from mahavishnu.model.query import Query, letter_query
 from mahavishnu.stores.base import get_one, scan, write_one
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.memory import MemoryStore
@@ -26,7 +26,7 @@ class House:
         self.office = LetterRecorder(self.letters, self.store.collection(HISTORY), self.room, self.clock)
 
     async def count(self) -> int:
-        return (await self.letters.tally(letters(resolution="pending"))).total.count
+        return (await self.letters.tally(letter_query(resolution="pending"))).total.count
 
     async def capture(self, task_id: str) -> CaptureKind:
         return (await self.office.record(make_letter(task_id=task_id), make_failure(f"{task_id} failed"))).kind

@@ -23,7 +23,7 @@ from mahavishnu.model.query import (
     Not,
     Query,
     Sort,
-    letters,
+    letter_query,
     words,
 )
 from tests.unit.letters import NAIVE, NOON, noon
@@ -39,8 +39,8 @@ FEW = {
 
 def test_nothing_asked_for_is_everything_newest_first() -> None:
     """R130."""
-    assert letters() == Query((), (Sort("created_at", descending=True),), 500)
-    assert letters(sort=SOONEST_FIRST).sort == (Sort("priority", descending=True), Sort("due_at"))  # R112
+    assert letter_query() == Query((), (Sort("created_at", descending=True),), 500)
+    assert letter_query(sort=SOONEST_FIRST).sort == (Sort("priority", descending=True), Sort("due_at"))  # R112
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def test_a_field_has_one_of_the_values(argument: str, field: str) -> None:
     """One text is one value, not its letters; several are alternatives; none at all is none of the letters."""
     one, two = FEW.get(argument, ("one", "two"))
     asked: dict[str, Any] = {argument: one}
-    assert letters(**asked).where == (Is(field, (one,)),)
+    assert letter_query(**asked).where == (Is(field, (one,)),)
     asked = {argument: [one, two]}
-    assert letters(**asked).where == (Is(field, (one, two)),)
+    assert letter_query(**asked).where == (Is(field, (one, two)),)
     asked = {argument: iter(())}
-    assert letters(**asked).where == (Is(field, ()),)
+    assert letter_query(**asked).where == (Is(field, ()),)
 
 
 @pytest.mark.parametrize("argument", ["status", "resolution", "category", "reason"])
@@ -75,12 +75,12 @@ def test_a_value_that_there_is_not_is_refused(argument: str) -> None:
     for wrong in ("lost", ["lost"], [FEW[argument][0], "lost"], [5], FEW[argument][0].upper()):
         asked: dict[str, Any] = {argument: wrong}
         with pytest.raises(InvalidQuery, match=rf"there is no .*{argument} .*; there are .*{FEW[argument][1]}"):
-            letters(**asked)
+            letter_query(**asked)
 
 
 def test_enum_members_are_values_too() -> None:
     """They are texts."""
-    assert letters(status=DeadLetterStatus.PENDING).where == (Is("status", ("pending",)),)
+    assert letter_query(status=DeadLetterStatus.PENDING).where == (Is("status", ("pending",)),)
 
 
 @pytest.mark.parametrize("argument", ["failed", "created", "updated"])
@@ -89,29 +89,29 @@ def test_a_range_of_time_is_from_and_before(argument: str) -> None:
     local = noon(2).astimezone(timezone(timedelta(hours=5)))
     field = f"{argument}_at"
     asked: dict[str, Any] = {argument: (NOON, local)}
-    assert letters(**asked).where == (Between(field, at_least=NOON, below=noon(2)),)
-    assert letters(**{argument: (None, NOON)}).where == (Between(field, below=NOON),)  # type: ignore[arg-type]
-    assert letters(**{argument: (NOON, None)}).where == (Between(field, at_least=NOON),)  # type: ignore[arg-type]
-    assert letters(**{argument: (None, None)}).where == ()  # type: ignore[arg-type]
+    assert letter_query(**asked).where == (Between(field, at_least=NOON, below=noon(2)),)
+    assert letter_query(**{argument: (None, NOON)}).where == (Between(field, below=NOON),)  # type: ignore[arg-type]
+    assert letter_query(**{argument: (NOON, None)}).where == (Between(field, at_least=NOON),)  # type: ignore[arg-type]
+    assert letter_query(**{argument: (None, None)}).where == ()  # type: ignore[arg-type]
 
 
 def test_due_means_anyone_may_pick_it_up_at_that_instant() -> None:
     """Up to and including; a partition is a part of the keys."""
-    assert letters(due=NOON).where == (Between("due_at", at_most=NOON),)
-    assert letters(partitions=range(64, 128)).where == (Between("partition", at_least=64, below=128),)
+    assert letter_query(due=NOON).where == (Between("due_at", at_most=NOON),)
+    assert letter_query(partitions=range(64, 128)).where == (Between("partition", at_least=64, below=128),)
 
 
 def test_naive_times_are_refused() -> None:
     """As everywhere."""
     with pytest.raises(InvalidInput, match="no time zone"):
-        letters(due=NAIVE)
+        letter_query(due=NAIVE)
     with pytest.raises(InvalidInput, match="no time zone"):
-        letters(failed=(NAIVE, None))
+        letter_query(failed=(NAIVE, None))
 
 
 def test_all_conditions_hold_together() -> None:
     """In the order of the arguments' documentation; metadata by dotted paths, text by all of its words."""
-    query = letters(
+    query = letter_query(
         status="pending", text="Timed out", metadata={"slos.max": 5, "vip": True}, sort=SOONEST_FIRST, limit=7
     )
 
@@ -132,7 +132,7 @@ def test_all_conditions_hold_together() -> None:
 def test_a_text_without_words_does_not_mean_everything(text: str) -> None:
     """A bulk verb that was told a filter must not work on all letters."""
     with pytest.raises(InvalidQuery, match=re.escape(f"there is no word in {text!r} that could be searched for")):
-        letters(text=text)
+        letter_query(text=text)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 10_001])
@@ -153,8 +153,8 @@ def test_a_query_knows_its_fields() -> None:
 
 def test_a_query_is_a_value() -> None:
     """Equal ones are equal and hash alike: it can be a key, and is shown in an answer."""
-    assert letters(status="pending") == letters(status=["pending"])
-    assert hash(letters(status="pending", due=datetime(2026, 1, 1, tzinfo=UTC)))
+    assert letter_query(status="pending") == letter_query(status=["pending"])
+    assert hash(letter_query(status="pending", due=datetime(2026, 1, 1, tzinfo=UTC)))
 
 
 def test_words_are_what_a_text_search_compares() -> None:
@@ -169,7 +169,7 @@ def test_words_are_what_a_text_search_compares() -> None:
 def test_a_text_is_found_by_its_own_words(text: str) -> None:
     """What was indexed is what is asked for, all of it; what has no word is not asked for at all."""
     try:
-        query = letters(text=text)
+        query = letter_query(text=text)
     except InvalidQuery:
         assert words(text) == ()
         return

@@ -22,7 +22,7 @@ from mahavishnu.model.query import (
     Not,
     Query,
     Sort,
-    letters,
+    letter_query,
     query_from_json,
     query_to_json,
 )
@@ -44,7 +44,7 @@ def test_the_types_of_values_come_back_too() -> None:
 
 def test_instants_keep_their_zone_and_every_digit() -> None:
     moment = datetime(2026, 3, 1, 2, 3, 4, 567_891, timezone(timedelta(hours=5, minutes=30)))
-    query = letters(failed=(datetime(2026, 1, 1, tzinfo=UTC), None))
+    query = letter_query(failed=(datetime(2026, 1, 1, tzinfo=UTC), None))
     assert query_from_json(query_to_json(query)) == query
     assert query_from_json(query_to_json(Query((Between("failed_at", below=moment),)))).where == (
         Between("failed_at", below=moment),

@@ -17,7 +17,7 @@ from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.ids import partition_of
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter, cached_text, evolve
-from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, RetryPolicy, Source, Tallies, Verdict
+from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict, Resolution, RetryPolicy, Source, Tallies
 from mahavishnu.model.lifecycle import archive, merge, violations
 from mahavishnu.stores.kind import FieldType
 from mahavishnu.stores.kinds import HISTORY, LETTERS
@@ -196,7 +196,7 @@ def test_what_is_not_there_has_its_default() -> None:
         payload=Json.of({"a": 1}),
     )
     assert (letter.tallies, letter.source, letter.verdict, letter.resolution) == (
-        Tallies(), Source(), Verdict(), Resolution(),
+        Tallies(), Source(), RecordedVerdict(), Resolution(),
     )  # fmt: skip
     assert letter.metadata == {}
     assert violations(letter) == []
@@ -325,7 +325,7 @@ def test_a_failure_may_have_fields_of_a_later_version() -> None:
 
 def test_an_empty_verdict_comes_back_as_it_was() -> None:
     """What was stored is what is read."""
-    letter = captured(verdict=Verdict("", None))
+    letter = captured(verdict=RecordedVerdict("", None))
 
     assert decoded(document_of(letter)) == letter
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.model.errors import InvalidInput, StoreUnavailable
-from mahavishnu.model.query import letters
+from mahavishnu.model.query import letter_query
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import Hook
 from tests.unit.queues import Gate, House, Runs, fill, heard, letter_of, sound
@@ -63,7 +63,7 @@ async def test_nothing_is_meant_by_nothing(house: House) -> None:
         with pytest.raises(InvalidInput, match="limit must be a whole number"):
             await queue.list_tasks(limit=limit)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="not both"):
-        await queue.letters.archive_many(letters(status="pending"), category="network")
+        await queue.letters.archive_many(letter_query(status="pending"), category="network")
     assert len(await queue.list_tasks()) == 1
 
 
@@ -73,7 +73,7 @@ async def test_a_filter_chooses_and_a_cap_ends(any_house: House) -> None:
     await queue.enqueue("denied", {}, [], PermissionError("denied"))
     result = await queue.letters.archive_many(category="network", cap=4)
     assert (len(result.done), result.left) == (4, True)
-    result = await queue.letters.archive_many(letters(category="network", status="pending"), cap=6)
+    result = await queue.letters.archive_many(letter_query(category="network", status="pending"), cap=6)
     assert (len(result.done), result.left) == (6, False)
     assert [letter.task_id for letter in await queue.list_tasks()] == ["denied"]
 
