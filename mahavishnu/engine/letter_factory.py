@@ -31,14 +31,8 @@ MASK = "***"
 NOT_JSON = "dlq_not_json"  # in the metadata of a letter whose task or metadata JSON cannot hold
 _new_letter = fast_constructor(DeadLetter)
 _WORKFLOW = Source()
-<<<<<<< HEAD
 _default_policy = lru_cache(64)(policy)  # the settings name few
-_new_verdict = lru_cache(1024)(Verdict)  # a few reasons make up nearly all letters, and one value of each will do
-=======
-_new_verdict = lru_cache(1024)(
-    RecordedVerdict
-)  # a few reasons make up nearly all letters, and one value of each will do
->>>>>>> 8203366 (Name the recorded verdict, the letter query and the letter's cache for what they are; document a bulk run)
+_new_verdict = lru_cache(1024)(RecordedVerdict)  # most letters share a few reasons
 
 
 class LetterRequest(NamedTuple):

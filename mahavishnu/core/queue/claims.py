@@ -26,13 +26,8 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key,
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, SourceKind
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
-<<<<<<< HEAD
-from mahavishnu.model.query import SOONEST_FIRST, AnyOf, Is, Not, Query, letters
-from mahavishnu.stores.base import Cursor, get_one, update_with_retry
-=======
 from mahavishnu.model.query import SOONEST_FIRST, AnyOf, Is, Not, Query, letter_query
-from mahavishnu.stores.base import Cursor, get_one
->>>>>>> 8203366 (Name the recorded verdict, the letter query and the letter's cache for what they are; document a bulk run)
+from mahavishnu.stores.base import Cursor, get_one, update_with_retry
 
 MOST_CLAIMS = 500
 LONGEST_LEASE = 86_400.0
