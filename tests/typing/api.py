@@ -1,4 +1,4 @@
-"""Never run, only type-checked: the model and the stores, used the way a user would.
+"""Never run, only type-checked: the model, the stores and the queue, used the way a user would.
 
 Each line marked as an error has to be one: `mypy --strict` complains about an ignore that is not needed.
 """
@@ -9,10 +9,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue, LetterList, QueueOptions
+from mahavishnu.core.queue.claims import Claim
+from mahavishnu.engine.moves import BulkResult
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import DEFAULT, Backoff, BackoffRegistry, Delay, FailedRetry, intervals
+from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text
 from mahavishnu.model.errors import CorruptRecord, IllegalMove, LostLease, MahavishnuError, StoreError, StoreUnavailable
+from mahavishnu.model.events import AuditEntry
+from mahavishnu.model.group import GroupPage
 from mahavishnu.model.ids import document_key, new_entry_id, new_token
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
@@ -213,3 +219,32 @@ def a_users_kind(encode: Any, decode: Any, versioned: Any) -> None:
         fields=(Field("key", FieldType.KEYWORD, lambda note: note.key),),
     )
     assert_type(MemoryStore().collection(kind).kind, Kind[Note])
+
+
+async def a_users_queue(store: Store, clock: Clock) -> None:
+    async with DeadLetterQueue(100, store=store, clock=clock, options=QueueOptions(owner="w")) as dlq:
+        assert_type(await dlq.enqueue("wf_1", {"a": 1}, ["api"], "boom", RetryPolicy.LINEAR), DeadLetter)
+        assert_type(await dlq.get_task("wf_1"), DeadLetter | None)
+        assert_type(await dlq.list_tasks("pending", limit=5), LetterList)
+        assert_type(await dlq.retry_task("wf_1", force=True, by="ann"), dict[str, Any])
+        assert_type(await dlq.archive_task("wf_1", by="ann", notes="old"), bool)
+    DeadLetterQueue(limits=None)  # type: ignore[call-arg]
+    await dlq.enqueue("wf_1")  # type: ignore[call-arg]
+    await dlq.archive_task("wf_1", nobody="ann")  # type: ignore[call-arg]
+
+
+async def a_users_services(dlq: DeadLetterQueue) -> None:
+    """Each concern is a service of its own."""
+    assert_type(await dlq.letters.redrive("wf_1", by="ann", namespace="eu"), DeadLetter)
+    assert_type(await dlq.letters.archive_many(category="network", dry_run=True), BulkResult)
+    assert_type(await dlq.letters.find(a_users_query()), Page[DeadLetter])
+    assert_type(await dlq.groups.list(state="new", sort="growth"), GroupPage)
+    assert_type(await dlq.claims.claim("w", limit=5), list[Claim])
+    assert_type(await dlq.runs.start("redrive", status="exhausted", by="ann"), BulkRun)
+    assert_type(await dlq.audit.list(actor="ann"), Page[AuditEntry])
+    assert_type(await dlq.transfer.import_letter({}), str)
+    assert_type([line async for line in dlq.transfer.export(status="pending")], list[str])
+    await dlq.letters.redrive("wf_1", reason="late")  # type: ignore[call-arg]
+    await dlq.letters.redrive(5)  # type: ignore[arg-type]
+    await dlq.groups.list(sort="size")  # type: ignore[arg-type]
+    await dlq.runs.start("redrive")  # type: ignore[call-arg]
