@@ -107,14 +107,16 @@ def problem_for_request(errors: Sequence[Mapping[str, Any]]) -> Response:
     return problem(400 if is_text else 422, "invalid-request", detail, problems=problems)
 
 
+async def on_own_error(request: Request, error: Exception) -> Response:
+    """The response to an error of ours; it is noted on the request if the change may have been made all the same."""
+    if getattr(error, "maybe_written", False):
+        request.state.maybe_done = True
+    return problem_for(error)
+
+
 def handle_errors(api: FastAPI, at: str) -> None:
     """Answer every error of this API, whose paths begin with `at`, with a problem document."""
     from fastapi.exceptions import RequestValidationError
-
-    async def on_own_error(request: Request, error: Exception) -> Response:
-        if getattr(error, "maybe_written", False):
-            request.state.maybe_done = True
-        return problem_for(error)
 
     async def on_invalid_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

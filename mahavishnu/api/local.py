@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Access
-from mahavishnu.api.errors import problem, problem_for, problem_for_request
+from mahavishnu.api.errors import on_own_error, problem, problem_for_request
 from mahavishnu.api.middleware import ApiMiddleware, App, Receive, Scope, Send
 from mahavishnu.api.routing import API, InvalidRequest, Router, arguments
 from mahavishnu.model.errors import MahavishnuError
@@ -53,7 +53,7 @@ class LocalApi:
             try:
                 return await route.handler(**await arguments(route.handler, request, variables))
             except MahavishnuError as error:
-                return problem_for(error)
+                return await on_own_error(request, error)
             except InvalidRequest as invalid:
                 return problem_for_request(invalid.errors())
             except HTTPException as error:

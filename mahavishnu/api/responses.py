@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any
@@ -26,10 +26,11 @@ from mahavishnu.model.group import GroupPage
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, without_payload
-from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.letter_parts import Failure, Version
 from mahavishnu.stores.base import Page
 
 JSON = "application/json"
+_FAILURE = tuple(field.name for field in fields(Failure))
 
 
 def as_query(
@@ -90,8 +91,9 @@ ScopeQuery = Annotated[LetterScope, Depends()]
 
 def letter_json(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
     """A letter as HTTP and the command line show it; `whole` with its failures, verdict and lease."""
+    shown = _letter_fields(letter, whole)
     task = letter.task
-    return {**_letter_fields(letter, whole), "task": task, "metadata": letter.metadata, "task_snapshot": task}
+    return shown | {"task": task, "metadata": letter.metadata, "task_snapshot": task}
 
 
 def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes:
@@ -126,7 +128,10 @@ def _letter_fields(letter: DeadLetter, whole: bool) -> dict[str, Any]:
     }
     if whole:
         shown |= {
-            "failures": [to_json(failure) for failure in letter.failures],
+            "failures": [
+                {name: getattr(failure, name) for name in _FAILURE} | {"at": instant_text(failure.at)}
+                for failure in letter.failures
+            ],
             "verdict_reason": letter.verdict.reason,
             "verdict_author": letter.verdict.author,
             "claim_owner": letter.lease and letter.lease.owner,
