@@ -17,19 +17,18 @@ from mahavishnu.engine.background import PeriodicTask
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import bulk_rules
 from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, ItemState, RunItem, RunState
-from mahavishnu.model.errors import InvalidInput, StoreUnavailable
+from mahavishnu.model.errors import InvalidInput, NoSuchRun, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 from mahavishnu.model.query import Is, Query, Sort, filter_query, query_to_json, require_query
-from mahavishnu.stores.base import Cursor, Page, write_one
+from mahavishnu.stores.base import Cursor, Page, update_with_retry, write_one
 from mahavishnu.stores.kinds import LETTERS
 
 E = TypeVar("E", bound=StrEnum)
 POLL_SECONDS = 2.0  # between two searches for runs that are due
 MAX_ITEMS = 10_000
-_TRIES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,20 +242,20 @@ class BulkRuns:
         self, action: str, run_id: str, by: str, reason: str | None, change: Callable[[BulkRun], BulkRun]
     ) -> BulkRun:
         async with self._context.audit.record(action, f"run:{run_id}", by=by, reason=reason) as record:
-            for _ in range(_TRIES):
-                run = await self._store.get(run_id)
-                if run.state is RunState.HALTED:  # its letters may have got outcomes since
-                    run = await self._with_current_counts(run)
-                after = change(run)
-                if after is run:  # it is in that state already
-                    return await self._with_current_counts(run)
-                written = await write_one(self._store.runs, after)
-                if written is not None:
-                    record.add_change(_audited(run), _audited(written))
-                    break
-            else:
-                raise StoreUnavailable(f"bulk run {run_id} was changed by others {_TRIES} times in a row")
-        current = await self._with_current_counts(written)
+            known = await self._store.get(run_id)
+            if known.state is RunState.HALTED:  # its letters may have got outcomes since
+                known = await self._with_current_counts(known)
+
+            def changed(run: BulkRun) -> BulkRun:
+                return change(replace(run, counts=known.counts) if run.state is known.state is RunState.HALTED else run)
+
+            update = await update_with_retry(self._store.runs, run_id, changed, what="bulk run")
+            if update is None:
+                raise NoSuchRun(run_id)
+            if update.after is update.before:  # it is in that state already
+                return await self._with_current_counts(update.after)
+            record.add_change(_audited(update.before), _audited(update.after))
+        current = await self._with_current_counts(update.after)
         announce_run(self._context, current, by=by)
         self.periodic_task.wake()
         return current
