@@ -64,14 +64,14 @@ def _call(function: Workflow, task: Any, repos: list[str]) -> Any:
     except BaseException as end:
         if isinstance(end, Exception | asyncio.CancelledError) and not isinstance(end, StopIteration):
             raise
-        # A future cannot hold a StopIteration: whoever waits for it would wait for ever. And `sys.exit()` in a thread
-        # of ours ends the run, not the process: no signal handler raises it here.
+        # A future cannot hold a StopIteration: its awaiter would wait for ever. And `sys.exit()` in such a thread ends
+        # the run, not the process, because no signal handler raises it here.
         raise RuntimeError(f"the run raised {end!r}") from end
 
 
 @functools.cache
 def _thread_pool() -> ThreadPoolExecutor:
-    """Enough threads for every run at once: a few that hang must not hold up the others, as in asyncio's own pool."""
+    """Enough threads for every run at once: a few that hang must not hold up the others, as in asyncio's own."""
     return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="mahavishnu-run")
 
 

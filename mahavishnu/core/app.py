@@ -71,8 +71,7 @@ class MahavishnuApp:
     def workflow(self, name: str) -> Callable[[F], F]:
         """Decorate a function `(task, repos)`: it is an adapter of this name, and calls of it are captured on failure.
 
-        The decorated function raises its own error, or returns what says that it failed, as if it were not decorated,
-        once the letter is written.
+        The decorated function raises or returns what it would without the decorator, after the letter is written.
         """
 
         def decorate(function: F) -> F:
@@ -248,8 +247,7 @@ class MahavishnuApp:
         name = str(name) if name else f"wf_{uuid4().hex}"
         if self.dlq_integration is None or enqueue is False:
             return {"workflow_id": name, "dlq_enqueued": False}
-        wanted = LetterRequest(
-            task_id=name, task=task, repos=repos, metadata=metadata, source=Source(queue=adapter_name)
-        )
-        decided = await self.dlq_integration.capture(wanted, error, adapter=adapter_name, requested=bool(enqueue))
-        return {"workflow_id": name, **decided.as_result()}
+        source = Source(queue=adapter_name)
+        request = LetterRequest(task_id=name, task=task, repos=repos, metadata=metadata, source=source)
+        outcome = await self.dlq_integration.capture(request, error, adapter=adapter_name, requested=bool(enqueue))
+        return {"workflow_id": name, **outcome.as_result()}

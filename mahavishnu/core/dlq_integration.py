@@ -1,4 +1,4 @@
-"""Between workflows and the queue: a run that fails is captured here, and the workflow's own error always survives."""
+"""Connects workflows with the queue: failed runs are captured, and the workflow's own error always survives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class _App(Protocol):
-    """What this needs of an app."""
+    """What an integration needs of an app."""
 
     config: Any
     dlq: Any
@@ -93,7 +93,7 @@ class DLQIntegration:
     async def capture(
         self, request: LetterRequest, error: BaseException | str, *, adapter: str | None = None, requested: bool = False
     ) -> CaptureOutcome:
-        """Decide on a failed run, and keep it if so decided. Never raises: the run has an error of its own to tell.
+        """Keep a failed run if the strategy says so. Never raises, because the run has an error of its own to tell.
 
         Inside of a retry nothing is captured unless it is `requested`: the retry's own letter takes the failure in.
         """
@@ -106,7 +106,7 @@ class DLQIntegration:
         return await self._pipeline.capture(request, error, adapter, requested, self._strategy)
 
     async def finish(self) -> None:
-        """Wait for what is being captured although nobody waits for it any more."""
+        """Wait for captures whose callers gave up."""
         await self._pipeline.finish()
 
     async def enqueue_failed_workflow(

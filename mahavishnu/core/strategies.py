@@ -1,4 +1,4 @@
-"""Whether a failure becomes a letter: a decision is a value, with a reason that is found again wherever it shows."""
+"""Strategies decide whether a failure becomes a letter. A decision is a value with a reason, shown in results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DLQIntegrationStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A failure that is to be decided on."""
+    """A failure that a strategy decides on."""
 
     task_id: str
     task: Any
@@ -37,7 +37,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether it becomes a letter, and why; with a policy and a budget, if the strategy has an opinion on them."""
+    """Whether a failure becomes a letter, and why; with a policy and a budget if the strategy advises them."""
 
     keep: bool
     reason: str
@@ -66,7 +66,7 @@ def resolve_strategy(wanted: Any) -> Strategy:
 
 
 def strategy_name(strategy: Strategy) -> str:
-    """How the strategy is called in results and logs."""
+    """The name of the strategy in results and logs."""
     if isinstance(strategy, DLQIntegrationStrategy):
         return strategy.value
     return getattr(strategy, "__name__", type(strategy).__name__)
@@ -76,7 +76,7 @@ _KEPT = Decision(True, "the strategy is automatic: everything is kept")
 
 
 def decide(strategy: Strategy, occurrence: Occurrence) -> Decision:
-    """What the strategy says. A user's own one that raises, or answers nonsense, keeps the failure: nothing is lost."""
+    """What the strategy decides. If a user's own raises or answers nonsense the failure is kept: nothing is lost."""
     verdict = occurrence.verdict
     match strategy:
         case DLQIntegrationStrategy.DISABLED:
@@ -96,7 +96,7 @@ def decide(strategy: Strategy, occurrence: Occurrence) -> Decision:
 
 
 def _invalid_advice(advice: Decision) -> str | None:
-    """Why no letter could be made by this advice."""
+    """Why no letter could be made with this advice; None if one could."""
     if advice.max_retries is not None and (type(advice.max_retries) is not int or advice.max_retries < 0):
         return f"max_retries must be a whole number from 0, not {advice.max_retries!r:.80}"
     try:

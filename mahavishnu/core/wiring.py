@@ -1,4 +1,4 @@
-"""From settings to the parts of the house: where each setting is used. Nothing else reads them."""
+"""Builds the parts of an app from its settings: here is where each setting is used. Nothing else reads them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
 
-# Where letters are kept is settled when an app starts, whatever the settings say meanwhile.
 log = logging.getLogger(__name__)
+# Where letters are kept is decided when an app starts, whatever the settings say later.
 FROM_THE_START = frozenset(
     {
         "dlq_enabled",
@@ -39,7 +39,7 @@ FROM_THE_START = frozenset(
 
 
 def store_from(settings: MahavishnuSettings) -> Store:
-    """The store that letters are kept in, not open yet."""
+    """The store that letters are kept in, not opened yet."""
     return open_store(**settings.store_arguments(), kinds=KINDS)
 
 
@@ -123,7 +123,7 @@ def queue_from(
 
 
 def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Chain | None) -> None:
-    """Have a queue that an app made by itself follow the settings wherever its maker has said nothing else."""
+    """Let a queue that the app made by itself follow the settings in everything that its maker left open."""
     given = dlq.context.options
     if given.chain is None and chain is not None:
         dlq.context.chain = chain
@@ -135,7 +135,7 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
         dlq.context.backoffs = backoffs_from(settings)
     own = dict(dlq.context.backoffs.custom)
     register_plugin_offers(dlq.context.chain, "backoffs", dlq.register_backoff)
-    for name, function in own.items():  # these count more
+    for name, function in own.items():  # the user's own count more than those of plugins
         dlq.register_backoff(name, function)
     dlq.configure(
         limits=None if given.limits is not None else limits_from(settings),
@@ -145,8 +145,8 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
 
 
 def register_plugin_offers(chain: Chain, hook: str, register: Callable[[str, Any], None]) -> None:
-    """Register what plugins offer; what cannot be used is told and left."""
-    for plugin, name, thing in reversed(chain.plugins.offers(hook)):  # the first one counts, so it comes last
+    """Register what plugins offer; an offer that cannot be used is logged and left out."""
+    for plugin, name, thing in reversed(chain.plugins.offers(hook)):  # the first plugin counts most, so it comes last
         try:
             register(name, thing)
         except InvalidInput as problem:
@@ -154,7 +154,7 @@ def register_plugin_offers(chain: Chain, hook: str, register: Callable[[str, Any
 
 
 def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
-    """Go on with other settings. The store stays: another one needs a new start."""
+    """Go on with other settings. The store stays: another one needs a restart."""
     dlq.max_size = settings.dlq_max_size
     dlq.context.letter_factory = letter_factory_from(settings)
     dlq.context.backoffs = BackoffRegistry(dlq.context.backoffs.custom, backoffs_from(settings).random)

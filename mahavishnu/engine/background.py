@@ -23,7 +23,7 @@ _FORGOTTEN = timedelta(days=1)
 
 @dataclass(slots=True)
 class PeriodicTask:
-    """Something done every `seconds` (asked each time), and at once after `wake`. One that fails is tried again."""
+    """An action done every `seconds` (asked each time), and at once after `wake`. If it fails it is tried again."""
 
     name: str
     action: Callable[[], Awaitable[object]]
@@ -31,47 +31,47 @@ class PeriodicTask:
     awake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
-        """Do it now."""
+        """Do it now, without waiting for the next time."""
         self.awake.set()
 
 
 class PeriodicTasks:
-    """Does the chores until it is stopped, each in its own time: one that hangs holds up nothing else."""
+    """Does periodic tasks until it is stopped, each in its own time: one that hangs holds up nothing else."""
 
-    def __init__(self, clock: Clock, *chores: PeriodicTask) -> None:
+    def __init__(self, clock: Clock, *periodic: PeriodicTask) -> None:
         self._clock = clock
-        self._chores = chores
+        self._periodic = periodic
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin, each chore at once for the first time. Starting twice is starting once."""
+        """Begin, with each task at once for the first time. Starting twice is starting once."""
         if not self._tasks:
-            for chore in self._chores:
-                chore.awake = asyncio.Event()  # an event belongs to the event loop that waited for it
-            self._tasks = [asyncio.create_task(self._repeat(chore)) for chore in self._chores]
+            for each in self._periodic:
+                each.awake = asyncio.Event()  # an event belongs to the event loop that waited for it
+            self._tasks = [asyncio.create_task(self._repeat(each)) for each in self._periodic]
 
     async def stop(self) -> None:
-        """End, in the middle of a chore if need be: each of them can be done again."""
+        """End, in the middle of a task if need be: each of them can be done again."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    async def _repeat(self, chore: PeriodicTask) -> None:
+    async def _repeat(self, each: PeriodicTask) -> None:
         while True:
-            chore.awake.clear()
+            each.awake.clear()
             try:
-                await chore.action()
+                await each.action()
             except StoreError as problem:
-                log.debug("%s has to wait: %s", chore.name, problem)
+                log.debug("%s has to wait: %s", each.name, problem)
             except Exception:
-                log.exception("%s went wrong and is tried again", chore.name)
-            await self._wait(chore)
+                log.exception("%s went wrong and is tried again", each.name)
+            await self._wait(each)
 
-    async def _wait(self, chore: PeriodicTask) -> None:
+    async def _wait(self, each: PeriodicTask) -> None:
         waits: set[asyncio.Task[object]] = {
-            asyncio.create_task(chore.awake.wait()),
-            asyncio.create_task(self._clock.sleep(chore.seconds())),
+            asyncio.create_task(each.awake.wait()),
+            asyncio.create_task(self._clock.sleep(each.seconds())),
         }
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -81,7 +81,10 @@ class PeriodicTasks:
 
 
 class WorkerRegistry:
-    """This worker's place among the live ones. Being wrong costs conflicts, never correctness: every claim is a CAS."""
+    """Knows the live workers, and which partitions of letters this one looks after.
+
+    Being wrong costs conflicts, never correctness: every claim is a compare-and-set.
+    """
 
     def __init__(self, workers: Collection[Worker], name: str, clock: Clock) -> None:
         self.live: tuple[str, ...] = (name,)
@@ -90,13 +93,13 @@ class WorkerRegistry:
         self._clock = clock
 
     def partitions(self) -> list[range]:
-        """The partitions of this worker, then those of the others, going round: who helps begins with the next one."""
+        """The partitions of this worker, then those of the others in turn: who helps begins with the next worker."""
         place, workers = self.live.index(self._me.name), len(self.live)
         every = [range(PARTITIONS * each // workers, PARTITIONS * (each + 1) // workers) for each in range(workers)]
         return every[place:] + every[:place]
 
     async def heartbeat(self) -> None:
-        """Say that this worker lives, and see who else does. Never raises a StoreError: the others are as they were."""
+        """Record that this worker lives, and read who else does. If the store is away the list stays as it was."""
         now = self._clock.now()
         try:
             current = await get_one(self._workers, self._me.name)
@@ -121,7 +124,7 @@ class WorkerRegistry:
         return [worker.name for worker in page.items]
 
     async def deregister(self) -> None:
-        """Say that this worker takes no more letters; the others take over at their next beat."""
+        """Remove this worker from the list, so that the others take over its share at their next heartbeat."""
         try:
             if (current := await get_one(self._workers, self._me.name)) is not None:
                 await self._workers.remove([current])

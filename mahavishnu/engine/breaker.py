@@ -9,7 +9,7 @@ from enum import StrEnum
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory
 
-# These are the job's own fault: they say nothing about the health of the target.
+# Failures of these kinds are the fault of the letter: they say nothing about the health of the target.
 _JOBS_FAULT = frozenset({ErrorCategory.PERMISSION, ErrorCategory.VALIDATION})
 
 
@@ -23,11 +23,11 @@ class CircuitState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """The state of one breaker; `opened_at` is on the monotonic clock."""
+    """One adapter's breaker; `opened_at` is on the monotonic clock."""
 
     failures: int = 0
     opened_at: float | None = None
-    probe: str | None = None  # whose call probes
+    probe: str | None = None  # the token of the attempt that probes
     skipped: int = 0
 
 
@@ -35,8 +35,8 @@ class Breakers:
     """One circuit per adapter name, all with the same limits.
 
     `threshold` consecutive failures open a circuit for `cooloff_seconds`; then a single call probes: its success closes
-    the circuit, its failure opens it again. Calls that began before are no probes: they may fail, or be given up, while
-    one is under way. So each says `who` it is.
+    the circuit, its failure opens it again. Calls that began before are no probes, and may fail or be given up while one
+    is under way; therefore each call names itself by a token, `who`.
     """
 
     def __init__(self, threshold: int = 5, cooloff_seconds: float = 60.0) -> None:
@@ -48,7 +48,7 @@ class Breakers:
     def acquire(self, name: str, now: float, who: str = "") -> float | None:
         """None if a call may go through now, else the seconds to wait. A half-open circuit takes the call as its probe.
 
-        Whoever was let through has to report `succeeded`, `failed` or `abandoned`.
+        A call that was let through has to be followed by `record_success`, `record_failure` or `release`.
         """
         circuit = self._circuits.get(name, Circuit())
         if circuit.opened_at is None:
@@ -61,39 +61,39 @@ class Breakers:
         return None
 
     def record_success(self, name: str) -> None:
-        """A call worked: the circuit is closed."""
+        """Note that a call worked: the circuit is closed."""
         circuit = self._circuits.get(name)
         if circuit is not None:
             self._circuits[name] = Circuit(skipped=circuit.skipped)
 
     def record_failure(self, name: str, category: str | None, now: float, who: str = "") -> None:
-        """A call failed. A failure that is the job's own fault counts as an answer: the target is alive."""
+        """Note that a call failed. If that was the letter's own fault it counts as an answer: the target is alive."""
         circuit = self._circuits.get(name, Circuit())
         if category in _JOBS_FAULT:
             self._circuits[name] = circuit if circuit.probe is None else Circuit(skipped=circuit.skipped)
             return
         failures = circuit.failures + 1
-        if circuit.probe not in (None, who):  # the probe will tell
+        if circuit.probe not in (None, who):  # the probe decides, not this call
             self._circuits[name] = replace(circuit, failures=failures)
             return
         opens = circuit.probe is not None or failures >= self.threshold
         self._circuits[name] = replace(circuit, failures=failures, opened_at=now if opens else None, probe=None)
 
     def release(self, name: str, who: str = "") -> None:
-        """A call that was let through did not come to an end; if it was the probe, another one may be."""
+        """Note that a call has no outcome; if it was the probe, another call may become it."""
         circuit = self._circuits.get(name)
         if circuit is not None and circuit.probe == who:
             self._circuits[name] = replace(circuit, probe=None)
 
     def state(self, name: str, now: float) -> CircuitState:
-        """How the circuit stands."""
+        """Whether calls go through now."""
         circuit = self._circuits.get(name, Circuit())
         if circuit.opened_at is None:
             return CircuitState.CLOSED
         return CircuitState.OPEN if now < circuit.opened_at + self.cooloff_seconds else CircuitState.HALF_OPEN
 
     def report(self, now: float) -> Mapping[str, dict[str, object]]:
-        """Every circuit that was ever used, for statistics."""
+        """Every circuit that was ever used, for the statistics."""
         return {
             name: {"state": str(self.state(name, now)), "failures": circuit.failures, "skipped": circuit.skipped}
             for name, circuit in sorted(self._circuits.items())

@@ -12,7 +12,7 @@ _SETTLED = (ResolutionStatus.REQUEUED, ResolutionStatus.MANUALLY_RESOLVED)
 
 
 async def blocked_by(letters: Collection[DeadLetter], letter: DeadLetter) -> list[str]:
-    """The task ids that the letter waits for: those that have a letter which has not succeeded."""
+    """The tasks that the letter waits for: those whose own letter exists and has not succeeded."""
     if not letter.depends_on:
         return []
     found = await letters.get([document_key(name, letter.namespace, letter.queue) for name in letter.depends_on])
@@ -24,27 +24,27 @@ async def blocked_by(letters: Collection[DeadLetter], letter: DeadLetter) -> lis
 
 
 def _has_succeeded(letter: DeadLetter) -> bool:
-    """It is completed, or was before it was put away."""
+    """Whether the letter is completed, or was before it was archived."""
     return letter.status in (DeadLetterStatus.COMPLETED, DeadLetterStatus.ARCHIVED) and (
         letter.resolution.status in _SETTLED
     )
 
 
 async def refuse_circle(letters: Collection[DeadLetter], fresh: DeadLetter) -> None:
-    """Raise InvalidInput if `fresh` would wait for itself, be it by way of others."""
-    ways: dict[str, tuple[str, ...]] = {name: (fresh.task_id, name) for name in fresh.depends_on}
-    edge = list(ways)
-    while edge:
-        if fresh.task_id in ways:
-            circle = " → ".join(ways[fresh.task_id])
+    """Raise InvalidInput if `fresh` would wait for itself, directly or through others."""
+    paths: dict[str, tuple[str, ...]] = {name: (fresh.task_id, name) for name in fresh.depends_on}
+    frontier = list(paths)
+    while frontier:
+        if fresh.task_id in paths:
+            circle = " → ".join(paths[fresh.task_id])
             raise InvalidInput(
                 f"dependency_cycle_detected: {circle}; task {fresh.task_id!r} would wait for itself; it was refused"
             )
-        found = await letters.get([document_key(name, fresh.namespace, fresh.queue) for name in edge])
+        found = await letters.get([document_key(name, fresh.namespace, fresh.queue) for name in frontier])
         beyond: list[str] = []
-        for name, letter in zip(edge, found, strict=True):
+        for name, letter in zip(frontier, found, strict=True):
             for other in letter.depends_on if isinstance(letter, DeadLetter) else ():
-                if other not in ways:
-                    ways[other] = (*ways[name], other)
+                if other not in paths:
+                    paths[other] = (*paths[name], other)
                     beyond.append(other)
-        edge = beyond
+        frontier = beyond

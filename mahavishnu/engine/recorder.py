@@ -1,4 +1,4 @@
-"""Bringing a failure into the store: create the letter, merge into the open one, or start the next generation."""
+"""Records failures: creates the letter, merges into the open one of its task, or starts the next generation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRIES = 50  # lost races for one letter before it is called an outage
 
 
 class CaptureKind(StrEnum):
-    """What became of a failure."""
+    """How a failure came into the store."""
 
     CREATED = "created"
     MERGED = "merged"
@@ -39,15 +39,15 @@ _new_result = fast_constructor(CaptureResult)
 
 @dataclass(slots=True)
 class _MergeLock:
-    """Failures of one task that wait to be merged into its letter."""
+    """Lets failures of one task merge into its letter one after the other."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    length: int = 0
+    users: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LetterRecorder:
-    """What capturing needs: where letters and their history are, and how much room is left."""
+    """Stores new letters, as far as the capacity allows, and failures of letters that exist already."""
 
     letters: Collection[DeadLetter]
     history: Collection[FormerLetter]
@@ -81,9 +81,9 @@ class LetterRecorder:
         return stored
 
     async def record_new(self, fresh: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
-        """New letters by one write; None for each that has no room or no key of its own: `capture` sees to those.
+        """Create letters by one write. None for each that finds no room or a letter under its key: `record` those.
 
-        Raises what the store raises where it could store none.
+        Raises what the store raises if it could store none.
         """
         places = await self.capacity.reserve_many(len(fresh))
         created: Sequence[Result[DeadLetter]] = ()
@@ -97,33 +97,33 @@ class LetterRecorder:
         return [*created, *[None] * (len(fresh) - places)]
 
     async def _merge_or_reopen(self, fresh: DeadLetter, failure: Failure) -> CaptureResult:
-        """There was a letter of the same key when this one was to be created."""
+        """Store a failure whose task had a letter already when its own was to be created."""
         for _ in range(_TRIES):
             if (merged := await self._merge_into_open(fresh, failure)) is not None:
                 return merged
             former = await get_one(self.letters, fresh.key)
-            if former is None:  # it has gone since
+            if former is None:  # it was deleted since
                 if (created := await write_one(self.letters, fresh)) is not None:
                     return CaptureResult(created, CaptureKind.CREATED)
                 continue
             if former.is_open:
                 continue
             before, successor = lifecycle.next_generation(former, fresh)
-            await write_one(self.history, before)  # there already: somebody else is about to do the same
+            await write_one(self.history, before)  # None: another process is about to do the same
             if (reopened := await write_one(self.letters, successor)) is not None:
                 return CaptureResult(reopened, CaptureKind.REOPENED)
         raise _too_many_conflicts(fresh.key)
 
     async def _merge_into_open(self, fresh: DeadLetter, failure: Failure) -> CaptureResult | None:
-        """The open letter with one more occurrence; None if there is no open letter.
+        """Write one more occurrence to the open letter; None if there is no open letter.
 
-        In this process one after the other: of many who read the same letter at once only one could write it.
+        This process does it one after the other: of many that read the same letter at once only one could write it.
         """
         key = fresh.key
-        line = self._merge_locks.setdefault(key, _MergeLock())
-        line.length += 1
+        merge_lock = self._merge_locks.setdefault(key, _MergeLock())
+        merge_lock.users += 1
         try:
-            async with line.lock:
+            async with merge_lock.lock:
                 for _ in range(_TRIES):
                     current = await get_one(self.letters, key)
                     if current is None or not current.is_open:
@@ -134,8 +134,8 @@ class LetterRecorder:
                         return CaptureResult(merged, CaptureKind.MERGED)
                 raise _too_many_conflicts(key)
         finally:
-            line.length -= 1
-            if not line.length:
+            merge_lock.users -= 1
+            if not merge_lock.users:
                 self._merge_locks.pop(key, None)
 
 
@@ -148,7 +148,7 @@ def _too_many_conflicts(key: str) -> StoreUnavailable:
 class Capacity:
     """Counts open letters: exactly inside this process, others' at each recount. It errs on the side of refusing.
 
-    Whoever got places reports `used` for those that hold a stored letter, `unused` for those that nothing came of.
+    After a reservation comes `commit` for the places that hold a stored letter now, and `cancel` for the others.
     """
 
     def __init__(
@@ -165,12 +165,12 @@ class Capacity:
         self._lock = asyncio.Lock()
 
     async def reserve(self, task_id: str) -> None:
-        """Take a place. Raises QueueFull if there is none."""
+        """Reserve a place for a letter. Raises QueueFull if there is none."""
         if not await self.reserve_many(1):
             raise QueueFull(task_id, self._taken, self.max_size)
 
     async def reserve_many(self, places: int) -> int:
-        """Take so many places, or as many as there are. Returns how many."""
+        """Reserve so many places, or as many as there are. Returns how many."""
         if not self._is_fresh(self._fresh_seconds):
             await self._recount(self._fresh_seconds)
         if self._taken + places > self.max_size:
@@ -180,25 +180,25 @@ class Capacity:
         return places
 
     def commit(self, places: int = 1) -> None:
-        """The places hold stored letters now."""
+        """Turn reserved places into occupied ones: they hold stored letters now."""
         self.cancel(places)
         self._known += places
         self._committed_meanwhile += places
 
     def cancel(self, places: int = 1) -> None:
-        """Nothing came of them."""
+        """Give reserved places back, because no letter was stored."""
         self._reserved = max(self._reserved - places, 0)  # those of a former event loop are not counted any more
 
     def reset(self) -> None:
-        """Another event loop goes on with it: nothing of the former one is under way any more."""
+        """Forget reservations of a former event loop: nothing of it is under way any more."""
         self._lock, self._reserved, self._counted_at = asyncio.Lock(), 0, None
 
     def invalidate(self) -> None:
-        """Letters were opened or closed here, nobody knows how many: count again before the next one."""
+        """Count again before the next letter, because an unknown number was opened or closed here."""
         self._counted_at = None
 
     def decrement(self, places: int = 1) -> None:
-        """Letters were closed here."""
+        """Note that letters were closed here."""
         self._known = max(self._known - places, 0)
 
     @property

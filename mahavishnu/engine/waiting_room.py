@@ -34,14 +34,14 @@ class WaitingPlace(StrEnum):
 
 @dataclass(slots=True)
 class WaitingRoom:
-    """Letters that wait to be let in. `admit` is done now and then, by as many processes as there are."""
+    """Keeps letters that wait to be let in. Every process calls `admit` now and then."""
 
     collection: Collection[FormerLetter]
     recorder: LetterRecorder
     in_memory: list[DeadLetter] = field(default_factory=list)
 
     async def keep(self, letter: DeadLetter) -> WaitingPlace:
-        """Have the letter wait. Raises the StoreError if not even this process's memory has room for it."""
+        """Keep the letter until there is room. Raises StoreError if not even this process's memory has room for it."""
         try:
             await write_one(self.collection, FormerLetter.of(letter))
         except StoreError:
@@ -52,22 +52,22 @@ class WaitingRoom:
         return WaitingPlace.STORE
 
     async def write_down(self) -> None:
-        """Have the store keep what waits in memory only. Raises StoreError while it cannot."""
+        """Store what waits in memory only. Raises StoreError while the store cannot be reached."""
         for letter in list(self.in_memory):
             try:
                 await write_one(self.collection, FormerLetter.of(letter))
             except ItemFailed as problem:
                 log.error("a failure that waits in memory is refused by the store: %s", problem)
             else:
-                if letter in self.in_memory:  # else somebody else does the same at this moment
+                if letter in self.in_memory:  # otherwise another task does the same at this moment
                     self.in_memory.remove(letter)
 
     async def count(self) -> int:
-        """How many wait."""
+        """How many letters wait."""
         return (await self.collection.tally(Query())).total.count + len(self.in_memory)
 
     async def admit(self, most_bytes: int) -> list[DeadLetter]:
-        """Let in whom there is room for, the longest waiting first; a payload over `most_bytes` goes on waiting."""
+        """Let in letters as far as there is room, the oldest first; a payload over `most_bytes` goes on waiting."""
         await self.write_down()
         admitted: list[DeadLetter] = []
         after: Cursor | None = None
@@ -80,7 +80,7 @@ class WaitingRoom:
                     admitted += await self._admit_one(waiting)
                 except QueueFull:
                     return admitted
-                except StoreError as problem:  # one that cannot be looked at, or written, does not hold up the others
+                except StoreError as problem:  # a letter that cannot be read or written does not hold up the others
                     log.debug("letter %r has to wait on: %s", waiting.task_id, problem)
                 else:
                     await self.collection.remove([waiting])
