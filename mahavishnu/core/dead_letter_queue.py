@@ -27,10 +27,9 @@ from mahavishnu.core.queue.requeue import Requeues
 from mahavishnu.core.queue.transfer import Transfer
 from mahavishnu.engine.background import PeriodicTask
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext, QueueOptions
+from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
 from mahavishnu.engine.event_bus import reporting_to
 from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.engine.limits import Limits
 from mahavishnu.engine.moves import BulkResult
 from mahavishnu.engine.store_session import store_for
 from mahavishnu.engine.waiting_room import WAITING

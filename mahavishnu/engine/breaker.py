@@ -35,8 +35,8 @@ class Breakers:
     """One circuit per adapter name, all with the same limits.
 
     `threshold` consecutive failures open a circuit for `cooloff_seconds`; then a single call probes: its success closes
-    the circuit, its failure opens it again. Calls that began before are no probes, and may fail or be given up while one
-    is under way; therefore each call names itself by a token, `who`.
+    the circuit, its failure opens it again. Calls that began before are no probes, and may fail or be given up while
+    one is under way; therefore each call names itself by a token, `who`.
     """
 
     def __init__(self, threshold: int = 5, cooloff_seconds: float = 60.0) -> None:

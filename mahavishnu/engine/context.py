@@ -6,6 +6,7 @@ import os
 import socket
 from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.adapters.base import Workflow
@@ -14,7 +15,6 @@ from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
 from mahavishnu.engine.letter_factory import LetterFactory
-from mahavishnu.engine.limits import Limits
 from mahavishnu.engine.recorder import Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
 from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
@@ -24,7 +24,7 @@ from mahavishnu.model.clock import Clock
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
+from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus, fast_constructor
 from mahavishnu.model.query import letter_query
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.base import Store
@@ -34,6 +34,30 @@ DEFAULT_ACTOR = "api_user"  # who acts, where the caller names nobody
 OPEN_LETTERS = letter_query(resolution=ResolutionStatus.PENDING)
 _MAKES_ROOM = frozenset({EventName.RESOLVED, EventName.ARCHIVED, EventName.REDRIVEN, EventName.CLEARED})
 _new_event = fast_constructor(Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a processor does at once, for how long, and how often."""
+
+    concurrency: int = 50
+    run_seconds: float | None = 3600.0
+    lease_seconds: float = 300.0
+    interval_seconds: float = 60.0
+    grace_seconds: float = 30.0
+    skew_seconds: float = 30.0  # a lease's end is waited out by so much: the owner's clock may be behind
+    only_failed_repos: bool = True  # a retry of a run that failed for some repos is for those only
+    polls: bool = True
+    wakes: bool = True
+
+    def may_be_leased(self, letter: DeadLetter, now: datetime) -> bool:
+        """Whether somebody's lease on the letter may still last by their clock."""
+        grace = timedelta(seconds=self.skew_seconds)
+        return letter.status is DeadLetterStatus.RETRYING and letter.due_at is not None and letter.due_at + grace > now
+
+    def lease_end(self, now: datetime) -> datetime:
+        """Until when a lease lasts that begins or is renewed now."""
+        return now + timedelta(seconds=self.lease_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.context import QueueOptions
-from mahavishnu.engine.limits import Limits
+from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock

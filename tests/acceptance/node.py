@@ -22,8 +22,7 @@ from typing import Any
 
 from mahavishnu.adapters.base import current_attempt
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.context import QueueOptions
-from mahavishnu.engine.limits import Limits
+from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.stores.urls import open_store
 

@@ -19,8 +19,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.engine.context import QueueOptions
-from mahavishnu.engine.limits import Limits
+from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.urls import open_store

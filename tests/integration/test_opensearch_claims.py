@@ -10,8 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.context import QueueOptions
-from mahavishnu.engine.limits import Limits
+from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model.errors import LostLease
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.opensearch import OpenSearchStore

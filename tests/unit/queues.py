@@ -10,8 +10,7 @@ from typing import Any
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.context import QueueOptions
-from mahavishnu.engine.limits import Limits
+from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model import lifecycle
 from mahavishnu.model.events import Event
 from mahavishnu.model.letter import DeadLetter

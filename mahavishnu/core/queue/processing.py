@@ -14,8 +14,7 @@ from mahavishnu.adapters.base import Workflow
 from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.limits import Limits
+from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext
 from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput

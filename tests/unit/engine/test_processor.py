@@ -13,9 +13,8 @@ from mahavishnu.adapters.base import current_attempt
 from mahavishnu.adapters.runner import failure_in_result
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.verdict import Verdict
-from mahavishnu.engine.context import QueueContext, QueueOptions
+from mahavishnu.engine.context import Limits, QueueContext, QueueOptions
 from mahavishnu.engine.dependencies import blocked_by
-from mahavishnu.engine.limits import Limits
 from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.events import Event, EventName

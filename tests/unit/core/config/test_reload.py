@@ -10,7 +10,7 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.engine.limits import Limits
+from mahavishnu.engine.context import Limits
 from tests.unit.queues import House, Runs, fill, letter_of, pass_time, queue_of, settle
 
 Write = Callable[[str], None]
