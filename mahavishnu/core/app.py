@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 from uuid import uuid4
@@ -13,9 +14,9 @@ from mahavishnu.adapters.base import Adapter, AdapterRegistry, PythonAdapter, Wo
 from mahavishnu.adapters.runner import TaskSnapshot, WorkflowResult, WorkflowRunner, failed_repos, failure_in_result
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings, Reloader, ReloadResult, SettingsError
+from mahavishnu.core.config.schema import is_opensearch
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
-from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.resilience import ErrorRecoveryManager
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.clock import Clock
@@ -23,6 +24,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DEFAULT_ADAPTER
 from mahavishnu.model.letter_parts import Source
 from mahavishnu.stores.base import Store
+from mahavishnu.stores.urls import opensearch_client
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,7 +51,7 @@ class MahavishnuApp:
         self.config = config or MahavishnuSettings()
         self.logger = logging.getLogger("mahavishnu.app")
         self.observability: Any = None
-        self.opensearch_integration = OpenSearchIntegration.of(self.config)
+        self.opensearch_integration = OpenSearchIntegration.from_settings(self.config)
         self.adapters = AdapterRegistry()
         self.runner = WorkflowRunner(self.adapters)
         self.chain = wiring.chain_from(self.config)
@@ -251,3 +253,26 @@ class MahavishnuApp:
         request = LetterRequest(task_id=name, task=task, repos=repos, metadata=metadata, source=source)
         outcome = await self.dlq_integration.capture(request, error, adapter=adapter_name, requested=bool(enqueue))
         return {"workflow_id": name, **outcome.as_result()}
+
+
+class OpenSearchIntegration:
+    """The app's own connection to OpenSearch, for those who want to query the index of letters."""
+
+    def __init__(self, settings: MahavishnuSettings) -> None:
+        self._arguments = settings.store_arguments()
+
+    @classmethod
+    def from_settings(cls, settings: MahavishnuSettings) -> Self | None:
+        """The integration, or None where letters are not kept in OpenSearch."""
+        return cls(settings) if is_opensearch(settings.dlq_store_url) else None
+
+    @cached_property
+    def client(self) -> Any:
+        """An `opensearchpy.AsyncOpenSearch`. A queue that is made from it waits for answers as long as the URL says."""
+        names = ("url", "user", "password", "headers")
+        return opensearch_client(**{name: self._arguments[name] for name in names})
+
+    async def close(self) -> None:
+        """Close the client, if there is one."""
+        if "client" in self.__dict__:
+            await self.__dict__.pop("client").close()
