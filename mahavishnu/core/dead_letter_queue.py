@@ -1,7 +1,7 @@
 """The dead-letter queue: what an app, a person or a worker can do with letters.
 
-Every surface (Python, command line, HTTP, pages) calls these methods. They read, decide with the rules of
-`mahavishnu.model`, write by compare-and-set, and tell the listeners.
+Every surface (Python, command line, HTTP, pages) calls this class or its services. They read, decide with the rules of
+`mahavishnu.model`, write by compare-and-set, and publish events.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ class DeadLetterQueue:
             self.context,
             self.intake.admit_waiting,
             self.runs.periodic_task,
-            PeriodicTask("a look at the queue's health", self._log_warnings, lambda: HEALTH_SECONDS),
-            PeriodicTask("a look at the groups", self.groups.refresh, lambda: GROUPS_SECONDS),
+            PeriodicTask("the health warnings", self._log_warnings, lambda: HEALTH_SECONDS),
+            PeriodicTask("the refresh of groups", self.groups.refresh, lambda: GROUPS_SECONDS),
             PeriodicTask("automatic requeues", self.requeues.requeue_exhausted, lambda: REQUEUE_SECONDS),
             PeriodicTask("removal of old replies", self.replies.clean, lambda: REPLIES_SECONDS),
         )
@@ -214,7 +214,7 @@ class DeadLetterQueue:
         )
         return (await self.intake.enqueue(request, error, error_category)).letter
 
-    # --- letters are looked at
+    # --- letters are read
 
     async def get_task(
         self,
@@ -325,7 +325,7 @@ class DeadLetterQueue:
     def configure(
         self, *, limits: Limits | None = None, breakers: Breakers | None = None, keep_interval: bool = False
     ) -> None:
-        """Go on with other limits; they count from the next look at the queue.
+        """Go on with other limits; they apply from the next cycle on.
 
         With `keep_interval` an interval that `start_retry_processor` was given stays.
         """

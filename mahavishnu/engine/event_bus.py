@@ -1,4 +1,4 @@
-"""The event bus: tells listeners, a user's observability manager, and the log what happened."""
+"""The event bus: calls listeners, a user's observability manager and the log with what happened."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Change = Callable[[DeadLetter], DeadLetter]
 class BulkResult:
     """What a bulk verb did, letter by letter: `done` went through, `refused` says why not.
 
-    With `dry_run` nothing was written, and `done` is what would go through. `left` tells that the cap ended it before
+    With `dry_run` nothing was written, and `done` is what would go through. `left` says that the cap ended it before
     everything was seen; `degraded` that not everything could be seen.
     """
 
@@ -44,7 +44,8 @@ async def move_many(
 ) -> BulkResult:
     """Make the move with every letter that the query means now, one result for each.
 
-    Raises InvalidInput for a query without a condition, unless `everything` says that this is meant.
+    A `change` that returns the letter itself skips it: it is in no result. `moved` is called with each letter that was
+    written. Raises InvalidInput for a query without a condition, unless `everything` says that this is meant.
     """
     if not query.where and not everything:
         raise InvalidInput("this would change every letter: give a filter, or say that you mean everything")
@@ -59,7 +60,7 @@ async def move_many(
         except StoreError as problem:
             if after is None:
                 raise
-            result.degraded = str(problem)  # what was done before must be told
+            result.degraded = str(problem)  # what was done before has to be returned
             return result
         result.degraded = result.degraded or page.degraded
         fresh = [letter for letter in page.items if letter.key not in seen]
@@ -83,9 +84,12 @@ async def _move_page(
     changed: list[DeadLetter] = []
     for letter in page:
         try:
-            changed.append(change(letter))
+            after = change(letter)
         except MahavishnuError as problem:
             result.refused[letter.key] = str(problem)
+        else:
+            if after is not letter:
+                changed.append(after)
     if result.dry_run:
         result.done += [letter.key for letter in changed]
         return
@@ -98,8 +102,10 @@ async def _move_page(
         try:
             if isinstance(written, StoreError):
                 raise written
-            if written is None:  # somebody was quicker: look again
+            if written is None:  # another process was quicker: read the letter again
                 updated = await update_with_retry(letters, letter.key, change)
+                if updated is not None and updated.after is updated.before:
+                    continue
                 written = updated.after if updated else None
             if written is None:
                 raise IllegalMove(letter.key, "change", "gone", "it was removed meanwhile")

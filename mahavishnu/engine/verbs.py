@@ -1,4 +1,4 @@
-"""What people do with a letter, by name: the pure move, and what is told of it. One at a time, in bulk, or in a run."""
+"""What people do with a letter: by name, the pure move and its event; and edits, checked once, applied to many."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mahavishnu.model.letter_parts import DeadLetterStatus
 class Verb:
     """`change(letter, now, by, notes)` is the letter moved; it raises IllegalMove where that cannot be.
 
-    `name` is what the audit calls it, `event` what listeners hear.
+    `name` is what the audit calls it, `event` what listeners get.
     """
 
     name: str

@@ -88,7 +88,7 @@ class Claims:
             sort=SOONEST_FIRST,
             limit=max(limit, _FEWEST_FOUND),
         )
-        query = Query((*found.where, *self._not_broken()), found.sort, found.limit)
+        query = Query((*found.where, *self._closed_circuits()), found.sort, found.limit)
         async with self._one_at_a_time():
             return await self._claim_pages(query, owner, limit, lease)
 
@@ -153,7 +153,7 @@ class Claims:
     ) -> DeadLetter:
         """Say how the run went: `succeeded`, `failed` with its `error`, or `released`, unrun and with nothing used up.
 
-        A failure is classified as any other, unless its `category` is said. `retry_in` (seconds, or a timedelta) is the
+        A failure is classified as any other, unless its `category` is given. `retry_in` (seconds or timedelta) is the
         least wait before the next run. Saying it again with the same token changes nothing and answers the letter.
         Raises LostLease if the letter is not this claim's any more: the outcome does not count, and nothing is changed.
         Raises NoSuchLetter, InvalidInput and StoreError.
@@ -208,8 +208,8 @@ class Claims:
             raise InvalidInput(f"lease_seconds must be a number from 1 to {LONGEST_LEASE:g}, not {seconds!r:.80}")
         return timedelta(seconds=given)
 
-    def _not_broken(self) -> Sequence[AnyOf]:
-        """Letters of adapters whose circuit is open are not even looked up; there may be many."""
+    def _closed_circuits(self) -> Sequence[AnyOf]:
+        """A filter that leaves out letters of adapters whose circuit is open: there may be many."""
         now = self._clock.monotonic()
         broken = tuple(
             name

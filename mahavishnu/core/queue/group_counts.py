@@ -17,7 +17,7 @@ from mahavishnu.stores.base import Cell, Collection, Tally
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 HOURS = 24
-BY = ("fingerprint",)
+_BY_GROUP = ("fingerprint",)
 _OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
 _BREAKDOWN = ("status", "error_category", "queue", "source_queue")
 _NEWEST_FIRST = (Sort("created_at", descending=True),)
@@ -83,19 +83,19 @@ async def count_groups(
         "day_before": Between("created_at", at_least=now - 2 * DAY, below=now - DAY),
     }
     asked = [
-        letters.tally(Query(here), (*BY, "resolution_status"), sums=["occurrences"], spans=_MOMENTS),
-        history.tally(Query(here), BY, spans=["created_at"]),
+        letters.tally(Query(here), (*_BY_GROUP, "resolution_status"), sums=["occurrences"], spans=_MOMENTS),
+        history.tally(Query(here), _BY_GROUP, spans=["created_at"]),
     ]
     if recent:
-        asked += [kept.tally(Query((*here, span)), BY) for span in spans.values() for kept in (letters, history)]
+        asked += [kept.tally(Query((*here, span)), _BY_GROUP) for span in spans.values() for kept in (letters, history)]
     tallies = await asyncio.gather(*asked)
     live, former = (tally.by(0) for tally in tallies[:2])
     open_ones = {values[0]: cell for values, cell in tallies[0].cells.items() if values[1] == ResolutionStatus.PENDING}
     lately = {
-        name: _joined(one.by(0), other.by(0))
+        name: _join_cells(one.by(0), other.by(0))
         for name, one, other in zip(spans, tallies[2::2], tallies[3::2], strict=False)
     }
-    every = _joined(live, former)
+    every = _join_cells(live, former)
     groups = {
         fingerprint: GroupCount(
             open=(here_now := open_ones.get(fingerprint, Cell())).count,
@@ -111,8 +111,8 @@ async def count_groups(
         for fingerprint, cell in every.items()
         if fingerprint is not None
     }
-    nobody = open_ones.get(None, Cell()).count
-    return GroupCounts(groups, nobody, _degraded(tallies))
+    ungrouped = open_ones.get(None, Cell()).count
+    return GroupCounts(groups, ungrouped, _first_degraded(tallies))
 
 
 async def count_by_hour(
@@ -129,22 +129,22 @@ async def count_by_hour(
 async def last_closed_at(
     letters: Collection[DeadLetter], history: Collection[FormerLetter], names: Iterable[str]
 ) -> dict[str, datetime]:
-    """When the last letter was closed of each of these groups that have no open one: nothing changed in them since."""
+    """When the last letter of each of these groups was closed; the groups must have no open letter."""
     query = Query((Is("fingerprint", tuple(names)),))
     live, former = await asyncio.gather(
-        letters.tally(query, BY, spans=["updated_at"]), history.tally(query, BY, spans=["updated_at"])
+        letters.tally(query, _BY_GROUP, spans=["updated_at"]), history.tally(query, _BY_GROUP, spans=["updated_at"])
     )
-    cells = _joined(live.by(0), former.by(0))
+    cells = _join_cells(live.by(0), former.by(0))
     return {name: cell.latest["updated_at"] for name, cell in cells.items() if cell.latest}
 
 
 async def sample_groups(letters: Collection[DeadLetter], counts: Mapping[str, GroupCount]) -> GroupSamples:
-    """What the open letters of these groups are like; the sample of one that has none is the newest of the others."""
+    """Breakdowns and a sample of the open letters of these groups; without open letters, the newest is the sample."""
     if not counts:
         return GroupSamples()
     where = (Is("fingerprint", tuple(counts)), _OPEN)
     tally, (samples, degraded) = await asyncio.gather(
-        letters.tally(Query(where), (*BY, *_BREAKDOWN)), _samples(letters, counts)
+        letters.tally(Query(where), (*_BY_GROUP, *_BREAKDOWN)), _samples(letters, counts)
     )
     parts: dict[str, list[Counter[str]]] = {name: [Counter() for _ in _BREAKDOWN] for name in counts}
     for (fingerprint, *values), cell in tally.cells.items():
@@ -187,21 +187,23 @@ def _newest(found: Iterable[DeadLetter], newest: Mapping[str, datetime]) -> dict
     return chosen
 
 
-def _joined(one: Mapping[str, Cell], other: Mapping[str, Cell]) -> dict[str, Cell]:
+def _join_cells(one: Mapping[str, Cell], other: Mapping[str, Cell]) -> dict[str, Cell]:
     return {
         name: one[name].plus(other[name]) if name in one and name in other else (one.get(name) or other[name])
         for name in {**one, **other}
     }
 
 
-def _degraded(tallies: Sequence[Tally]) -> str | None:
+def _first_degraded(tallies: Sequence[Tally]) -> str | None:
     return next((tally.degraded for tally in tallies if tally.degraded), None)
 
 
-def group_view(group: Group, count: GroupCount, looks: GroupSamples, now: datetime, degraded: str | None) -> GroupView:
+def group_view(
+    group: Group, count: GroupCount, samples: GroupSamples, now: datetime, degraded: str | None
+) -> GroupView:
     """The group as every surface shows it."""
-    statuses, categories, queues, adapters = looks.parts.get(group.fingerprint, ({}, {}, {}, {}))
-    letter = looks.samples.get(group.fingerprint)
+    statuses, categories, queues, adapters = samples.parts.get(group.fingerprint, ({}, {}, {}, {}))
+    letter = samples.samples.get(group.fingerprint)
     return GroupView(
         group=group,
         count=count.open,

@@ -42,7 +42,7 @@ class GroupRecords:
         self._history, self.collection = context.history, context.store.collection(GROUPS)
 
     async def find_all(self, query: Query = _ALL) -> tuple[dict[str, Group], str | None]:
-        """What people and rules have said, and why that may not be all."""
+        """The records that a query means, by fingerprint, and why some may be missing."""
         found: dict[str, Group] = {}
         degraded, after = None, None
         while True:
@@ -65,7 +65,7 @@ class GroupRecords:
     async def update_derived(
         self, records: Mapping[str, Group], counts: GroupCounts, now: datetime
     ) -> dict[str, Group]:
-        """The groups as they are now; what follows from the letters is written down, if all of them can be seen."""
+        """The groups with the state that follows from their letters; it is stored if all letters could be counted."""
         shown = {name: derive_state(record, counts, now) for name, record in records.items()}
         due = [name for name, record in records.items() if shown[name] is not record]
         if not due or counts.degraded:
@@ -75,19 +75,19 @@ class GroupRecords:
                 shown[name] = await self.write_by_rule(records[name], shown[name]) or derive_state(
                     await get_one(self.collection, name) or records[name], counts, now
                 )
-            except StoreError as problem:  # it is shown as it is all the same, and written down at the next look
+            except StoreError as problem:  # it is shown all the same, and written at the next refresh
                 log.debug("what became of group %s is not written down yet: %s", name, problem)
         return shown
 
     async def write_by_rule(self, before: Group, after: Group) -> Group | None:
-        """The group as it was written; None if somebody else was quicker."""
+        """Write the group and return it as stored; None if another process was quicker."""
         current = await get_one(self.collection, before.fingerprint)
-        if current is None or current.version != before.version:  # most often seen here: nobody need hear of it
+        if current is None or current.version != before.version:  # no need for an audit entry
             return None
         return await self.write(before, after, RULE, _reason_for_change(before, after), via=RULE)
 
     async def write(self, before: Group, after: Group, by: str, reason: str, via: str | None = None) -> Group | None:
-        """The group as it was written; None if somebody else was quicker."""
+        """Write the group and return it as stored; None if another process was quicker."""
         async with self._context.audit.record(
             "group.update", f"group:{after.fingerprint}", by=by, reason=reason, via=via
         ) as record:
@@ -124,23 +124,24 @@ class GroupRecords:
         raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
 
     async def follow_letters(
-        self, said: Mapping[str, Group], ways: Mapping[tuple[str | None, str | None], int], by: str
+        self, records: Mapping[str, Group], moved: Mapping[tuple[str | None, str | None], int], by: str
     ) -> None:
-        """What was `said` of groups goes with their letters, so many of which went from one group to another."""
-        left = {name for name, _ in ways if name is not None and name in said}
-        for name in sorted(left, key=lambda name: (-last_update(said[name]), name)):  # the first to come is carried on
-            targets = {to: count for (old, to), count in ways.items() if old == name}
+        """Move records along with letters. `moved` counts the letters by their group before and after."""
+        left = {name for name, _ in moved if name is not None and name in records}
+        # of several records that go to one group, the last updated one is carried over
+        for name in sorted(left, key=lambda name: (-last_update(records[name]), name)):
+            targets = {to: count for (old, to), count in moved.items() if old == name}
             try:
-                await self._carry_over(said[name], targets, by)
+                await self._carry_over(records[name], targets, by)
             except StoreError as problem:
-                log.error("what was said of group %s stays there, its letters have another one now: %s", name, problem)
+                log.error("the record of group %s stays there, its letters are in another one now: %s", name, problem)
 
     async def _carry_over(self, group: Group, targets: Mapping[str | None, int], by: str) -> None:
         now, name = self._clock.now(), group.fingerprint
         current = await get_one(self.collection, name)
         if current is None:
             return
-        # That no letter is open any more, a rule may have noticed meanwhile; what people said counts.
+        # A rule may have resolved the group meanwhile, because no letter is open any more; what people recorded counts.
         group = replace(group if current.updated_by == RULE else current, version=current.version)
         counts = await count_groups(self._letters, self._history, now, name, recent=False)
         to = next(iter(targets))
@@ -154,9 +155,9 @@ class GroupRecords:
         for other, count in largest:
             if other is not None:
                 await self._add_note(other, by, f"{_letters(count)} in group {name} before")
-        told_of = ", ".join(f"{other or 'none'} ({count})" for other, count in largest)
+        listed = ", ".join(f"{other or 'none'} ({count})" for other, count in largest)
         more = f" and {len(targets) - len(largest)} more" if len(targets) > len(largest) else ""
-        await self._add_note(name, by, f"letters of it are in other groups now: {told_of}{more}")
+        await self._add_note(name, by, f"letters of it are in other groups now: {listed}{more}")
 
     def publish(self, before: Group, after: Group, by: str) -> None:
         detail: dict[str, Any] = {

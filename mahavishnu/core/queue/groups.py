@@ -1,4 +1,4 @@
-"""Groups of letters with one cause: what they are, and what people say about them."""
+"""Groups of letters with one cause: listed, counted, and what people record about them."""
 
 from __future__ import annotations
 
@@ -117,14 +117,14 @@ class Groups:
         rows.sort()
         rest = [row for row in rows if place is None or row > place]
         page, more = rest[:limit], len(rest) > limit
-        looks, quieted = await asyncio.gather(
+        samples, closed = await asyncio.gather(
             sample_groups(self._letters, {name: counts.of(name) for _, name in page}),
             self._resolve_closed([shown[name] for _, name in page], counts),
         )
-        shown |= quieted
-        degraded = counts.degraded or looks.degraded
+        shown |= closed
+        degraded = counts.degraded or samples.degraded
         return GroupPage(
-            items=[group_view(shown[name], counts.of(name), looks, now, degraded) for _, name in page],
+            items=[group_view(shown[name], counts.of(name), samples, now, degraded) for _, name in page],
             total=len(rows),
             ungrouped=counts.ungrouped,
             next=str(Cursor(page[-1])) if more else None,
@@ -134,15 +134,15 @@ class Groups:
     async def get(self, fingerprint: str) -> GroupView:
         """One group, with the letters that came in each of the last 24 `hours`.
 
-        Raises NoSuchGroup where there is no letter and nobody has said anything.
+        Raises NoSuchGroup where there is neither a letter nor a record.
         """
         await self._context.open()
         now = self._clock.now()
         (group, counts), hours = await asyncio.gather(
             self._current(fingerprint, now), count_by_hour(self._letters, self._history, now, fingerprint)
         )
-        looks = await sample_groups(self._letters, {fingerprint: counts.of(fingerprint)})
-        view = group_view(group, counts.of(fingerprint), looks, now, counts.degraded or looks.degraded)
+        samples = await sample_groups(self._letters, {fingerprint: counts.of(fingerprint)})
+        view = group_view(group, counts.of(fingerprint), samples, now, counts.degraded or samples.degraded)
         return replace(view, hours=hours)
 
     async def update(
@@ -158,10 +158,10 @@ class Groups:
         hold_release: str | Unchanged | None = UNCHANGED,
         base: GroupView | Group | None = None,
     ) -> GroupView:
-        """Say something about a group: notes and links are added, None as `owner` or hold takes it away.
+        """Record something about a group: notes and links are added, None as `owner` or hold takes it away.
 
-        With `base`, the group as it was read, something that was said since raises ChangedMeanwhile. Raises
-        NoSuchGroup, and InvalidInput for what cannot be said.
+        With `base`, the group as it was read, a change since then raises ChangedMeanwhile. Raises
+        NoSuchGroup, and InvalidInput for values that make no sense.
         """
         await self._context.open()
 
@@ -179,7 +179,7 @@ class Groups:
                 newest=newest,
             )
 
-        change(Group(fingerprint))  # refused before anything is looked at
+        change(Group(fingerprint))  # raises before anything is read
         async with self._context.audit.record("group.update", f"group:{fingerprint}", by=by, reason=note) as record:
             for _ in range(_TRIES):
                 group, counts = await self._current(fingerprint, self._clock.now(), recent=False)
@@ -228,25 +228,22 @@ class Groups:
     ) -> BulkResult:
         """Compute the fingerprint of open letters anew, after plugins or rules have changed. Dry by default.
 
-        `done` are those whose fingerprint changes; the others are not listed. What people have said of a group goes
-        with its letters, if all of them go to one group of which nothing has been said; else notes tell of one another.
-        For many letters, start a bulk run: it moves nothing but letters.
+        `done` are those whose fingerprint changes; the others are not listed. What people recorded about a group
+        moves with its letters, if all of them go to one group that has no record; otherwise each group gets a note
+        about the others. For many letters, start a bulk run: it moves nothing but letters.
         """
         await self._context.open()
         query = reads.list_query(None, query, filters)
-        as_they_are: set[str] = set()
-        ways: dict[str, tuple[str | None, str | None]] = {}
+        fingerprints: dict[str, tuple[str | None, str | None]] = {}  # by letter: before and after
 
         def change(letter: DeadLetter) -> DeadLetter:
             fingerprint = Assessor(self._context.chain).fingerprint_again(letter)
             if fingerprint == letter.fingerprint:
-                as_they_are.add(letter.key)
-                raise InvalidInput(f"letter {letter.key!r} belongs to the group that it is in")
-            as_they_are.discard(letter.key)
-            ways[letter.key] = letter.fingerprint, fingerprint
+                return letter
+            fingerprints[letter.key] = letter.fingerprint, fingerprint
             return lifecycle.regroup(letter, now=self._clock.now(), fingerprint=fingerprint)
 
-        async def moved() -> BulkResult:
+        async def regroup_letters() -> BulkResult:
             return await move_many(
                 self._letters,
                 query,
@@ -257,22 +254,17 @@ class Groups:
             )
 
         if dry_run:
-            result = await moved()
-        else:
-            update_group(
-                Group(""), self._clock.now(), by, note="-"
-            )  # a name that cannot be is refused before anything is moved
-            said, _ = await self._records.find_all()
-            async with self._context.audit.record("regroup", "queue", by=by) as record:
-                result = await moved()
-                record.add(done=len(result.done))
-            await self._records.follow_letters(said, Counter(ways[key] for key in result.done), by)
-        for key in as_they_are:
-            result.refused.pop(key, None)
+            return await regroup_letters()
+        update_group(Group(""), self._clock.now(), by, note="-")  # raises for a `by` that is no name
+        records, _ = await self._records.find_all()
+        async with self._context.audit.record("regroup", "queue", by=by) as record:
+            result = await regroup_letters()
+            record.add(done=len(result.done))
+        await self._records.follow_letters(records, Counter(fingerprints[key] for key in result.done), by)
         return result
 
     async def warnings(self) -> Sequence[str]:
-        """What a person should look at; of groups on hold nothing is said."""
+        """What a person should look at; groups on hold are left out."""
         now = self._clock.now()
         counts, (records, missing) = await asyncio.gather(
             count_groups(self._letters, self._history, now), self._records.find_all()
@@ -300,7 +292,7 @@ class Groups:
         return found
 
     async def _current(self, fingerprint: str, now: datetime, *, recent: bool = True) -> tuple[Group, GroupCounts]:
-        """One group as it is now, brought up to date, and its counts."""
+        """One group with its derived state, and its counts."""
         counts, (record, missing) = await asyncio.gather(
             count_groups(self._letters, self._history, now, fingerprint, recent=recent),
             self._records.find(fingerprint),
@@ -316,7 +308,7 @@ class Groups:
         return (await self._resolve_closed([group], counts)).get(fingerprint, group), counts
 
     async def _resolve_closed(self, groups: Iterable[Group], counts: GroupCounts) -> dict[str, Group]:
-        """Those of which nobody has said anything and no letter is open: resolved when the last one was closed."""
+        """Groups without a record and without an open letter, as resolved when their last letter was closed."""
         names = [group.fingerprint for group in groups if group.version is None and group.is_closed]
         if not names:
             return {}

@@ -151,11 +151,11 @@ class LetterOperations:
         def change(current: DeadLetter) -> DeadLetter:
             if base is not None and base.version != current.version:
                 raise ChangedMeanwhile(key, "edit", f"{current.status} and changed at {current.updated_at.isoformat()}")
-            return self._edited(current, edit)
+            return self._apply_edit(current, edit)
 
         async def check(current: DeadLetter, after: DeadLetter) -> None:
             nonlocal kept
-            await self._refuse(after, edit)
+            await self._require_acceptable(after, edit)
             for problem in await keep_revisions(self._context.revisions, [current]):
                 if problem is not None:
                     raise problem
@@ -185,7 +185,7 @@ class LetterOperations:
         queue: str = DEFAULT_QUEUE,
         **changes: Any,
     ) -> EditPreview:
-        """What `edit` would do. Raises NoSuchLetter and StoreError; what else `edit` would raise is told in `refused`.
+        """What `edit` would do. Raises NoSuchLetter and StoreError; what else `edit` would raise is in `refused`.
 
         Its `diff` has the path (a JSON pointer such as `/task/url`), what was there before and what would be after.
         """
@@ -197,11 +197,11 @@ class LetterOperations:
         before = Revision.of(letter).content()
         try:
             edit = Edit.of(changes, patch, redrive=redrive)
-            edited_letter = self._edited(letter, edit)
-            await self._refuse(edited_letter, edit)
+            after_edit = self._apply_edit(letter, edit)
+            await self._require_acceptable(after_edit, edit)
         except (InvalidInput, IllegalMove) as problem:
             return EditPreview(before, None, [], str(problem))
-        after = Revision.of(edited_letter).content()
+        after = Revision.of(after_edit).content()
         return EditPreview(before, after, difference(before, after))
 
     async def revisions(
@@ -281,14 +281,11 @@ class LetterOperations:
         """
         await self._context.open()
         query = reads.list_query(None, query, filters)
-        as_they_are: set[str] = set()
 
         def change(letter: DeadLetter) -> DeadLetter:
             verdict = Assessor(self._context.chain).reconsider(letter)
-            if verdict is None:
-                as_they_are.add(letter.key)
-                raise InvalidInput(f"the classifier says of letter {letter.key!r} what it said before")
-            as_they_are.discard(letter.key)
+            if verdict is None:  # the classifier says what it said before
+                return letter
             return lifecycle.reclassify(
                 letter,
                 now=self._clock.now(),
@@ -299,8 +296,8 @@ class LetterOperations:
                 backoffs=self._context.backoffs,
             )
 
-        async def reconsidered() -> BulkResult:
-            result = await move_many(
+        async def reclassify_letters() -> BulkResult:
+            return await move_many(
                 self._letters,
                 query,
                 change,
@@ -308,15 +305,12 @@ class LetterOperations:
                 dry_run=dry_run,
                 moved=lambda letter: self._context.announce(EventName.EDITED, letter, by=by),
             )
-            for key in as_they_are:
-                result.refused.pop(key, None)
-            return result
 
         if dry_run:
-            return await reconsidered()
+            return await reclassify_letters()
         async with self._context.audit.record("reclassify", "queue", by=by, reason=notes) as record:
             record.add(query=query_to_json(query)["where"])
-            result = await reconsidered()
+            result = await reclassify_letters()
             record.add(**bulk_summary(result))
         return result
 
@@ -375,7 +369,7 @@ class LetterOperations:
             record.add(**bulk_summary(result))
         return result
 
-    def _edited(self, letter: DeadLetter, edit: Edit) -> DeadLetter:
+    def _apply_edit(self, letter: DeadLetter, edit: Edit) -> DeadLetter:
         return apply_edit(
             letter,
             edit,
@@ -384,7 +378,7 @@ class LetterOperations:
             check=self._context.letter_factory.check_size,
         )
 
-    async def _refuse(self, after: DeadLetter, edit: Edit) -> None:
+    async def _require_acceptable(self, after: DeadLetter, edit: Edit) -> None:
         """Raise InvalidInput for what only others can know: waiting in a circle, and what plugins object to."""
         if edit.fields.get("depends_on"):
             await refuse_circle(self._letters, after)

@@ -1,4 +1,4 @@
-"""Running letters: the processor in the background, one cycle by hand, or a single letter."""
+"""Runs letters: by the processor in the background, one cycle at once, or a single letter."""
 
 from __future__ import annotations
 
@@ -124,8 +124,8 @@ class Processing:
             self._stopping.append(self._processor)
             self._processor = None
         if self._running_tasks is not None:
-            housekeeping, self._running_tasks = self._running_tasks, None
-            await housekeeping.stop()
+            running, self._running_tasks = self._running_tasks, None
+            await running.stop()
         for processor in list(self._stopping):  # also one whose stopping was cancelled
             await processor.stop()
             await self.workers.deregister()
@@ -207,7 +207,7 @@ class Processing:
     def configure(
         self, *, limits: Limits | None = None, breakers: Breakers | None = None, keep_interval: bool = False
     ) -> None:
-        """Go on with other limits; they count from the next look at the queue.
+        """Go on with other limits; they apply from the next cycle on.
 
         With `keep_interval` an interval that `start_retry_processor` was given stays.
         """

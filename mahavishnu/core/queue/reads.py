@@ -1,4 +1,4 @@
-"""Looking through letters on behalf of the queue: which are meant, and all of them or some."""
+"""Lists and pages of letters: which letters a list is about, and how they are read."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ async def _page_within(
 
 def _size_of(letter: DeadLetter) -> int:
     """What a letter takes, about, when it is shown, where its task stands under two names."""
-    told = sum(len(failure.message) + len(failure.traceback or "") for failure in letter.failures)
-    return 2 * len(letter.payload.text) + len(letter.labels.text) + len(letter.error) + told
+    history = sum(len(failure.message) + len(failure.traceback or "") for failure in letter.failures)
+    return 2 * len(letter.payload.text) + len(letter.labels.text) + len(letter.error) + history
 
 
 def _parse_status(name: DeadLetterStatus | str) -> DeadLetterStatus:

@@ -1,4 +1,4 @@
-"""Requests with an idempotency key: done once, answered as often as they are asked."""
+"""Requests with an idempotency key: done once, answered as often as they are sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending work back with a higher priority: on somebody's behalf, or by the rule of `auto_requeue`."""
+"""Sends work back with a higher priority: on somebody's behalf, or by the rule of `auto_requeue`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DONE = "Task requeued successfully"
 NOT_OPEN = "Task not found in DLQ or already resolved"
 BEYOND = "Max DLQ retries exceeded"
 BEING_RUN = "Task is being retried right now"
-_TOLD = 50  # letters that one audit entry of the rule names
+_NAMED_LETTERS = 50  # that one audit entry of the rule names
 
 
 class Requeues:
@@ -88,7 +88,7 @@ class Requeues:
             if await self._any_due(query):  # what is only left alone is no act
                 async with self._context.audit.record("requeue", "queue", by=BY_RULE, via="rule") as record:
                     done = (await move_many(self._letters, query, self._requeue_by_rule, moved=self._announce)).done
-                    record.add(requeued=len(done), letters=done[:_TOLD])
+                    record.add(requeued=len(done), letters=done[:_NAMED_LETTERS])
                     sent += len(done)
         return sent
 

@@ -1,4 +1,4 @@
-"""Letters out of one queue and into another: each is one JSON document, and taking one in twice changes nothing."""
+"""Exports and imports letters: each is one JSON document, and importing one twice changes nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mahavishnu.stores.base import Collection, get_one, scan, write_one
 from mahavishnu.stores.kinds import LETTERS
 
 _TRIES = 50
-_TOLD = 50  # letters that the audit names
+_NAMED_LETTERS = 50  # that an audit entry names
 _LARGEST = 2**31 - 1
 _ENTRY_ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
 
@@ -48,7 +48,7 @@ class Transfer:
         self._context, self._letters, self._clock = context, context.letters, context.clock
 
     async def export(self, query: Query | None = None, **filters: Any) -> AsyncIterator[str]:
-        """Every letter that is meant as a line of JSON, open ones unless said otherwise; `import_letter` reads it back.
+        """Letters as lines of JSON, open ones unless said otherwise; `import_letter` reads them back.
 
         Raises InvalidInput, and StoreError rather than leave some out.
 
@@ -81,7 +81,7 @@ class Transfer:
     async def import_letters(
         self, documents: Sequence[Mapping[str, Any]], *, by: str = DEFAULT_ACTOR, notes: str | None = None
     ) -> ImportResult:
-        """Take in many at once, as `import_letter` does each: what is refused is told, and stops none of the others.
+        """Take in many, as `import_letter` does each; one that is refused does not stop the others.
 
         Raises StoreError where the store cannot answer; those before it are taken in, and again is harmless.
         """
@@ -98,7 +98,9 @@ class Transfer:
                     except MahavishnuError as problem:
                         result.refused[name] = problem
             finally:
-                record.add(taken=len(result.taken), refused=len(result.refused), letters=list(result.taken)[:_TOLD])
+                record.add(
+                    taken=len(result.taken), refused=len(result.refused), letters=list(result.taken)[:_NAMED_LETTERS]
+                )
         return result
 
     async def _import(self, document: Mapping[str, Any], by: str) -> str:
@@ -129,7 +131,7 @@ def letter_as_line(letter: DeadLetter) -> str:
 
 
 def _without_lease(letter: DeadLetter) -> DeadLetter:
-    if letter.lease is None or lifecycle.violations(letter):  # of one that is not sound nothing can be said
+    if letter.lease is None or lifecycle.violations(letter):  # an unsound letter is exported as it is
         return letter
     return lifecycle.release(letter, token=letter.lease.token, now=letter.updated_at)
 
