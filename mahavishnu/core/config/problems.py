@@ -7,7 +7,6 @@ password, and no map or list, which may hold a key that was indented too far.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -257,6 +256,8 @@ def _opensearch_warnings(url: str) -> Iterator[str]:
 
 
 def _is_loopback(host: str) -> bool:
+    import ipaddress  # only `check` needs it
+
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
