@@ -28,9 +28,9 @@ from mahavishnu.model.bulk_run import (
     count_items,
     summary,
 )
-from mahavishnu.model.errors import StoreError, StoreUnavailable
+from mahavishnu.model.errors import StoreError
 from mahavishnu.model.events import Event, EventName
-from mahavishnu.stores.base import get_one, write_one
+from mahavishnu.stores.base import get_one, write_one, write_with_retry
 
 LEASE_SECONDS = 30.0
 # Who halts a run in the audit: the stop rule; an error that makes it impossible to continue. And who ends one.
@@ -303,8 +303,10 @@ class RunExecutor:
                 return
 
     async def _refresh(self) -> None:
+        self._take_over(await get_one(self._store.runs, self.run.run_id))
+
+    def _take_over(self, stored: BulkRun | None) -> None:
         """Take over what people changed in the stored run, and keep the progress that is known here."""
-        stored = await get_one(self._store.runs, self.run.run_id)
         if stored is None or stored.lease is None or stored.lease.token != self.lease.token:
             raise RunLeaseLost
         known = self.run
@@ -325,12 +327,14 @@ class RunExecutor:
         self, change: Callable[[BulkRun, datetime], BulkRun], states: Sequence[RunState] = (RunState.RUNNING,)
     ) -> None:
         """Write a change. If a person was quicker, and the run is not in these states now, only return the lease."""
-        for _ in range(_TRIES):
+
+        def changed(stored: BulkRun | None) -> BulkRun:
+            if stored is not self.run:
+                self._take_over(stored)
             now = self._clock.now()
-            after = change(self.run, now) if self.run.state in states else bulk_rules.return_lease(self.run, now, now)
-            written = await write_one(self._store.runs, after)
-            if written is not None:
-                self.run, self._fresh = written, True
-                return
-            await self._refresh()
-        raise StoreUnavailable(f"bulk run {self.run.run_id} was changed by others {_TRIES} times in a row")
+            return change(self.run, now) if self.run.state in states else bulk_rules.return_lease(self.run, now, now)
+
+        runs, key = self._store.runs, self.run.run_id
+        _, written = await write_with_retry(runs, key, changed, what="bulk run", known=self.run, tries=_TRIES)
+        if written is not None:
+            self.run, self._fresh = written, True

@@ -20,7 +20,7 @@ from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunLease
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.query import Is, Query, Sort
-from mahavishnu.stores.base import get_one, write_one
+from mahavishnu.stores.base import write_with_retry
 
 log = logging.getLogger(__name__)
 _AT_ONCE = 100  # runs taken in one round
@@ -67,18 +67,19 @@ class Runner:
     async def _take(self, run: BulkRun, skew: timedelta) -> RunExecutor | None:
         """Take the lease of a run that was found free. None if it is not free any more."""
         lease = RunLease(self._context.owner, new_token())
-        current: BulkRun | None = run
-        while current is not None:
+
+        def taken(current: BulkRun | None) -> BulkRun | None:
             now = self._clock.now()
-            taken = bulk_rules.with_lease(current, lease, now + lease_time(self._context), now)
-            if (written := await write_one(self._store.runs, taken)) is not None:
-                if current.lease is not None:
-                    self._dropped.discard(current.lease.token)
-                return RunExecutor(self._context, self._store, written, recovering=current.lease is not None)
-            current = await get_one(self._store.runs, run.run_id)  # it was changed since, or `find` lags
-            if current is not None and not bulk_rules.is_free(current, now, skew, self._dropped):
-                return None
-        return None
+            if current is None or (current is not run and not bulk_rules.is_free(current, now, skew, self._dropped)):
+                return None  # it was changed since, or `find` lags
+            return bulk_rules.with_lease(current, lease, now + lease_time(self._context), now)
+
+        before, written = await write_with_retry(self._store.runs, run.run_id, taken, what="bulk run", known=run)
+        if before is None or written is None:
+            return None
+        if before.lease is not None:
+            self._dropped.discard(before.lease.token)
+        return RunExecutor(self._context, self._store, written, recovering=before.lease is not None)
 
     async def _execute(self, executor: RunExecutor) -> bool:
         try:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from mahavishnu.engine.letter_factory import MASK, is_secret, redact
 from mahavishnu.model.clock import Clock, instant
@@ -25,7 +25,7 @@ from mahavishnu.model.events import (
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Between, Condition, Is, Many, Query, Sort
-from mahavishnu.stores.base import Cursor, Page, Store, get_one, write_one
+from mahavishnu.stores.base import Cursor, Page, Store, write_one, write_with_retry
 from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS
 
 log = logging.getLogger(__name__)
@@ -190,23 +190,25 @@ class AuditLog:
 
     async def _begin(self, entry: AuditEntry) -> AuditEntry:
         """Write the entry, in the place of one that a process which died may have left."""
-        for _ in range(_TRIES):
-            if (stored := await write_one(self._entries, entry)) is not None:
-                return stored
-            there = await get_one(self._entries, entry.key)
-            entry = replace(entry, version=there.version if there else None)
-        raise StoreUnavailable(f"audit entry {entry.key} was changed by others {_TRIES} times in a row")
+
+        def changed(there: AuditEntry | None) -> AuditEntry:
+            return replace(entry, version=there.version if there else None)
+
+        _, stored = await write_with_retry(
+            self._entries, entry.key, changed, what="audit entry", known=None, tries=_TRIES
+        )
+        return cast("AuditEntry", stored)
 
     async def _complete(self, asked: AuditEntry, record: AuditRecord, outcome: AuditOutcome) -> None:
-        current = asked
         try:
             changes = limit_changes(_without_secrets(record.changes, self._redact_keys()))
             now = self._clock.now()
-            for _ in range(_TRIES):
-                ended = replace(current, outcome=outcome, why=record.why, changes=changes, ended_at=now)
-                if await write_one(self._entries, ended) is not None:
-                    return
-                current = await get_one(self._entries, asked.key) or replace(asked, version=None)
+
+            def completed(current: AuditEntry | None) -> AuditEntry:
+                entry = current or replace(asked, version=None)
+                return replace(entry, outcome=outcome, why=record.why, changes=changes, ended_at=now)
+
+            await write_with_retry(self._entries, asked.key, completed, what="audit entry", known=asked, tries=_TRIES)
         except (StoreError, InvalidInput) as problem:
             log.warning("it is not on record what came of %s of %s: %s", asked.action, asked.subject, problem)
 

@@ -12,7 +12,7 @@ from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Failure, fast_constructor
-from mahavishnu.stores.base import Collection, Result, get_one, write_one
+from mahavishnu.stores.base import Collection, Result, get_one, write_one, write_with_retry
 
 _AT_THE_LIMIT_SECONDS = 0.25  # how old a count may be that refuses a letter
 _TRIES = 50  # lost races for one letter before it is called an outage
@@ -112,37 +112,32 @@ class LetterRecorder:
             await write_one(self.history, before)  # None: another process is about to do the same
             if (reopened := await write_one(self.letters, successor)) is not None:
                 return CaptureResult(reopened, CaptureKind.REOPENED)
-        raise _too_many_conflicts(fresh.key)
+        raise StoreUnavailable(
+            f"letter {fresh.key!r} was changed by others {_TRIES} times in a row while a failure was captured"
+        )
 
     async def _merge_into_open(self, fresh: DeadLetter, failure: Failure) -> CaptureResult | None:
         """Write one more occurrence to the open letter; None if there is no open letter.
 
         This process does it one after the other: of many that read the same letter at once only one could write it.
         """
+
+        def merge(current: DeadLetter | None) -> DeadLetter | None:
+            if current is None or not current.is_open:
+                return None
+            return lifecycle.merge(current, failure, self.clock.now(), fresh.repos, fresh.depends_on)
+
         key = fresh.key
         merge_lock = self._merge_locks.setdefault(key, _MergeLock())
         merge_lock.users += 1
         try:
             async with merge_lock.lock:
-                for _ in range(_TRIES):
-                    current = await get_one(self.letters, key)
-                    if current is None or not current.is_open:
-                        return None
-                    changed = lifecycle.merge(current, failure, self.clock.now(), fresh.repos, fresh.depends_on)
-                    merged = await write_one(self.letters, changed)
-                    if merged is not None:
-                        return CaptureResult(merged, CaptureKind.MERGED)
-                raise _too_many_conflicts(key)
+                _, merged = await write_with_retry(self.letters, key, merge, what="letter", tries=_TRIES)
+                return CaptureResult(merged, CaptureKind.MERGED) if merged is not None else None
         finally:
             merge_lock.users -= 1
             if not merge_lock.users:
                 self._merge_locks.pop(key, None)
-
-
-def _too_many_conflicts(key: str) -> StoreUnavailable:
-    return StoreUnavailable(
-        f"letter {key!r} was changed by others {_TRIES} times in a row while a failure was captured"
-    )
 
 
 class Capacity:

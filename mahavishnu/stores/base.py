@@ -13,6 +13,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from inspect import isawaitable
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias
 
@@ -280,6 +281,39 @@ async def get_one(collection: Collection[T], key: str) -> T | None:
     return result
 
 
+UNREAD: Any = object()
+
+
+async def write_with_retry(
+    collection: Collection[T],
+    key: str,
+    change: Callable[[T | None], T | Awaitable[T | None] | None],
+    *,
+    what: str,
+    known: T | None = UNREAD,
+    tries: int = 50,
+) -> tuple[T | None, T | None]:
+    """Create or change a record; again while somebody else is quicker. Returns it before and after.
+
+    `change` gets the current record (None if there is none) before each try, and returns what is to be written, with
+    the version of what it got. If it returns None, nothing is written, and the second value returned is None. `known`
+    is what the first try takes for the current record, which saves reading it. Raises what `change` raises, the
+    record's own StoreError, and StoreUnavailable, saying `what` it is, after so many `tries` were lost in a row.
+    """
+    current = known
+    for _ in range(tries):
+        if current is UNREAD:
+            current = await get_one(collection, key)
+        changed = change(current)
+        after: T | None = await changed if isawaitable(changed) else changed
+        if after is None:
+            return current, None
+        if (written := await write_one(collection, after)) is not None:
+            return current, written
+        current = UNREAD
+    raise StoreUnavailable(f"{what} {key!r} was changed by others {tries} times in a row")
+
+
 @dataclass(frozen=True, slots=True)
 class Update(Generic[T]):
     """A record as it was read, and as it is stored now: the same object where nothing had to be written."""
@@ -302,16 +336,13 @@ async def update_with_retry(
     `check(before, after)` is awaited before each write. What `change` or `check` raises ends it; a `change` that
     returns the record itself ends it without a write. Raises StoreUnavailable after too many `tries`.
     """
-    for _ in range(tries):
-        before = await get_one(collection, key)
-        if before is None:
+
+    async def changed(before: T | None) -> T | None:
+        if before is None or (after := change(before)) is before:
             return None
-        after = change(before)
-        if after is before:
-            return Update(before, before)
         if check is not None:
             await check(before, after)
-        written = await write_one(collection, after)
-        if written is not None:
-            return Update(before, written)
-    raise StoreUnavailable(f"{what} {key!r} was changed by others {tries} times in a row")
+        return after
+
+    before, after = await write_with_retry(collection, key, changed, what=what, tries=tries)
+    return None if before is None else Update(before, before if after is None else after)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.query import Between, Query
-from mahavishnu.stores.base import Collection, get_one, write_one
+from mahavishnu.stores.base import Collection, get_one, write_one, write_with_retry
 from mahavishnu.stores.kinds import REPLIES, Reply
 
 __all__ = ["REPLIES", "Replies", "Reply"]
@@ -27,12 +27,14 @@ class Replies:
     async def begin(self, key: str, asked: str) -> Reply | None:
         """None: nobody has asked this yet, go on. Else what is known of the first time."""
         fresh = Reply(key, asked, self._clock.now())
-        while await write_one(self._replies, fresh) is None:
-            former = await get_one(self._replies, key)
+
+        def begun(former: Reply | None) -> Reply | None:
             if former is not None and former.at + KEPT > self._clock.now():
-                return former
-            fresh = replace(fresh, version=former.version if former else None)  # too old to count: its place is taken
-        return None
+                return None
+            return replace(fresh, version=former.version if former else None)  # one too old to count is replaced
+
+        former, written = await write_with_retry(self._replies, key, begun, what="the reply to request", known=None)
+        return former if written is None else None
 
     async def finish(self, key: str, status: int, headers: str, body: str) -> None:
         """This was answered."""

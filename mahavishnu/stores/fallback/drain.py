@@ -18,7 +18,7 @@ from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import AnyOf, Is, Query
-from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
+from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one, write_with_retry
 from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
 from mahavishnu.stores.kind import Kind, ReconcileResult, T
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
@@ -207,8 +207,10 @@ async def _reconcile(kind: Kind[T], primary: Store, home: Collection[T], ours: T
 
 async def _keep_former(primary: Store, history: Kind[Any], former: Any) -> None:
     """Write it into history. An earlier try may have done so, from a state that has changed since."""
-    past = primary.collection(history)
-    if await write_one(past, former) is None:
-        there = await get_one(past, former.key)
-        if there is not None and not history.same(there, former):
-            await write_one(past, history.versioned(former, there.version))
+
+    def kept(there: Any) -> Any:
+        if there is None:
+            return former
+        return None if history.same(there, former) else history.versioned(former, there.version)
+
+    await write_with_retry(primary.collection(history), former.key, kept, what="former letter", known=None)
