@@ -40,10 +40,13 @@ class Json:
     {'type': 'code_sweep'}
     """
 
-    __slots__ = ("_text", "_value")
+    __slots__ = ("_value", "text")
+
+    text: str
+    """The JSON text: ASCII, no white space."""
 
     def __init__(self, text: str) -> None:
-        self._text: str | None = text
+        self.text = text
         self._value: Any = None
 
     @classmethod
@@ -65,20 +68,34 @@ class Json:
         return cls(text)
 
     @classmethod
+    def stored(cls, data: bytes) -> Json:
+        """Wrap JSON that a store kept. It is rewritten only where somebody else has written it: if it is not ASCII."""
+        text = data.decode()
+        return cls(text) if data.isascii() else cls.parsed(json.loads(text))
+
+    @classmethod
     def parsed(cls, value: Any) -> Json:
         """Wrap a value that a JSON parser just returned, and that the caller gives up; it is encoded when needed."""
         self = cls.__new__(cls)
-        self._text, self._value = None, value
+        self._value = value
         return self
 
-    @property
-    def text(self) -> str:
-        """The JSON text: ASCII, no white space."""
+    def __getattr__(self, name: str) -> Any:
+        """Encode the text of a parsed value when somebody asks for it: only then is the attribute missing."""
+        if name != "text":
+            raise AttributeError(name)
         value = self._value  # read before the text: another thread may encode the text and drop the value
-        if self._text is None:
-            self._text = _encode_parsed(value)
+        if not self._is_encoded():
+            self.text = _encode_parsed(value)
             self._value = None
-        return self._text
+        return self.text
+
+    def _is_encoded(self) -> bool:
+        try:
+            object.__getattribute__(self, "text")
+        except AttributeError:
+            return False
+        return True
 
     @property
     def value(self) -> Any:
@@ -89,7 +106,7 @@ class Json:
     def shown(self) -> Any:
         """The value, perhaps not a copy: for callers that only read it."""
         value = self._value  # read before the text, for the same reason
-        return value if self._text is None else json.loads(self._text)
+        return json.loads(self.text) if self._is_encoded() else value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Json) and (self.text == other.text or self.value == other.value)

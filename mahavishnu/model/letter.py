@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, cast
 
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_entry_id
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_entry_id, partition_of
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
@@ -35,14 +35,19 @@ DEFAULT_ADAPTER = "llamaindex"  # for tasks that name none
 _OPEN, _WORKFLOW, _NO_VERDICT, _NO_TALLIES = Resolution(), Source(), RecordedVerdict(), Tallies()
 
 
-class _TextCacheSlot:
-    """A slot for the text of a letter's lasting fields, which `evolve` hands on; no part of the value."""
+class _CachedText:
+    """A slot for a text that depends on nothing but the lasting fields: `evolve` hands it on; no part of the value.
 
-    __slots__ = ("_cached_text",)
+    The attribute is missing while nothing is cached. Who encodes the letter sets it.
+    """
+
+    __slots__ = ("cached_text",)
+
+    cached_text: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter(_TextCacheSlot):
+class DeadLetter(_CachedText):
     """One captured failure. Only functions of `mahavishnu.model.lifecycle` make the next state of a letter.
 
     `due_at` is always when anyone may next pick it up: the next retry while pending, the end of the lease while
@@ -149,6 +154,11 @@ class DeadLetter(_TextCacheSlot):
         return latest
 
     @property
+    def partition(self) -> int:
+        """Which partition its key falls into."""
+        return partition_of(self.key)
+
+    @property
     def resolution_status(self) -> ResolutionStatus:
         return self.resolution.status
 
@@ -198,7 +208,6 @@ VOLATILE_FIELDS = frozenset(
     }
 )
 letter_draft = draft_copier(DeadLetter)
-_set_cached_text = DeadLetter._cached_text.__set__  # type: ignore[attr-defined]
 
 
 def evolve(letter: L, **changes: Any) -> L:
@@ -212,20 +221,10 @@ def evolve(letter: L, **changes: Any) -> L:
             setattr(new, name, value)
     except AttributeError:
         raise KeyError(*(changes.keys() - _NAMES)) from None
-    if (cached := cached_text(letter)) is not None and changes.keys() <= VOLATILE_FIELDS:
-        new._cached_text = cached
+    if (cached := getattr(letter, "cached_text", None)) is not None and changes.keys() <= VOLATILE_FIELDS:
+        new.cached_text = cached
     new.__class__ = type(letter)
     return cast("L", new)
-
-
-def cache_text(letter: DeadLetter, text: object) -> None:
-    """Keep a text that depends on nothing but the letter's lasting fields."""
-    _set_cached_text(letter, text)
-
-
-def cached_text(letter: DeadLetter) -> Any:
-    """What `cache_text` kept, or None."""
-    return getattr(letter, "_cached_text", None)
 
 
 _PLAIN = (

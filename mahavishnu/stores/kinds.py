@@ -16,7 +16,6 @@ from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.events import AuditEntry, AuditOutcome
 from mahavishnu.model.group import Group, reconcile_groups
-from mahavishnu.model.ids import partition_of
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
@@ -72,7 +71,7 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
     Field("captured_at", DATE, attrgetter("captured_at"), derived=True, path="captured_at"),
     *_fields(DATE, "updated_at", "due_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at"),
     *_fields(DATE, "archived_at", "resolution_timestamp"),
-    Field("partition", INTEGER, lambda letter: partition_of(letter.key), derived=True),
+    Field("partition", INTEGER, attrgetter("partition"), derived=True, path="partition"),
     *_fields(INTEGER, "retry_count", "max_retries", "total_attempts", "priority", "generation", "dlq_retry_count"),
     *_fields(INTEGER, "occurrences", "revision"),
     Field("requeue_automatic", INTEGER, lambda letter: letter.requeue and letter.requeue.automatic),

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET
 from msgspec.structs import astuple
 
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
-from mahavishnu.model.letter import DeadLetter, cache_text, cached_text, letter_draft
+from mahavishnu.model.letter import DeadLetter, letter_draft
 from mahavishnu.model.letter_parts import (
+    DeadLetterStatus,
     Failure,
     Lease,
     RecordedVerdict,
@@ -61,18 +61,18 @@ class _CachedText:
 
 def encode(letter: DeadLetter) -> str:
     """The document's JSON text, without `task` and `metadata`: those are the user's, and the store adds them."""
-    cached: _CachedText | None = cached_text(letter)
+    cached: _CachedText | None = getattr(letter, "cached_text", None)
     if cached is None:
         cached = _CachedText(json_text(_lasting_part(letter))[:-1])
         if letter.version is not None:  # somebody works on it and will write it again, unlike a new one
-            cache_text(letter, cached)
+            object.__setattr__(letter, "cached_text", cached)
     text = f"{cached.text},{json_text(_passing_part(letter))[1:]}"
     return text if letter.tallies is _BLANK.tallies else f"{text[:-1]}{_tallies_text(letter.tallies)}}}"
 
 
 def words_of(letter: DeadLetter) -> tuple[str, ...]:
     """What a text search finds it by."""
-    cached: _CachedText | None = cached_text(letter)
+    cached: _CachedText | None = getattr(letter, "cached_text", None)
     if cached is not None and cached.words is not None:
         return cached.words
     first, last = letter.error, letter.last_error
@@ -127,14 +127,15 @@ def _lasting_part(letter: DeadLetter) -> LastingPart:
 
 
 def _passing_part(letter: DeadLetter) -> PassingPart:
+    due_at = _text(letter.due_at) if letter.due_at else None
     part = PassingPart(
         letter.status,
         _text(letter.updated_at),
         letter.resolution.status,
         letter.retry_count,
         letter.total_attempts,
-        _text(due) if (due := letter.due_at) else None,
-        _text(retry) if (retry := letter.next_retry_at) else None,
+        due_at,
+        due_at if letter.status is DeadLetterStatus.PENDING else None,
         _text(run) if (run := letter.last_retry_at) else None,
         letter.recoveries,
         letter.settled,
@@ -207,7 +208,8 @@ def text_decoder(kind: type[L]) -> Callable[[str, Version], L | None]:
         try:
             lasting, passing = _read_lasting(text), _read_passing(text)
             counted = _read_tallies(text) if '"tally_' in text else None
-            payload, labels = _json(lasting.task), _json(lasting.metadata)
+            payload = EMPTY if lasting.task is UNSET else Json.stored(bytes(lasting.task))
+            labels = EMPTY if lasting.metadata is UNSET else Json.stored(bytes(lasting.metadata))
             if lasting.schema > SCHEMA or labels.text[0] != "{":
                 return None
             return _letter(kind, lasting, passing, counted, payload, labels, version)
@@ -302,14 +304,6 @@ def _labels(value: Any) -> Json:
     if value is not None and not isinstance(value, dict):
         raise TypeError("metadata should be an object")
     return Json.parsed(value) if value else EMPTY
-
-
-def _json(raw: Raw | UnsetType) -> Json:
-    """What the user gave, as it is; in ASCII also if somebody else has written it."""
-    if raw is UNSET:
-        return EMPTY
-    text = bytes(raw).decode()
-    return Json(text) if text.isascii() else Json.parsed(json.loads(text))
 
 
 @lru_cache(4096)

@@ -36,8 +36,8 @@ class Table(Generic[T]):
         self.fields = sorted(
             (each for each in kind.fields if each.name in kind.searchable), key=lambda each: each.type in _MANY_VALUED
         )
-        # All at once; two more than wanted, because for a single one it would give no tuple.
-        self._paths = attrgetter("version", "version", *(each.path or "version" for each in self.fields))
+        # The key and these all at once; one more than wanted, because for a single one it would give no tuple.
+        self._paths = attrgetter("key", "version", *(each.path or "version" for each in self.fields))
         self._computed = [(place, each.value) for place, each in enumerate(self.fields) if not each.path]
         self._dates = self._places(FieldType.DATE)
         self._texts = self._places(FieldType.KEYWORD)
@@ -85,15 +85,17 @@ class Table(Generic[T]):
 
     def row(self, record: T, version: int) -> Row:
         """What `insert` binds; with the version to be replaced after it, what `update` binds."""
+        key, _, *values = self._paths(record)
         body = self.kind.document(record)
-        return [version, *self.terms(record, short=len(body) <= LONGEST_TERM), body, record.key]
+        return [version, *self._terms(record, values, short=len(body) <= LONGEST_TERM), body, key]
 
-    def terms(self, record: T, *, short: bool = False) -> Row:
-        """The columns beside the body: `Field.term` of every field, quicker, as SQLite can hold it.
-
-        In a `short` document no text can be longer than a term may be.
-        """
+    def terms(self, record: T) -> Row:
+        """The columns beside the body: `Field.term` of every field, quicker, as SQLite can hold it."""
         _, _, *values = self._paths(record)
+        return self._terms(record, values)
+
+    def _terms(self, record: T, values: list[Any], *, short: bool = False) -> Row:
+        """Make terms of the `values` of all fields. In a `short` document no text can be longer than a term may be."""
         for place, get in self._computed:
             values[place] = get(record)
         for place in self._dates:

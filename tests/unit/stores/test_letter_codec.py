@@ -16,7 +16,7 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.ids import partition_of
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter, FormerLetter, cached_text, evolve
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict, Resolution, RetryPolicy, Source, Tallies
 from mahavishnu.model.lifecycle import archive, merge, violations
 from mahavishnu.stores.kind import FieldType
@@ -121,8 +121,8 @@ def test_what_is_remembered_is_no_part_of_the_letter() -> None:
     text = LETTERS.document(read)
     copied = pickle.loads(pickle.dumps(read))
 
-    assert cached_text(read) is not None
-    assert cached_text(copied) is None
+    assert read.cached_text is not None
+    assert not hasattr(copied, "cached_text")
     assert copied == read == full
     assert LETTERS.document(copied) == text
 
