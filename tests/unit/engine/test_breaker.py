@@ -1,4 +1,4 @@
-"""The circuit breaker: who may call a target that fails."""
+"""The circuit breaker: which calls go through to a target that fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def opened(**limits: float) -> Breakers:
     return breakers
 
 
-def test_it_opens_after_so_many_failures_in_a_row() -> None:
+def test_a_circuit_opens_after_consecutive_failures() -> None:
     breakers = Breakers(threshold=3)
     for _ in range(2):
         breakers.record_failure("x", "network", 0.0)
@@ -36,21 +36,21 @@ def test_half_open_lets_exactly_one_probe_through() -> None:
     assert [breakers.acquire("x", 60.0) for _ in range(100)].count(None) == 1
 
 
-def test_a_probe_that_succeeds_closes_it() -> None:
+def test_a_successful_probe_closes_the_circuit() -> None:
     breakers = opened()
     assert breakers.acquire("x", 60.0) is None
     breakers.record_success("x")
     assert all(breakers.acquire("x", 61.0) is None for _ in range(10))
 
 
-def test_a_probe_that_fails_opens_it_again() -> None:
+def test_a_failed_probe_opens_the_circuit_again() -> None:
     breakers = opened()
     assert breakers.acquire("x", 60.0) is None
     breakers.record_failure("x", "network", 60.0)
     assert breakers.acquire("x", 100.0) == 20.0
 
 
-def test_a_probe_that_was_given_back_lets_another_one_try() -> None:
+def test_a_released_probe_lets_another_call_probe() -> None:
     breakers = opened()
     assert breakers.acquire("x", 60.0) is None
     breakers.release("x")
@@ -58,7 +58,7 @@ def test_a_probe_that_was_given_back_lets_another_one_try() -> None:
 
 
 @pytest.mark.parametrize("end", ["failed", "abandoned"])
-def test_how_an_older_call_ends_lets_no_second_probe_through(end: str) -> None:
+def test_the_end_of_an_older_call_lets_no_second_probe_through(end: str) -> None:
     breakers = opened()
     assert breakers.acquire("x", 60.0, "probe") is None
     if end == "failed":
@@ -71,7 +71,7 @@ def test_how_an_older_call_ends_lets_no_second_probe_through(end: str) -> None:
 
 
 @pytest.mark.parametrize("category", ["permission", "validation"])
-def test_what_is_the_jobs_own_fault_does_not_count(category: str) -> None:
+def test_faults_of_the_letter_do_not_count(category: str) -> None:
     breakers = Breakers()
     for _ in range(50):
         breakers.record_failure("x", category, 0.0)
@@ -82,13 +82,13 @@ def test_what_is_the_jobs_own_fault_does_not_count(category: str) -> None:
     assert half_open.state("x", 60.0) is CircuitState.CLOSED
 
 
-def test_what_was_skipped_is_reported() -> None:
+def test_skipped_calls_are_reported() -> None:
     breakers = opened()
     breakers.acquire("x", 1.0)
     assert breakers.report(1.0) == {"x": {"state": "open", "failures": 5, "skipped": 1}}
 
 
-def test_limits_that_make_no_sense_are_refused() -> None:
+def test_impossible_limits_are_refused() -> None:
     with pytest.raises(InvalidInput):
         Breakers(threshold=0)
     with pytest.raises(InvalidInput):

@@ -1,4 +1,4 @@
-"""The processor: due letters are run once each, whatever happens around them."""
+"""The processor runs each due letter once, whatever happens around it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_a_result_that_says_failed_is_a_failure(answer: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("answer", [None, "failed", {"status": "completed"}, {"success": True}, {}])
-def test_other_results_are_none(answer: Any) -> None:
+def test_other_results_are_no_failure(answer: Any) -> None:
     assert failure_in_result(answer) is None
 
 
@@ -163,7 +163,7 @@ async def test_a_claim_that_is_not_written_is_not_run() -> None:
     assert len(ran) == 1
 
 
-async def test_who_finds_everything_taken_looks_again_before_it_rests() -> None:
+async def test_a_processor_that_lost_all_claims_looks_again_before_it_rests() -> None:
     ran: list[Any] = []
     house = House(lambda task, repos: ran.append(task), concurrency=1)  # it claims one at a time
     await house.has(*(make_letter(task_id=f"{number}") for number in range(6)))
@@ -173,7 +173,7 @@ async def test_who_finds_everything_taken_looks_again_before_it_rests() -> None:
     assert house.processor.counts["conflicts"] == 1
 
 
-async def test_what_others_have_left_lying_is_taken_share_by_share_and_what_they_may_come_to_is_not() -> None:
+async def test_overdue_letters_of_other_shares_are_taken_share_by_share() -> None:
     ran: list[str] = []
 
     async def note(task: Any, repos: list[str]) -> None:
@@ -218,7 +218,7 @@ async def test_an_open_circuit_costs_no_budget_and_half_open_probes_once() -> No
     assert calls == 1
 
 
-async def test_what_is_given_back_is_run_when_it_is_due_and_not_an_interval_later() -> None:
+async def test_a_released_letter_is_run_when_it_is_due_and_not_an_interval_later() -> None:
     async def well(task: Any, repos: list[str]) -> None: ...
 
     house = House(well, interval_seconds=3600)
@@ -235,7 +235,7 @@ async def test_what_is_given_back_is_run_when_it_is_due_and_not_an_interval_late
     await house.processor.stop()
 
 
-async def test_a_date_that_passes_while_the_queue_is_looked_at_is_not_missed() -> None:
+async def test_a_letter_that_becomes_due_during_a_look_is_not_missed() -> None:
     house = House(ran := Runs(), interval_seconds=3600)
     due = house.clock.now() + timedelta(seconds=5)
     await house.has(make_letter(task_id="a", due_at=due))
@@ -249,7 +249,7 @@ async def test_a_date_that_passes_while_the_queue_is_looked_at_is_not_missed() -
     await house.processor.stop()
 
 
-async def test_what_is_due_while_all_places_are_taken_is_run_when_one_is_free() -> None:
+async def test_a_letter_that_is_due_while_all_places_are_taken_runs_when_one_is_free() -> None:
     house = House(gate := Gate(), interval_seconds=3600, concurrency=1)
     await house.has(make_letter(task_id="a"))
     house.processor.start()
@@ -264,7 +264,7 @@ async def test_what_is_due_while_all_places_are_taken_is_run_when_one_is_free() 
     await house.processor.stop()
 
 
-async def test_a_probe_that_stumbles_does_not_keep_its_place() -> None:
+async def test_a_probe_that_raises_lets_another_letter_probe() -> None:
     async def stumbles(error: BaseException | str, at: datetime, letter: DeadLetter) -> Assessment:
         raise RuntimeError("an assessor must not raise")
 
@@ -281,7 +281,7 @@ async def test_a_probe_that_stumbles_does_not_keep_its_place() -> None:
     assert house.context.breakers.acquire("llamaindex", house.clock.monotonic()) is None
 
 
-async def test_what_is_no_exception_is_a_failure_all_the_same() -> None:
+async def test_a_base_exception_is_a_failure_too() -> None:
     class Outcome(BaseException):
         """As pytest's `fail` raises it."""
 
@@ -295,7 +295,7 @@ async def test_what_is_no_exception_is_a_failure_all_the_same() -> None:
     assert (letter.status, letter.last_error, letter.retry_count) == ("pending", "no", 1)
 
 
-async def test_stop_gives_back_what_did_not_end_with_its_attempt_refunded() -> None:
+async def test_stop_releases_unfinished_runs_and_refunds_their_attempts() -> None:
     began = asyncio.Event()
 
     async def hang(task: Any, repos: list[str]) -> None:
@@ -311,7 +311,7 @@ async def test_stop_gives_back_what_did_not_end_with_its_attempt_refunded() -> N
     assert (letter.status, letter.total_attempts, letter.lease) == ("pending", 0, None)
 
 
-async def test_the_outcome_is_written_although_the_store_blinks_and_a_person_edits() -> None:
+async def test_the_outcome_is_written_despite_a_short_outage_and_an_edit() -> None:
     async def run(task: Any, repos: list[str]) -> None:
         letter = await house.current("a")
         merged = lifecycle.merge(letter, Failure(house.clock.now(), "again"), house.clock.now())
@@ -329,7 +329,7 @@ async def test_the_outcome_is_written_although_the_store_blinks_and_a_person_edi
     assert (letter.status, letter.occurrences) == ("completed", 2)
 
 
-async def test_an_outcome_that_was_written_although_no_answer_came_is_no_stale_one() -> None:
+async def test_an_outcome_written_without_an_answer_is_not_stale() -> None:
     async def run(task: Any, repos: list[str]) -> None:
         house.store.faults.answer_lost("write", times=1)
 
@@ -343,7 +343,7 @@ async def test_an_outcome_that_was_written_although_no_answer_came_is_no_stale_o
     assert house.told() == [EventName.RETRY_STARTED, EventName.RETRY_SUCCEEDED]
 
 
-async def test_who_gives_up_stopping_leaves_no_claim_that_nobody_knows_of() -> None:
+async def test_a_cancelled_stop_leaves_no_unknown_claim() -> None:
     house = House(Gate(), grace_seconds=0)
     await house.has(make_letter(task_id="a"))
     claiming = house.store.faults.hold("write", after=True)
@@ -359,7 +359,7 @@ async def test_who_gives_up_stopping_leaves_no_claim_that_nobody_knows_of() -> N
     assert (letter.status, letter.total_attempts) == ("pending", 0)
 
 
-async def test_letters_that_may_kill_their_worker_run_one_at_a_time_at_their_last_chance() -> None:
+async def test_suspects_run_one_at_a_time_at_their_last_chance() -> None:
     house = House(gate := Gate())
     now = house.clock.now()
     for name in ("a", "b"):
@@ -379,7 +379,7 @@ async def test_letters_that_may_kill_their_worker_run_one_at_a_time_at_their_las
     await house.processor.stop()
 
 
-async def test_what_runs_here_is_not_taken_again_although_its_lease_could_not_be_renewed() -> None:
+async def test_a_running_letter_whose_lease_was_not_renewed_is_not_claimed_again() -> None:
     house = House(gate := Gate())
     await house.has(make_letter(task_id="a"))
     house.processor.start()
@@ -417,7 +417,7 @@ async def test_a_late_outcome_is_refused() -> None:
     assert (letter.status, letter.tallies.retry_success) == ("completed", 1)
 
 
-async def test_the_run_knows_its_attempt_and_keys_change_only_with_outcomes() -> None:
+async def test_a_run_sees_its_attempt_and_the_idempotency_key_changes_only_with_outcomes() -> None:
     keys: list[tuple[str, str]] = []
 
     async def look(task: Any, repos: list[str]) -> None:
@@ -435,7 +435,7 @@ async def test_the_run_knows_its_attempt_and_keys_change_only_with_outcomes() ->
     assert current_attempt.get() is None
 
 
-async def test_a_letter_waits_for_those_it_depends_on() -> None:
+async def test_a_letter_waits_for_its_dependencies() -> None:
     runs: list[str] = []
     house = House(lambda task, repos: runs.append(task["name"]))
     await house.has(make_letter(task_id="a", task={"name": "a"}, due_at=None))

@@ -1,4 +1,4 @@
-"""From a workflow that failed to its letter: the app, the strategies, and what happens where no letter can be made."""
+"""From a workflow that failed to its letter, and what happens where no letter can be made."""
 
 from __future__ import annotations
 
@@ -11,25 +11,13 @@ from unittest.mock import ANY
 
 import pytest
 
-from mahavishnu import hookimpl
-from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy, create_dlq_integration
+from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.model.errors import InvalidInput, StoreError
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
 from tests.unit.queues import NETWORK, Gate, House, Runs, fails, letter_of, queue_of, sound, until
-
-OF_EACH = {
-    "transient": "HTTP 429 Too Many Requests",
-    "network": ConnectionResetError("peer went away"),
-    "resource": MemoryError(),
-    "permission": PermissionError("denied"),
-    "validation": ValueError("no such field"),
-    "permanent": "something nobody has ever seen",
-}
-RETRYABLE = {"transient": "exponential", "network": "exponential", "resource": "linear"}
 
 
 class Unspeakable(Exception):
@@ -74,103 +62,10 @@ def circle() -> Any:
     return value
 
 
-class TestStrategies:
-    """Which failures become letters."""
-
-    async def test_automatic_keeps_everything(self, any_house: House) -> None:
-        app = any_house.app()
-        for category, error in OF_EACH.items():
-            result = await fails(app, error, category)
-            assert (result["dlq_enqueued"], result["error_category"]) == (True, category)
-        letters = await queue_of(app).list_tasks()
-        policies = {letter.error_category: letter.retry_policy for letter in letters}
-        assert policies == {**dict.fromkeys(OF_EACH, "never"), **RETRYABLE}
-
-    async def test_selective_keeps_what_may_pass(self, any_house: House, caplog: pytest.LogCaptureFixture) -> None:
-        app = any_house.app(dlq_strategy="selective")
-        with caplog.at_level(logging.INFO):
-            results = {category: await fails(app, error, category) for category, error in OF_EACH.items()}
-        letters = await queue_of(app).list_tasks()
-        assert {letter.error_category: letter.retry_policy for letter in letters} == RETRYABLE
-        for category in OF_EACH.keys() - RETRYABLE.keys():
-            assert results[category]["dlq_enqueued"] is False
-            assert "selective" in results[category]["dlq_skip_reason"]
-            assert f"the failure of task {category!r} is not kept" in caplog.text
-        assert (await sound(queue_of(app)))["lifetime_stats"]["skipped_by_strategy"] == 3
-
-    async def test_manual_keeps_what_is_asked_for(self, house: House) -> None:
-        app = house.app(dlq_strategy="manual")
-        assert (await fails(app, NETWORK))["dlq_skip_reason"].startswith("the strategy is manual")
-        assert (await fails(app, NETWORK, "asked", enqueue=True))["dlq_task_id"] == "asked"
-        await queue_of(app).enqueue("direct", {}, [], "boom")
-        assert len(await queue_of(app).list_tasks()) == 2
-
-    async def test_disabled_keeps_nothing_but_what_is_enqueued_directly(self, house: House) -> None:
-        app = house.app(dlq_strategy="disabled")
-        for wish in (None, True):
-            assert (await fails(app, NETWORK, enqueue=wish))["dlq_enqueued"] is False
-        await queue_of(app).enqueue("direct", {}, [], "boom")
-        assert [letter.task_id for letter in await queue_of(app).list_tasks()] == ["direct"]
-
-    async def test_switched_between_two_failures(self, house: House) -> None:
-        app = house.app()
-        assert app.dlq_integration is not None
-        hold = house.faults.hold("write", kind=LETTERS)
-        first = asyncio.create_task(fails(app, NETWORK, "before"))
-        await hold.reached()
-        app.dlq_integration.set_strategy("disabled")
-        hold.release()
-        assert (await first)["dlq_enqueued"] is True  # it had begun under the other one
-        assert (await fails(app, NETWORK, "after"))["dlq_enqueued"] is False
-        app.dlq_integration.set_strategy(DLQIntegrationStrategy.AUTOMATIC)
-        assert app.dlq_integration.get_strategy() is DLQIntegrationStrategy.AUTOMATIC
-        with pytest.raises(ValueError, match="automatic, selective, manual, disabled"):
-            app.dlq_integration.set_strategy("sometimes")
-        assert app.dlq_integration.get_strategy() is DLQIntegrationStrategy.AUTOMATIC
-
-    async def test_a_strategy_of_ones_own(self, house: House) -> None:
-        app = house.app()
-        assert app.dlq_integration is not None
-
-        def mine(occurrence: Occurrence) -> Decision | bool:
-            match occurrence.task_id:
-                case "kept":
-                    return Decision(True, "I want it", "linear", 7)
-                case "dropped":
-                    return False
-            raise RuntimeError("oops")
-
-        app.dlq_integration.set_strategy(mine)
-        assert (await fails(app, NETWORK, "kept"))["max_retries"] == 7
-        assert (await fails(app, NETWORK, "dropped"))["dlq_skip_reason"] == "strategy mine says so"
-        assert (await fails(app, NETWORK, "other"))["dlq_enqueued"] is True  # one that stumbles loses nothing
-        assert (await letter_of(queue_of(app), "kept")).retry_policy == "linear"
-
-    async def test_the_classifier_is_asked_once_and_before_the_strategy(self, house: House) -> None:
-        app, order = house.app(dlq_strategy="disabled"), []
-
-        class Spy:
-            @hookimpl(tryfirst=True)
-            def classify_error(self, error: Any, context: Any) -> None:
-                order.append("classifier")
-
-        def strategy(occurrence: Occurrence) -> bool:
-            order.append("strategy")
-            return False
-
-        app.chain.plugins.register(Spy(), "spy")
-        await fails(app, NETWORK)
-        assert order == ["classifier"]
-        assert app.dlq_integration is not None
-        app.dlq_integration.set_strategy(strategy)
-        await fails(app, NETWORK)
-        assert order == ["classifier", "classifier", "strategy"]
-
-
 class TestFailures:
     """What becomes of a failed run."""
 
-    async def test_the_result_says_what_became_of_it(self, any_house: House) -> None:
+    async def test_the_result_says_what_became_of_the_failure(self, any_house: House) -> None:
         app = any_house.app()
         result = await fails(app, NETWORK, metadata={"team": "blue"})
         assert (result["status"], result["error"], result["error_type"]) == (
@@ -234,7 +129,7 @@ class TestFailures:
         assert await queue_of(app).run_due() == 1
         assert calls == [["web"]]
 
-    async def test_an_adapter_that_is_gone_is_a_failed_run(self, any_house: House) -> None:
+    async def test_an_unknown_adapter_is_a_failed_run(self, any_house: House) -> None:
         app = any_house.app()
         await queue_of(app).enqueue("gone", {"adapter": "sweeep"}, [], "connection refused", "immediate")
         await queue_of(app).enqueue("well", {"adapter": "sweep"}, [], "connection refused", "immediate")
@@ -254,7 +149,7 @@ class TestFailures:
         await queue_of(app).run_due()
         assert (x.calls, default.calls) == ([({"adapter": "x"}, ["api"])], [({}, ["api"])])
 
-    async def test_a_store_that_breaks_never_reaches_the_workflow(
+    async def test_a_store_error_never_reaches_the_workflow(
         self, any_house: House, caplog: pytest.LogCaptureFixture
     ) -> None:
         app = any_house.app()
@@ -282,7 +177,7 @@ class TestFailures:
         ids=["no JSON", "too deep", "a circle", "hostile"],
     )
     @pytest.mark.parametrize("redact", [[], ["*token*"]])
-    async def test_a_task_that_json_cannot_hold_is_kept_as_far_as_it_can(
+    async def test_a_task_that_json_cannot_hold_is_kept_as_a_description(
         self, any_house: House, task: Any, kept: Any, why: str, redact: list[str]
     ) -> None:
         app = any_house.app(redact_keys=redact)
@@ -298,7 +193,7 @@ class TestFailures:
         assert len(runs.calls) == 1
         assert queue_of(app).context.counts["capture_failed"] == 0
 
-    async def test_what_is_masked_is_in_no_description(self, house: House) -> None:
+    async def test_redacted_values_are_in_no_description(self, house: House) -> None:
         app = house.app(redact_keys=["*token*"])
         app.register_adapter("sweep", Runs(NETWORK))
         await app.execute_workflow({"id": "wf_1", "login": Login("s3cret")}, "sweep")
@@ -324,7 +219,7 @@ class TestFailures:
         assert letter.task == {"id": "wf_1", "steps": [], **{name: str(value) for name, value in more.items()}}
 
     @pytest.mark.parametrize("raises", [Unspeakable, RecursionError])
-    async def test_a_strategy_that_raises_whatever_never_reaches_the_workflow(
+    async def test_an_error_of_a_strategy_never_reaches_the_workflow(
         self, house: House, raises: type[Exception]
     ) -> None:
         def strategy(occurrence: Occurrence) -> Decision:
@@ -337,7 +232,7 @@ class TestFailures:
         assert (await app.execute_workflow({"id": "wf_1"}, "sweep"))["dlq_enqueued"] is True
 
     @pytest.mark.parametrize("raises", [Unspeakable, RecursionError])
-    async def test_what_cannot_be_kept_at_all_is_in_the_log_however_odd_it_is(
+    async def test_a_failure_that_cannot_be_kept_is_in_the_log(
         self, house: House, raises: type[Exception], capsys: pytest.CaptureFixture[str]
     ) -> None:
         class Repos(list[str]):
@@ -370,7 +265,7 @@ class TestFailures:
             await sweep({"n": 1, "id": "wf_1"}, ["api"])
         assert (await letter_of(queue_of(app), "wf_1")).repos == ("api",)
 
-    async def test_a_decorated_function_that_says_it_failed_has_a_letter(self, house: House) -> None:
+    async def test_a_decorated_function_that_returns_a_failure_has_a_letter(self, house: House) -> None:
         app = house.app()
         answer = {"status": "failed", "error": "boom", "results": {"api": "swept", "web": NETWORK}}
         sweep = app.workflow("sweep")(Runs(answer).__call__)
@@ -390,7 +285,7 @@ class TestFailures:
         ],
         ids=["no text", "cancels itself", "no truth", "no truth of a repo", "end of iteration"],
     )
-    async def test_however_oddly_a_run_fails_it_is_captured(self, house: House, answer: Any, parallel: bool) -> None:
+    async def test_every_kind_of_failure_is_captured(self, house: House, answer: Any, parallel: bool) -> None:
         app = house.app()
         app.register_adapter("sweep", Runs(answer))
         run = app.execute_workflow_parallel if parallel else app.execute_workflow
@@ -398,7 +293,7 @@ class TestFailures:
         assert (result["status"], result["dlq_task_id"]) == ("failed", "wf_1")
 
     @pytest.mark.parametrize("bad", [NETWORK, False, {"success": False}, None])
-    async def test_what_a_repo_that_failed_may_be_reported_as(self, house: House, bad: Any) -> None:
+    async def test_every_report_of_a_failed_repo_is_recognised(self, house: House, bad: Any) -> None:
         app = house.app()
         results = {"api": "swept", "db": {"status": "failed"}} | ({} if bad is None else {"web": bad})
         app.register_adapter("sweep", Runs({"status": "failed", "results": results}))
@@ -406,9 +301,7 @@ class TestFailures:
         assert (await letter_of(queue_of(app), "wf_1")).repos == ("web", "db")
 
     @pytest.mark.parametrize("repos", ["api", b"api", 5, [None], [["api"]]])
-    async def test_repos_that_are_no_list_of_texts_are_refused_before_anything_runs(
-        self, house: House, repos: Any
-    ) -> None:
+    async def test_repos_that_are_not_texts_are_refused_before_the_run(self, house: House, repos: Any) -> None:
         app = house.app()
         app.register_adapter("sweep", runs := Runs())
         for run in (app.execute_workflow, app.execute_workflow_parallel):
@@ -416,7 +309,7 @@ class TestFailures:
                 await run({}, "sweep", repos)
         assert runs.calls == []
 
-    async def test_whoever_gives_up_while_a_failure_is_captured_loses_nothing(self, any_house: House) -> None:
+    async def test_a_caller_cancelled_during_a_capture_loses_nothing(self, any_house: House) -> None:
         app = any_house.app()
         async with app:
             for step in range(40):
@@ -430,7 +323,7 @@ class TestFailures:
         assert {letter.task_id for letter in await queue_of(app).list_tasks()} == {f"wf_{step}" for step in range(40)}
         await sound(queue_of(app))
 
-    async def test_who_closes_the_app_waits_for_what_is_being_captured(self, any_house: House) -> None:
+    async def test_shutdown_waits_for_captures(self, any_house: House) -> None:
         app = any_house.app()
         app.register_adapter("sweep", Runs(NETWORK))
         async with app:
@@ -447,13 +340,13 @@ class TestFailures:
             await closing
         assert await queue_of(app).get_task("wf_1") is not None
 
-    async def test_whoever_waits_for_a_capture_that_is_broken_off_does_not_wait_for_ever(self, house: House) -> None:
+    async def test_a_cancelled_capture_ends_its_caller(self, house: House) -> None:
         app = house.app()
         assert app.dlq_integration is not None
         async with app:
             before = asyncio.all_tasks()
-            wanted = LetterRequest(task_id="wf_1", task={})
-            waiting = asyncio.create_task(app.dlq_integration.capture(wanted, NETWORK))
+            requests = LetterRequest(task_id="wf_1", task={})
+            waiting = asyncio.create_task(app.dlq_integration.capture(requests, NETWORK))
             await asyncio.sleep(0)  # noqa: TID251 - now the capture has a task of its own, which has not begun
             (keeping,) = asyncio.all_tasks() - before - {waiting}
             keeping.cancel()
@@ -462,14 +355,14 @@ class TestFailures:
             await app.dlq_integration.finish()
 
     @pytest.mark.parametrize("advice", [{"retry_policy": "sometimes"}, {"max_retries": -1}, {"max_retries": "many"}])
-    async def test_a_strategy_that_advises_nonsense_costs_no_failure(self, house: House, advice: Any) -> None:
+    async def test_impossible_advice_of_a_strategy_loses_no_failure(self, house: House, advice: Any) -> None:
         app = house.app()
         assert app.dlq_integration is not None
         app.dlq_integration.set_strategy(lambda occurrence: Decision(True, "why not", **advice))
         assert (await fails(app, NETWORK))["dlq_enqueued"] is True
         assert (await letter_of(queue_of(app), "wf_1")).retry_policy == "exponential"
 
-    async def test_a_listener_that_pretends_to_be_cancelled_disturbs_nobody(self, house: House) -> None:
+    async def test_a_listener_that_raises_cancelled_error_disturbs_nobody(self, house: House) -> None:
         app = house.app()
 
         def listener(event: Any) -> None:
@@ -478,7 +371,7 @@ class TestFailures:
         queue_of(app).listen(listener)
         assert (await fails(app, NETWORK))["dlq_enqueued"] is True
 
-    async def test_what_a_retry_left_running_is_captured_when_it_fails_later(self, house: House) -> None:
+    async def test_a_task_left_behind_by_a_retry_is_captured_when_it_fails(self, house: House) -> None:
         app = house.app()
         left: list[asyncio.Task[Any]] = []
         later = asyncio.Event()
@@ -497,7 +390,7 @@ class TestFailures:
         later.set()
         assert (await left[0])["dlq_task_id"] == "later"
 
-    async def test_what_is_too_large_waits_durably_although_nothing_was_opened(self, any_house: House) -> None:
+    async def test_a_payload_that_is_too_large_waits_durably(self, any_house: House) -> None:
         app = any_house.app(dlq_max_task_bytes=1024)
         app.register_adapter("sweep", Runs(NETWORK))
         result = await app.execute_workflow({"text": "x" * 2000}, "sweep", task_id="wf_1")
@@ -509,7 +402,7 @@ class TestFailures:
 class TestStatistics:
     """What the integration counts."""
 
-    async def test_counted_and_reset(self, house: House) -> None:
+    async def test_failures_are_counted_and_counts_can_be_reset(self, house: House) -> None:
         app = house.app()
         assert app.dlq_integration is not None
         await fails(app, NETWORK, "wf_1")
@@ -527,7 +420,7 @@ class TestStatistics:
         assert {name: count for name, count in after.items() if count} == {"strategy": "disabled"}
         assert (await queue_of(app).get_statistics())["lifetime_stats"]["skipped_by_strategy"] == 1
 
-    async def test_a_retry_that_fails_is_no_failure_that_was_not_kept(self, house: House) -> None:
+    async def test_a_failed_retry_does_not_lower_the_enqueue_rate(self, house: House) -> None:
         app = house.app()
         await fails(app, NETWORK)
         for _ in range(3):
@@ -552,51 +445,17 @@ class TestStatistics:
         assert (await integration.execute_with_dlq({"id": "wf_3"}, "sweep", ["api"]))["dlq_task_id"] == "wf_3"
 
 
-async def test_the_app_has_what_documented_code_uses(house: House, caplog: pytest.LogCaptureFixture) -> None:
-    class Mine(MahavishnuApp):
-        def __init__(self, **options: Any) -> None:
-            super().__init__(**options)
-            self.mine = (self.config.dlq_max_size, self.observability, self.opensearch_integration)
-
-    app = Mine(store=house.store(), clock=house.clock)
-    assert app.mine == (10_000, None, None)
-    assert await app.error_recovery_manager.classify_error("Connection timeout") == "network"
-    with caplog.at_level(logging.INFO):
-        app.logger.info("hello")
-        await app.start_dlq_processor()
-        await app.stop_dlq_processor()
-    said = [record.message for record in caplog.records if record.name == app.logger.name]
-    assert said == ["hello", "DLQ retry processor started (interval=60s)", "DLQ retry processor stopped"]
-
-
-async def test_a_processor_that_is_switched_off_is_not_started(house: House, caplog: pytest.LogCaptureFixture) -> None:
-    app = house.app(dlq_retry_processor_enabled=False)
-    with caplog.at_level(logging.INFO):
-        await app.start_dlq_processor()
-    assert "DLQ retry processor disabled in configuration" in caplog.messages
-    assert (await queue_of(app).get_statistics())["is_processor_running"] is False
-
-
-async def test_a_read_says_that_the_store_is_away(house: House) -> None:
-    queue = house.queue()
-    await queue.open()
-    with house.faults.unavailable():
-        with pytest.raises(StoreError):
-            await queue.list_tasks()
-        assert (await queue.health()).status == "down"
-
-
-async def test_what_is_asked_for_inside_a_retry_gets_a_letter_of_its_own(any_house: House) -> None:
+async def test_a_requested_capture_inside_a_retry_makes_a_letter(any_house: House) -> None:
     queue = any_house.queue()
     integration = DLQIntegration(None, queue)
 
     async def parent(task: Any, repos: list[str]) -> str:
-        wanted = [LetterRequest(task_id="asked", task={}), LetterRequest(task_id="folded", task={})]
-        decided = [
+        requests = [LetterRequest(task_id="asked", task={}), LetterRequest(task_id="folded", task={})]
+        outcomes = [
             await integration.capture(each, ConnectionError("down"), requested=each.task_id == "asked")
-            for each in wanted
+            for each in requests
         ]
-        return f"{decided[0].letter is not None} {decided[1].folded}"
+        return f"{outcomes[0].letter is not None} {outcomes[1].folded}"
 
     queue.processing.callback = parent
     await queue.enqueue("parent", {}, [], "reset", retry_policy="immediate")

@@ -19,7 +19,7 @@ def opened(queue: DeadLetterQueue, adapter: str = "llamaindex") -> None:
         queue.context.breakers.record_failure(adapter, "network", queue.clock.monotonic())
 
 
-async def test_an_open_circuit_costs_nothing_and_half_open_lets_one_probe_through(any_house: House) -> None:
+async def test_an_open_circuit_costs_no_budget_and_half_open_lets_one_probe_through(any_house: House) -> None:
     queue = any_house.queue(runs := Runs(), concurrency=100)
     opened(queue)
     names = await fill(queue, 100)
@@ -38,7 +38,7 @@ async def test_an_open_circuit_costs_nothing_and_half_open_lets_one_probe_throug
     assert (await sound(queue))["lifetime_stats"]["retry_success"] == 100
 
 
-async def test_while_the_probe_is_under_way_nobody_else_is_called(any_house: House) -> None:
+async def test_no_other_letter_runs_during_a_probe(any_house: House) -> None:
     queue = any_house.queue(gate := Gate())
     opened(queue)
     await fill(queue, 100)
@@ -50,7 +50,7 @@ async def test_while_the_probe_is_under_way_nobody_else_is_called(any_house: Hou
     await running
 
 
-async def test_a_failed_probe_opens_it_again(house: House) -> None:
+async def test_a_failed_probe_opens_the_circuit_again(house: House) -> None:
     queue = house.queue(runs := Runs(ConnectionError("down")))
     opened(queue)
     await fill(queue, 10)
@@ -61,7 +61,7 @@ async def test_a_failed_probe_opens_it_again(house: House) -> None:
     assert len(runs.calls) == 1
 
 
-async def test_the_jobs_own_faults_never_open_it(house: House) -> None:
+async def test_faults_of_the_letter_never_open_the_circuit(house: House) -> None:
     queue = house.queue(runs := Runs(ValueError("no such field")))
     await fill(queue, 50, max_retries=1)
     await queue.run_due()
@@ -71,7 +71,7 @@ async def test_the_jobs_own_faults_never_open_it(house: House) -> None:
     ] == "closed"
 
 
-async def test_the_adapters_have_circuits_of_their_own(house: House) -> None:
+async def test_each_adapter_has_its_own_circuit(house: House) -> None:
     queue = house.queue(runs := Runs())
     opened(queue, "x")
     await queue.enqueue("at-x", {"adapter": "x"}, [], "down", "immediate")
@@ -82,7 +82,7 @@ async def test_the_adapters_have_circuits_of_their_own(house: House) -> None:
     assert (report["x"]["state"], report["x"]["skipped"]) == ("open", 1)
 
 
-async def test_by_hand_an_open_circuit_refuses_unless_forced(any_house: House) -> None:
+async def test_an_open_circuit_refuses_a_manual_retry_unless_forced(any_house: House) -> None:
     queue = any_house.queue(runs := Runs())
     await fill(queue, 1)
     opened(queue)
@@ -94,7 +94,7 @@ async def test_by_hand_an_open_circuit_refuses_unless_forced(any_house: House) -
     assert len(runs.calls) == 1
 
 
-async def test_a_probe_that_could_not_be_claimed_leaves_its_place_to_another(house: House) -> None:
+async def test_a_probe_that_could_not_be_claimed_lets_another_letter_probe(house: House) -> None:
     queue = house.queue(Runs())
     await fill(queue, 1)
     opened(queue)

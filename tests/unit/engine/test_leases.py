@@ -1,4 +1,4 @@
-"""Outcomes that come together are one write, and none of them has to do with what becomes of the others."""
+"""Outcomes that arrive together are one write, and none of them affects the others."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def statuses(house: House) -> dict[str, tuple[str, int]]:
 ALL = {"a": ("completed", 0), "b": ("pending", 1), "c": ("completed", 0), "d": ("completed", 0)}
 
 
-async def test_they_are_one_write() -> None:
+async def test_outcomes_of_one_moment_are_one_write() -> None:
     house = await house_of(Together(len(NAMES)))
     before = house.store.faults.calls["write"]
     assert await house.processor.cycle() == len(NAMES)
@@ -66,7 +66,7 @@ async def test_they_are_one_write() -> None:
     assert (house.processor.counts["succeeded"], house.processor.counts["failed"]) == (3, 1)
 
 
-async def test_one_that_somebody_changed_is_decided_again_alone() -> None:
+async def test_an_outcome_whose_letter_was_changed_is_decided_again() -> None:
     async def fails_again() -> None:
         letter, now = await house.current("c"), house.clock.now()
         merged = lifecycle.merge(letter, Failure(now, "again"), now)
@@ -78,7 +78,7 @@ async def test_one_that_somebody_changed_is_decided_again_alone() -> None:
     assert (await house.current("c")).occurrences == 2
 
 
-async def test_one_whose_lease_was_lost_is_refused_and_the_others_count() -> None:
+async def test_an_outcome_whose_lease_was_lost_is_refused_and_the_others_count() -> None:
     async def taken() -> None:
         house.clock.advance(400)
         letter, now = await house.current("c"), house.clock.now()
@@ -92,7 +92,7 @@ async def test_one_whose_lease_was_lost_is_refused_and_the_others_count() -> Non
     assert house.told().count(EventName.STALE_CLAIM) == 1
 
 
-async def test_a_store_that_blinks_loses_none() -> None:
+async def test_a_short_outage_loses_no_outcome() -> None:
     async def blinks() -> None:
         house.store.faults.unavailable("write", times=1)
 
@@ -106,7 +106,7 @@ async def test_a_store_that_blinks_loses_none() -> None:
 
 
 @pytest.mark.parametrize("lost", ["answer", "request"])
-async def test_an_answer_that_is_lost_is_looked_up(lost: str) -> None:
+async def test_a_lost_answer_is_looked_up(lost: str) -> None:
     async def is_lost() -> None:
         getattr(house.store.faults, f"{lost}_lost")("write", times=1)
 
@@ -120,7 +120,7 @@ async def test_an_answer_that_is_lost_is_looked_up(lost: str) -> None:
     assert house.processor.counts["stale_claims"] == 0
 
 
-async def test_one_that_the_store_refuses_is_run_again_and_the_others_count() -> None:
+async def test_a_letter_whose_outcome_the_store_refuses_runs_again_and_the_others_count() -> None:
     async def refuses() -> None:
         house.store.faults.item_failed("write", keys=["c"])
 
@@ -130,7 +130,7 @@ async def test_one_that_the_store_refuses_is_run_again_and_the_others_count() ->
     assert house.processor.counts["succeeded"] == 2
 
 
-async def test_each_is_told_where_it_was_run() -> None:
+async def test_outcomes_are_announced_in_the_context_of_their_run() -> None:
     told: list[tuple[str, str]] = []
 
     def listen(event: Event) -> None:
@@ -154,7 +154,7 @@ async def test_each_is_told_where_it_was_run() -> None:
     assert sorted(told) == [(name, f"{name}'s") for name in NAMES]
 
 
-async def test_who_gives_up_does_not_keep_the_outcome_from_being_written() -> None:
+async def test_the_outcome_is_written_although_the_caller_is_cancelled() -> None:
     house = await house_of(Together(1))
     now = house.clock.now()
     claim = lifecycle.claim(await house.current("a"), owner="me", token="t", until=now + timedelta(minutes=5), now=now)
@@ -173,7 +173,7 @@ async def test_who_gives_up_does_not_keep_the_outcome_from_being_written() -> No
 
 
 @pytest.mark.parametrize("odd", [asyncio.CancelledError(), BaseException("neither"), ValueError("bad")])
-async def test_whatever_a_backoff_or_a_listener_raises_is_nobody_elses(odd: BaseException) -> None:
+async def test_what_a_backoff_or_a_listener_raises_affects_no_other_letter(odd: BaseException) -> None:
     def backoff(failed: FailedRetry) -> float:
         raise odd
 

@@ -1,4 +1,4 @@
-"""Python functions as workflows."""
+"""Python functions as workflows, and what counts as an adapter."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ async def plain(task: Any, repos: list[str]) -> str:
 
 
 @pytest.mark.parametrize("function", [plain, Callable(), lambda task, repos: f"{task} {repos}", lambda *a: plain(*a)])
-async def test_functions_of_every_kind_are_run(function: Any) -> None:
+async def test_every_kind_of_function_runs(function: Any) -> None:
     assert await as_adapter(function).run("t", ["a"]) == "t ['a']"
 
 
-async def test_an_adapter_is_taken_as_it_is() -> None:
+async def test_an_adapter_is_used_as_it_is() -> None:
     runner = Runner()
     assert as_adapter(runner) is runner
     assert await as_adapter(runner).run(None, []) == "ran"
@@ -50,7 +50,7 @@ async def test_an_adapter_whose_run_is_a_plain_function_gets_a_thread() -> None:
     assert await as_adapter(Sync()).run({}, []) is False  # type: ignore[arg-type]  # it is none for a type checker
 
 
-async def test_a_sync_function_that_looks_like_the_async_one_it_wraps_is_sync() -> None:
+async def test_a_sync_wrapper_of_an_async_function_is_sync() -> None:
     @functools.wraps(plain)
     def wrapper(task: Any, repos: list[str]) -> str:
         return asyncio.run(plain(task, repos))
@@ -58,18 +58,18 @@ async def test_a_sync_function_that_looks_like_the_async_one_it_wraps_is_sync() 
     assert await as_adapter(wrapper).run("t", ["a"]) == "t ['a']"
 
 
-async def test_a_sync_function_that_runs_out_of_values_has_failed() -> None:
+async def test_stop_iteration_in_a_sync_function_is_a_failure() -> None:
     async with asyncio.timeout(10):
         with pytest.raises(RuntimeError, match="StopIteration"):
             await PythonAdapter(lambda task, repos: next(iter(()))).run({}, [])
 
 
-async def test_a_sync_function_that_exits_has_failed_and_ends_nothing_else() -> None:
+async def test_sys_exit_in_a_sync_function_is_a_failure_and_ends_nothing_else() -> None:
     with pytest.raises(RuntimeError, match=r"SystemExit\(2\)"):
         await PythonAdapter(lambda task, repos: sys.exit(2)).run({}, [])
 
 
-def test_what_cannot_run_anything_is_refused() -> None:
+def test_a_thing_that_cannot_run_is_refused() -> None:
     with pytest.raises(InvalidInput, match="is no adapter"):
         as_adapter("sweep")  # type: ignore[arg-type]  # that is the point
 

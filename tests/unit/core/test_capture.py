@@ -1,4 +1,4 @@
-"""Failures that come in together: one call stores them, and none of them has to do with what becomes of the others."""
+"""The capture pipeline: failures of the same moment are recorded by one write, and none of them affects the others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +16,6 @@ from mahavishnu.classify.chain import Chain
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import CaptureOutcome, DLQIntegration
 from mahavishnu.core.strategies import Decision, Occurrence
-from mahavishnu.engine.batching import BATCH_SIZE, Batcher
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.events import Event
 from mahavishnu.stores.kinds import LETTERS
@@ -27,108 +25,7 @@ from tests.unit.queues import NETWORK, House, letter_of, queue_of, sound
 trace: ContextVar[str] = ContextVar("trace", default="nobody's")
 
 
-@dataclass
-class Thing:
-    name: int
-    future: asyncio.Future[int] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-
-
-class TestGathering:
-    """The lots in which things are stored."""
-
-    async def test_what_is_added_in_one_turn_is_stored_by_one_call(self) -> None:
-        lots: list[list[int]] = []
-
-        async def store(things: Sequence[Thing]) -> None:
-            lots.append([thing.name for thing in things])
-            for thing in things:
-                thing.future.set_result(thing.name)
-
-        gathering, things = Batcher(store), [Thing(number) for number in range(BATCH_SIZE + 2)]
-        for thing in things:
-            gathering.add(thing)
-        await gathering.finish()
-        later = Thing(99)
-        gathering.add(later)
-        assert await later.future == 99
-        assert lots == [[*range(BATCH_SIZE)], [BATCH_SIZE, BATCH_SIZE + 1], [99]]
-        assert [await thing.future for thing in things] == [*range(BATCH_SIZE + 2)]
-
-    @pytest.mark.parametrize("problem", [ValueError("a bug"), asyncio.CancelledError()])
-    async def test_nobody_waits_for_what_will_never_be_answered(self, problem: BaseException) -> None:
-        async def store(things: Sequence[Thing]) -> None:
-            things[0].future.set_result(7)
-            raise problem
-
-        gathering, (first, second) = Batcher(store), (Thing(1), Thing(2))
-        gathering.add(first)
-        gathering.add(second)
-        assert await first.future == 7
-        with pytest.raises(type(problem)):
-            await second.future
-
-    async def test_a_lot_that_is_cancelled_before_it_leaves_takes_nobody_else_along(self) -> None:
-        async def store(things: Sequence[Thing]) -> None:
-            for thing in things:
-                thing.future.set_result(thing.name)
-
-        gathering, (first, second) = Batcher(store), (Thing(1), Thing(2))
-        before = asyncio.all_tasks()
-        gathering.add(first)
-        (leaving,) = asyncio.all_tasks() - before
-        leaving.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await first.future
-        gathering.add(second)
-        assert await second.future == 2
-
-    async def test_tasks_that_begin_eagerly_change_nothing(self) -> None:
-        lots: list[int] = []
-
-        async def store(things: Sequence[Thing]) -> None:
-            lots.append(len(things))
-            for thing in things:
-                thing.future.set_result(thing.name)
-
-        def eager(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
-            """As `asyncio.eager_task_factory` of later Pythons does with what never waits."""
-            with pytest.raises(StopIteration):
-                work.send(None)
-            done = loop.create_future()
-            done.set_result(None)
-            return done
-
-        loop = asyncio.get_running_loop()
-        loop.set_task_factory(eager)
-        try:
-            gathering, things = Batcher(store), [Thing(1), Thing(2)]
-            for thing in things:
-                gathering.add(thing)
-            assert [await thing.future for thing in things] == [1, 2]
-        finally:
-            loop.set_task_factory(None)
-        assert lots == [2]
-
-    def test_another_event_loop_begins_anew(self) -> None:
-        async def store(things: Sequence[Thing]) -> None:
-            for thing in things:
-                thing.future.set_result(thing.name)
-
-        gathering = Batcher(store)
-
-        async def left_behind() -> None:
-            gathering.add(Thing(1))
-
-        async def goes_on() -> int:
-            thing = Thing(2)
-            gathering.add(thing)
-            return await thing.future
-
-        asyncio.run(left_behind())
-        assert asyncio.run(goes_on()) == 2
-
-
-def capturing(app: MahavishnuApp, names: Sequence[str], **options: Any) -> list[asyncio.Task[CaptureOutcome]]:
+def start_captures(app: MahavishnuApp, names: Sequence[str], **options: Any) -> list[asyncio.Task[CaptureOutcome]]:
     """Failures of these tasks, all in one turn."""
     integration = app.dlq_integration
     assert integration is not None
@@ -137,21 +34,21 @@ def capturing(app: MahavishnuApp, names: Sequence[str], **options: Any) -> list[
     ]
 
 
-class TestTogether:
+class TestBatch:
     """Failures of one turn."""
 
-    async def test_they_are_one_write(self, house: House) -> None:
+    async def test_captures_of_one_moment_are_one_write(self, house: House) -> None:
         app = house.app()
         await queue_of(app).open()
         hold = house.faults.hold("write", kind=LETTERS)
-        tasks = capturing(app, [f"wf_{number}" for number in range(20)])
+        tasks = start_captures(app, [f"wf_{number}" for number in range(20)])
         assert len((await hold.reached()).keys) == 20
         hold.release()
         decided = await asyncio.gather(*tasks)
         assert {each.letter.task_id for each in decided if each.letter} == {f"wf_{number}" for number in range(20)}
         await sound(queue_of(app))
 
-    async def test_each_has_its_own_end(self, any_house: House) -> None:
+    async def test_each_capture_has_its_own_outcome(self, any_house: House) -> None:
         app = any_house.app(dlq_max_task_bytes=1024)
         integration = app.dlq_integration
         assert integration is not None
@@ -190,36 +87,36 @@ class TestTogether:
         stats = await sound(queue_of(app))
         assert (stats["queue_size"], stats["waiting"], stats["lifetime_stats"]["capture_failed"]) == (6, 1, 1)
 
-    async def test_as_many_as_there_is_room_for_come_in_and_the_others_wait(self, any_house: House) -> None:
+    async def test_a_nearly_full_queue_takes_what_fits_and_the_others_wait(self, any_house: House) -> None:
         app = any_house.app()
         queue_of(app).max_size = 3
         names = [f"wf_{number}" for number in range(5)]
-        decided = await asyncio.gather(*capturing(app, names))
+        decided = await asyncio.gather(*start_captures(app, names))
         assert [each.letter is not None for each in decided] == [True, True, True, False, False]
         assert all("wait" in (each.problem or "") for each in decided[3:])
         stats = await sound(queue_of(app))
         assert (stats["queue_size"], stats["waiting"]) == (3, 2)
-        again = await asyncio.gather(*capturing(app, ["wf_0"]))  # it has a letter, which needs no room
+        again = await asyncio.gather(*start_captures(app, ["wf_0"]))  # it has a letter, which needs no room
         assert again[0].letter is not None and again[0].letter.occurrences == 2
 
-    async def test_a_store_that_is_away_has_all_of_them_wait(self, any_house: House) -> None:
+    async def test_all_wait_while_the_store_is_away(self, any_house: House) -> None:
         app = any_house.app()
         await queue_of(app).open()
         with any_house.faults.unavailable():
-            decided = await asyncio.gather(*capturing(app, ["wf_0", "wf_1", "wf_2"]))
+            decided = await asyncio.gather(*start_captures(app, ["wf_0", "wf_1", "wf_2"]))
         assert all("memory" in (each.problem or "") for each in decided)
         assert await queue_of(app).intake.admit_waiting() == 3
         await sound(queue_of(app))
 
-    async def test_one_that_the_store_cannot_take_does_not_hold_up_the_others(self, any_house: House) -> None:
+    async def test_a_letter_that_the_store_refuses_does_not_hold_up_the_others(self, any_house: House) -> None:
         app = any_house.app()
         await queue_of(app).open()
         any_house.faults.item_failed("write", kind=LETTERS, keys=["wf_1"])
-        decided = await asyncio.gather(*capturing(app, ["wf_0", "wf_1", "wf_2"]))
+        decided = await asyncio.gather(*start_captures(app, ["wf_0", "wf_1", "wf_2"]))
         assert [each.letter is not None for each in decided] == [True, False, True]
         assert "it waits" in (decided[1].problem or "")
 
-    async def test_listeners_and_strategies_are_called_where_the_failure_was(self, house: House) -> None:
+    async def test_listeners_and_strategies_are_called_in_the_context_of_the_failure(self, house: House) -> None:
         app, heard = house.app(), []
         integration = app.dlq_integration
         assert integration is not None
@@ -239,10 +136,10 @@ class TestTogether:
         assert sorted(set(heard)) == [("a", "a's"), ("b", "b's")]
         assert len(heard) == 6
 
-    async def test_whoever_gives_up_has_no_say_for_the_others(self, any_house: House) -> None:
+    async def test_a_cancelled_caller_does_not_affect_the_others(self, any_house: House) -> None:
         app = any_house.app()
         await queue_of(app).open()
-        tasks = capturing(app, ["wf_0", "wf_1", "wf_2"])
+        tasks = start_captures(app, ["wf_0", "wf_1", "wf_2"])
         await turn()
         tasks[1].cancel()
         done = await asyncio.gather(*tasks, return_exceptions=True)
@@ -252,7 +149,7 @@ class TestTogether:
         await app.dlq_integration.finish()
         assert len(await queue_of(app).list_tasks()) == 3
 
-    async def test_a_plugin_that_takes_long_holds_up_nobody_else(self, house: House) -> None:
+    async def test_a_slow_plugin_holds_up_no_other_capture(self, house: House) -> None:
         app, free = house.app(), threading.Event()
         app.chain.use(Chain(timeout=timedelta(seconds=30)))
 
@@ -263,7 +160,7 @@ class TestTogether:
                     free.wait()
 
         app.chain.plugins.register(Slow(), "slow")
-        held, other = capturing(app, ["wf_0", "wf_1"])
+        held, other = start_captures(app, ["wf_0", "wf_1"])
         try:
             assert (await other).letter is not None
             assert not held.done()
@@ -271,7 +168,7 @@ class TestTogether:
             free.set()
         assert (await held).letter is not None
 
-    async def test_what_takes_long_lets_others_have_their_turn(self, house: House) -> None:
+    async def test_a_slow_step_lets_other_tasks_run(self, house: House) -> None:
         app, turns = house.app(), []
 
         class Slow(Exception):
@@ -294,7 +191,7 @@ class TestTogether:
         assert "other" in turns[texts[0] : texts[-1]]
         assert len(await queue_of(app).list_tasks()) == 5
 
-    async def test_a_mistake_of_ours_leaves_nobody_waiting(
+    async def test_an_internal_error_answers_every_caller(
         self, house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         app = house.app()
@@ -303,18 +200,18 @@ class TestTogether:
             raise RuntimeError("a bug")
 
         monkeypatch.setattr(queue_of(app).intake, "record_many", broken)
-        decided = await asyncio.gather(*capturing(app, ["wf_0", "wf_1"]))
+        decided = await asyncio.gather(*start_captures(app, ["wf_0", "wf_1"]))
         assert [each.problem for each in decided] == ["RuntimeError: a bug"] * 2
         assert "could not be captured" in caplog.text
         monkeypatch.undo()
         monkeypatch.setattr(queue_of(app).intake, "announce_captured", broken)
-        decided = await asyncio.gather(*capturing(app, ["wf_0", "wf_1"]))
+        decided = await asyncio.gather(*start_captures(app, ["wf_0", "wf_1"]))
         assert all(each.letter is not None for each in decided)
         assert "letter 'wf_1' is stored, but something stumbled over it" in caplog.text
 
     @pytest.mark.parametrize("odd", [asyncio.CancelledError(), BaseException("neither"), ValueError("bad")])
     @pytest.mark.parametrize("place", ["strategy", "text", "listener"])
-    async def test_whatever_comes_out_of_functions_of_others_is_nobody_elses(
+    async def test_what_user_code_raises_affects_only_its_own_capture(
         self, house: House, odd: BaseException, place: str
     ) -> None:
         class Odd(Exception):
@@ -341,7 +238,7 @@ class TestTogether:
         assert [each.letter and each.letter.task_id for each in decided] == ["wf_0", "wf_1", "wf_2"]
         await sound(queue_of(app))
 
-    async def test_a_plugin_that_comes_at_the_last_moment_is_not_asked_in_the_loop(self, house: House) -> None:
+    async def test_a_plugin_registered_at_the_last_moment_is_not_asked_in_the_event_loop(self, house: House) -> None:
         app, asked = house.app(), []
         app.chain.use(Chain(timeout=timedelta(seconds=30)))
 
@@ -351,12 +248,12 @@ class TestTogether:
                 asked.append(threading.current_thread() is threading.main_thread())
 
         await queue_of(app).open()
-        tasks = capturing(app, ["wf_0", "wf_1"])
+        tasks = start_captures(app, ["wf_0", "wf_1"])
         asyncio.get_running_loop().call_soon(app.chain.plugins.register, Late(), "late")
         assert all(each.letter is not None for each in await asyncio.gather(*tasks))
         assert asked == [False, False]
 
-    async def test_finish_waits_for_what_follows_from_a_lot(self, any_house: House) -> None:
+    async def test_finish_waits_for_captures_that_are_recorded_one_by_one(self, any_house: House) -> None:
         app = any_house.app()
         queue = queue_of(app)
         await queue.enqueue("wf_0", {}, [], "boom")

@@ -1,4 +1,4 @@
-"""Adapters and backoffs that plugins bring along."""
+"""Adapters and backoffs that plugins offer."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ async def test_an_adapter_of_a_plugin_runs_workflows(app: MahavishnuApp) -> None
     assert (result["status"], result["result"]) == ("completed", {"say": "hello"})
 
 
-async def test_what_an_app_registers_itself_counts(app: MahavishnuApp) -> None:
+async def test_an_adapter_registered_by_the_app_counts_more(app: MahavishnuApp) -> None:
     app.register_adapter("echo", lambda task, repos: "mine")
     assert (await app.execute_workflow({}, "echo"))["result"] == "mine"
 
 
-async def test_a_backoff_of_a_plugin_is_followed(app: MahavishnuApp) -> None:
+async def test_a_backoff_of_a_plugin_is_used(app: MahavishnuApp) -> None:
     assert app.dlq is not None
     letter = await app.dlq.enqueue("wf_1", {}, [], "reset", retry_policy="custom:steady")
     assert letter.next_retry_at == app.dlq.clock.now() + timedelta(seconds=90)
 
 
-async def test_what_cannot_be_used_is_named_and_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unusable_offer_is_logged_and_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "house.py").write_text(PLUGIN)
     (tmp_path / "other.py").write_text(OTHER)
     app = MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:", plugin_directory=tmp_path))

@@ -1,4 +1,4 @@
-"""What a caller may say about a failure, and the letter that it makes."""
+"""Letters that are made of what callers say about failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mahavishnu.stores.kinds import LETTERS
 from tests.unit.queues import House, fill, heard, letter_of, sound
 
 
-async def test_the_first_four_are_enough(any_house: House) -> None:
+async def test_the_first_four_arguments_are_enough(any_house: House) -> None:
     letter = await any_house.queue().enqueue("wf_1", {}, [], "boom")
     assert (letter.retry_policy, letter.max_retries, letter.retry_count) == ("exponential", 3, 0)
     assert (letter.status, letter.error_category, letter.reason) == ("pending", "permanent", "workflow_failed")
@@ -25,7 +25,7 @@ async def test_the_first_four_are_enough(any_house: House) -> None:
 
 
 @pytest.mark.parametrize("said", [ErrorCategory.RESOURCE, "resource"])
-async def test_a_category_that_is_said_counts(house: House, said: Any) -> None:
+async def test_a_category_named_by_the_caller_counts(house: House, said: Any) -> None:
     letter = await house.queue().enqueue("wf_1", {}, [], ValueError("x"), error_category=said)
     assert (letter.error_category, letter.verdict.author) == ("resource", "caller")
     assert letter.failures[0].type == "ValueError"
@@ -54,7 +54,7 @@ async def test_a_category_that_is_said_counts(house: House, said: Any) -> None:
         ({"task": {"a": float("nan")}}, "task"),
     ],
 )
-async def test_what_cannot_be_kept_is_refused_and_nothing_is_stored(
+async def test_an_invalid_request_is_refused_and_nothing_is_stored(
     house: House, wrong: dict[str, Any], match: str
 ) -> None:
     queue = house.queue()
@@ -132,7 +132,7 @@ async def test_metadata_is_kept_found_and_may_say_the_priority(any_house: House)
     assert priorities[0] > priorities[2] == 0 > priorities[1]
 
 
-async def test_the_same_task_again_is_merged(any_house: House) -> None:
+async def test_a_second_failure_of_an_open_task_is_merged(any_house: House) -> None:
     queue = any_house.queue()
     events = heard(queue)
     first = await queue.enqueue("wf_1", {"n": 1}, ["api"], "boom")
@@ -148,7 +148,7 @@ async def test_the_same_task_again_is_merged(any_house: House) -> None:
     assert [event.name for event in events] == [EventName.CAPTURED, EventName.MERGED]
 
 
-async def test_after_the_end_a_failure_starts_the_next_generation(any_house: House) -> None:
+async def test_a_failure_of_a_closed_task_starts_the_next_generation(any_house: House) -> None:
     queue = any_house.queue()
     former = await queue.enqueue("wf_1", {"n": 1}, [], "boom")
     await queue.letters.resolve("wf_1")
@@ -159,7 +159,7 @@ async def test_after_the_end_a_failure_starts_the_next_generation(any_house: Hou
     assert (stats["queue_size"], stats["lifetime_stats"]["enqueued_total"]) == (1, 2)
 
 
-async def test_what_is_too_large_is_refused_or_cut(any_house: House) -> None:
+async def test_a_payload_that_is_too_large_is_refused_and_texts_are_cut(any_house: House) -> None:
     queue = any_house.queue(letter_factory=LetterFactory(max_task_bytes=1000))
     with pytest.raises(InvalidPayload, match="dlq_max_task_bytes"):
         await queue.enqueue("wf_1", {"blob": "x" * 1000}, [], "boom")
@@ -170,7 +170,7 @@ async def test_what_is_too_large_is_refused_or_cut(any_house: House) -> None:
         await queue.letters.edit("wf_1", task={"blob": "x" * 1000})
 
 
-async def test_secrets_are_masked_at_any_depth(house: House) -> None:
+async def test_secrets_are_redacted_at_any_depth(house: House) -> None:
     queue = house.queue(letter_factory=LetterFactory(redact_keys=("*password*",)))
     task = {"user": "ann", "db": [{"DB_PASSWORD": "s3cret"}]}
     letter = await queue.enqueue("wf_1", task, [], "boom", metadata={"password": "s3cret"})
@@ -178,7 +178,7 @@ async def test_secrets_are_masked_at_any_depth(house: House) -> None:
     assert task["db"] == [{"DB_PASSWORD": "s3cret"}]
 
 
-async def test_a_place_is_given_back_if_the_store_is_away(any_house: House) -> None:
+async def test_a_reserved_place_is_free_again_after_an_outage(any_house: House) -> None:
     queue = any_house.queue(max_size=1)
     with any_house.faults.unavailable("write", kind=LETTERS), pytest.raises(StoreUnavailable):
         await queue.enqueue("wf_1", {}, [], "boom")
@@ -186,7 +186,7 @@ async def test_a_place_is_given_back_if_the_store_is_away(any_house: House) -> N
     assert (await sound(queue))["queue_size"] == 1
 
 
-async def test_an_answer_that_got_lost_is_no_second_occurrence(any_house: House) -> None:
+async def test_a_lost_answer_is_no_second_occurrence(any_house: House) -> None:
     queue = any_house.queue()
     any_house.faults.answer_lost("write", kind=LETTERS, times=1)
     with pytest.raises(StoreUnavailable) as lost:

@@ -1,4 +1,4 @@
-"""A failure comes into the store: as a new letter, into the open one, or as the next generation."""
+"""Failures are recorded as a new letter, in the open one, or as the next generation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class House:
         return (await self.office.record(make_letter(task_id=task_id), make_failure(f"{task_id} failed"))).kind
 
 
-async def test_fifty_captures_of_one_task_are_one_letter() -> None:
+async def test_fifty_failures_of_one_task_are_one_letter() -> None:
     house = House()
     how = await asyncio.gather(*(house.capture("a") for _ in range(50)))
     assert how.count(CaptureKind.CREATED) == 1
@@ -42,7 +42,7 @@ async def test_fifty_captures_of_one_task_are_one_letter() -> None:
     assert (letter.occurrences, letter.tallies.deduplicated) == (50, 49)
 
 
-async def test_a_closed_letter_is_succeeded_and_goes_to_history() -> None:
+async def test_a_failure_of_a_closed_letter_starts_the_next_generation() -> None:
     house = House()
     await house.capture("a")
     letter = await get_one(house.letters, "a")
@@ -63,7 +63,7 @@ async def test_the_limit_holds_exactly_under_concurrency() -> None:
     assert await house.count() == 100
 
 
-async def test_a_full_queue_still_takes_in_what_it_has_and_has_room_again_when_one_is_closed() -> None:
+async def test_a_full_queue_still_merges_and_has_room_when_a_letter_is_closed() -> None:
     house = House(max_size=2)
     await house.capture("a")
     await house.capture("b")
@@ -77,7 +77,7 @@ async def test_a_full_queue_still_takes_in_what_it_has_and_has_room_again_when_o
     assert await house.capture("c") is CaptureKind.CREATED
 
 
-async def test_others_who_close_letters_are_noticed() -> None:
+async def test_letters_closed_by_other_processes_make_room() -> None:
     house = House(max_size=1)
     await house.capture("a")
     (letter,) = await house.letters.get(["a"])
@@ -95,7 +95,7 @@ async def test_a_place_is_given_back_when_the_store_fails() -> None:
     assert await house.capture("a") is CaptureKind.CREATED
 
 
-async def test_what_ends_after_its_event_loop_was_replaced_frees_no_place_of_others() -> None:
+async def test_a_reservation_of_a_former_event_loop_frees_no_place() -> None:
     async def none_open() -> int:
         return 0
 
