@@ -81,12 +81,13 @@ def dataclass_kind(
     omitted = {
         each.name for each in fields(cast("Any", record)) if each.default is None
     }  # need not be written while they are None
-    written = [(field, each.write, field in omitted) for field, each in form.fields.items() if field not in users]
+    written = [(field, _unless_same(each.write), field in omitted) for field, each in form.fields.items()]
+    written = [each for each in written if each[0] not in users]
 
     def encode(made: T) -> str:
         document = {}
         for field, write, may_lack in written:
-            value = write(getattr(made, field))
+            value = getattr(made, field) if write is None else write(getattr(made, field))
             if value is not None or not may_lack:
                 document[field] = value
         return json_text(document)
@@ -125,6 +126,11 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _unless_same(change: Callable[[Any], Any]) -> Callable[[Any], Any] | None:
+    """The change, or None where there is none to be made: most fields stay as they are."""
+    return None if change is _same else change
+
+
 @dataclass(frozen=True, slots=True)
 class _Form:
     """How values of one type stand in a document: as which type, and how they get there and back."""
@@ -149,7 +155,7 @@ class _RecordForm:
         known = [each for each in fields(record) if each.name != "version"]
         self.fields = {each.name: _form(hints[each.name]) for each in known}
         self._record = record
-        self._reads = [(name, form.read) for name, form in self.fields.items()]
+        self._reads = [(name, _unless_same(form.read)) for name, form in self.fields.items()]
         self.json = msgspec.defstruct(
             record.__name__,
             [
@@ -164,7 +170,10 @@ class _RecordForm:
     def read(self, document: Any, **more: Any) -> Any:
         """The record of a document; a field that is not there has its default."""
         there = [(name, read, getattr(document, name)) for name, read in self._reads]
-        return self._record(**{name: read(value) for name, read, value in there if value is not UNSET}, **more)
+        return self._record(
+            **{name: value if read is None else read(value) for name, read, value in there if value is not UNSET},
+            **more,
+        )
 
     def write(self, made: Any) -> dict[str, Any]:
         """All of a record that is a part of another one."""
@@ -195,8 +204,8 @@ def _or_none(form: _Form) -> _Form:
     return replace(
         form,
         json=form.json | None,
-        write=lambda value: None if value is None else write(value),
-        read=lambda value: None if value is None else read(value),
+        write=_same if write is _same else lambda value: None if value is None else write(value),
+        read=_same if read is _same else lambda value: None if value is None else read(value),
     )
 
 
