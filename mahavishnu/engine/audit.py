@@ -124,7 +124,7 @@ class AuditLog:
         await self._open()
         entry = self._entry("denied", subject, actor, None)
         refused = replace(entry, role=role, outcome=AuditOutcome.REFUSED, why=f"{action}: {why}", ended_at=entry.at)
-        return await self._create(refused)
+        return _require_new(refused, await write_one(self._entries, refused))
 
     async def _subjects_of_runs(self, subjects: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
         """Audit subjects of the bulk runs that moved the letters among `subjects`, and why some may be missing."""
@@ -160,7 +160,10 @@ class AuditLog:
         """
         await self._open()
         entry = self._entry(action, subject, by, reason, via)
-        asked = await (self._create(entry) if entry_id is None else self._begin(replace(entry, entry_id=entry_id)))
+        if entry_id is None:
+            asked = _require_new(entry, await write_one(self._entries, entry))
+        else:
+            asked = await self._begin(replace(entry, entry_id=entry_id))
         record = AuditRecord()
         try:
             yield record
@@ -181,12 +184,6 @@ class AuditLog:
         now = self._clock.now()
         role, usual_way = _acting.get()
         return AuditEntry(new_entry_id(now), now, by, action, subject, role, via or usual_way, reason=reason)
-
-    async def _create(self, entry: AuditEntry) -> AuditEntry:
-        stored = await write_one(self._entries, entry)
-        if stored is None:  # ids are random: nobody else has this one
-            raise StoreUnavailable(f"audit entry {entry.key} is there already")
-        return stored
 
     async def _begin(self, entry: AuditEntry) -> AuditEntry:
         """Write the entry, in the place of one that a process which died may have left."""
@@ -211,6 +208,12 @@ class AuditLog:
             await write_with_retry(self._entries, asked.key, completed, what="audit entry", known=asked, tries=_TRIES)
         except (StoreError, InvalidInput) as problem:
             log.warning("it is not on record what came of %s of %s: %s", asked.action, asked.subject, problem)
+
+
+def _require_new(entry: AuditEntry, stored: AuditEntry | None) -> AuditEntry:
+    if stored is None:  # ids are random: nobody else has this one
+        raise StoreUnavailable(f"audit entry {entry.key} is there already")
+    return stored
 
 
 def _without_secrets(changes: Changes, patterns: Sequence[str]) -> Changes:

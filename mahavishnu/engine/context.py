@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -106,6 +107,7 @@ class QueueContext:
         self.audit = AuditLog(store, clock, self.open, lambda: self.letter_factory.redact_keys)
         self.events = EventBus()
         self.events.subscribe(self._update_capacity, {EventName.RETRY_SUCCEEDED, *_MAKES_ROOM})
+        self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
 
     def announce(self, name: EventName, letter: DeadLetter, /, **detail: Any) -> None:
         """Publish an event about a letter that was written just now."""
@@ -114,8 +116,10 @@ class QueueContext:
     def _update_capacity(self, event: Event) -> None:
         if event.name is EventName.RETRY_SUCCEEDED and event.letter is not None and not event.letter.is_open:
             self.capacity.decrement()
+            self.on_room_made()
         elif event.name in _MAKES_ROOM:
             self.capacity.invalidate()
+            self.on_room_made()
 
     async def _count_open(self) -> int:
         return (await self.letters.tally(OPEN_LETTERS)).total.count

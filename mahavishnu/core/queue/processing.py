@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 _BRINGS_WORK = frozenset(
     {EventName.CAPTURED, EventName.REOPENED, EventName.REDRIVEN, EventName.REQUEUED, EventName.EDITED}
 )
-_MAKES_ROOM = frozenset({EventName.RESOLVED, EventName.ARCHIVED, EventName.REDRIVEN, EventName.CLEARED})
 
 
 class Processing:
@@ -44,6 +43,7 @@ class Processing:
         self.workers = WorkerRegistry(context.store.collection(WORKERS), context.owner, context.clock)
         self._given_interval: float | None = None
         self._processor: Processor | None = None
+        self._unsubscribe: Callable[[], object] | None = None  # ends the processor's waking by events
         self._runs_in: asyncio.AbstractEventLoop | None = None
         self._periodic_tasks = periodic_tasks
         self._running_tasks: PeriodicTasks | None = None
@@ -52,7 +52,7 @@ class Processing:
             "admission of waiting failures", admit_waiting, lambda: context.limits.interval_seconds
         )
         context.session.on_new_loop(self._reset_for_loop)
-        context.events.subscribe(self._on_event, {EventName.RETRY_SUCCEEDED, *_MAKES_ROOM, *_BRINGS_WORK})
+        context.on_room_made = self._admission.wake
 
     @property
     def processor(self) -> Processor | None:
@@ -81,12 +81,13 @@ class Processing:
         if self._processor is not None:
             return
         processor = self._new_processor()
-        self._processor, self._runs_in = processor, asyncio.get_running_loop()
+        self._use(processor)
+        self._runs_in = asyncio.get_running_loop()
         try:
             await self.workers.heartbeat()
         except asyncio.CancelledError:
             if self._processor is processor:
-                self._processor = None
+                self._use(None)
             raise
         if self._processor is not processor:  # stopped meanwhile
             return
@@ -122,7 +123,7 @@ class Processing:
         self._reset_for_loop()
         if self._processor is not None:
             self._stopping.append(self._processor)
-            self._processor = None
+            self._use(None)
         if self._running_tasks is not None:
             running, self._running_tasks = self._running_tasks, None
             await running.stop()
@@ -226,7 +227,8 @@ class Processing:
     def _reset_for_loop(self) -> None:
         """A processor ends with its event loop, whether or not it was stopped."""
         if self._runs_in is not asyncio.get_running_loop():
-            self._processor = self._running_tasks = None
+            self._use(None)
+            self._running_tasks = None
             self._stopping = []
 
     def _claim_for_person(self, current: DeadLetter, token: str) -> DeadLetter:
@@ -249,16 +251,18 @@ class Processing:
             raise InvalidInput("no callback is registered that could run letters: give a callback(task, repos)")
         return Processor(self._context, self.callback, partitions=self.workers.partitions)
 
-    def _on_event(self, event: Event) -> None:
-        """Wake whoever waits for what has just been written."""
-        if event.name in _MAKES_ROOM or (
-            event.name is EventName.RETRY_SUCCEEDED and event.letter is not None and not event.letter.is_open
-        ):
-            self._admission.wake()
-        if self._processor is not None and event.name in _BRINGS_WORK and event.letter is not None:
-            due = event.letter.next_retry_at
-            if due is not None:
-                self._processor.wake(due)
+    def _use(self, processor: Processor | None) -> None:
+        """Have this processor run letters, and wake it when an event brings work; None: no one does."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        self._processor = processor
+        if processor is not None:
+            self._unsubscribe = self._context.events.subscribe(self._wake_for_work, _BRINGS_WORK)
+
+    def _wake_for_work(self, event: Event) -> None:
+        if event.letter is not None and event.letter.next_retry_at is not None:
+            self.wake(event.letter.next_retry_at)
 
 
 def _is_positive(seconds: object) -> bool:
