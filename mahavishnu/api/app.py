@@ -21,13 +21,8 @@ from mahavishnu.api.schemas import ResponseModel
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-SHARED = (
-    f"{API}/dlq",
-    f"{API}/dlq/stats",
-    f"{API}/dlq/statistics",
-    f"{API}/groups",
-    "/metrics",
-)  # the response does not depend on who asks
+# Their responses do not depend on who asks.
+SHARED = (f"{API}/dlq", f"{API}/dlq/stats", f"{API}/dlq/statistics", f"{API}/groups", "/metrics")
 STREAMS = (f"{API}/dlq/export", f"{API}/events")  # a HEAD request must not produce all of it
 start = Router(tag="start")
 _DESCRIPTION = """Failed workflows: find, understand, fix and redrive what is left.

@@ -98,7 +98,7 @@ class LiveFeed:
         try:
             return (await self._changes(since - _CLOCK_SKEW))[0]
         except StoreError as problem:
-            log.warning("what somebody has missed cannot be told: %s", problem)
+            log.warning("events that a client missed cannot be read: %s", problem)
             return [READ_AGAIN]
 
     async def close(self) -> None:
@@ -125,7 +125,7 @@ class LiveFeed:
                 except StoreError as problem:
                     changes, degraded = [], "the store cannot be reached"
                     if self._degraded is None:
-                        log.warning("live views cannot look at the store: %s", problem)
+                        log.warning("live views cannot read the store: %s", problem)
                 changes += self._status_events(degraded)
                 for event in changes:
                     self._publish(event)
@@ -135,7 +135,7 @@ class LiveFeed:
                     self._publish(None)
                 await self._wait_for_next_poll()
         except Exception:  # no caller awaits this task: clients whose streams end reconnect, which restarts it
-            log.exception("live views have stopped looking")
+            log.exception("live views have stopped polling")
             self._polling = None
             self._publish(_END)
         finally:
