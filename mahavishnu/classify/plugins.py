@@ -7,19 +7,22 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pluggy
 
 from mahavishnu.classify import hookspecs, plugin_loader
-from mahavishnu.classify.builtin import rules
 from mahavishnu.classify.hookspecs import PROJECT, hookimpl
 from mahavishnu.classify.plugin_loader import Candidate, as_plugin, describe_problem
 from mahavishnu.classify.verdict import BUILT_IN, Context, Verdict
-from mahavishnu.classify.yaml_rules import YamlRules
 from mahavishnu.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mahavishnu.classify.yaml_rules import YamlRules
 
 log = logging.getLogger(__name__)
 YAML = "yaml-rules"
@@ -73,11 +76,20 @@ class Step:
 
 
 class BuiltInRules:
-    """The built-in rules as a plugin. It is asked last, but before other plugins with `trylast`."""
+    """The built-in rules as a plugin. It is asked last, but before other plugins with `trylast`.
+
+    Their tables are loaded for the first failure: most commands of the command line see none.
+    """
+
+    @cached_property
+    def _classify(self) -> Callable[[BaseException | str, datetime | None], Verdict | None]:
+        from mahavishnu.classify.builtin import rules
+
+        return rules.classify
 
     @hookimpl(trylast=True)
     def classify_error(self, error: BaseException | str, context: Context) -> Verdict | None:
-        return rules.classify(error, context.now)
+        return self._classify(error, context.now)
 
 
 class Plugins:
@@ -128,6 +140,8 @@ class Plugins:
         self = cls(disabled=disabled)
         self._sources = sources
         if rules:
+            from mahavishnu.classify.yaml_rules import YamlRules  # with tables of the built-in rules
+
             self._rules = lambda: YamlRules.of(rules)
         self.reload()
         return self

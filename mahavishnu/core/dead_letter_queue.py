@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from mahavishnu.adapters.base import Workflow
-from mahavishnu.bulk.service import BulkRuns
-from mahavishnu.core.capture import LetterIntake
 from mahavishnu.core.queue import reads
 from mahavishnu.core.queue import statistics as numbers
-from mahavishnu.core.queue.claims import Claims
 from mahavishnu.core.queue.deletion import Deletion
-from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.operations import Act, LetterOperations
-from mahavishnu.core.queue.processing import Processing
 from mahavishnu.core.queue.reads import LetterList
 from mahavishnu.core.queue.replies import REPLIES, Replies
-from mahavishnu.core.queue.requeue import Requeues
-from mahavishnu.core.queue.transfer import Transfer
-from mahavishnu.engine.background import PeriodicTask
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
 from mahavishnu.engine.event_bus import reporting_to
@@ -44,6 +37,15 @@ from mahavishnu.model.query import Query
 from mahavishnu.model.requeue_rules import BY_RULE
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.kinds import KINDS as STORED
+
+if TYPE_CHECKING:
+    from mahavishnu.bulk.service import BulkRuns
+    from mahavishnu.core.capture import LetterIntake
+    from mahavishnu.core.queue.claims import Claims
+    from mahavishnu.core.queue.groups import Groups
+    from mahavishnu.core.queue.processing import Processing
+    from mahavishnu.core.queue.requeue import Requeues
+    from mahavishnu.core.queue.transfer import Transfer
 
 __all__ = [
     "KINDS",
@@ -99,15 +101,63 @@ class DeadLetterQueue:
         store = store or store_for(opensearch_client, KINDS)
         self.context = QueueContext(store, clock or SystemClock(), max_size, options or QueueOptions())
         self.audit = self.context.audit
-        self.intake = LetterIntake(self.context)
-        self.letters = LetterOperations(self.context)
-        self.groups = Groups(self.context)
-        self._deletion = Deletion(self.context)
-        self.requeues = Requeues(self.context)
-        self.transfer = Transfer(self.context)
-        self.replies = Replies(store.collection(REPLIES), self.clock)
-        self.runs = BulkRuns(self.context)
-        self.processing = Processing(
+        if observability_manager is not None:
+            self.context.events.subscribe(reporting_to(observability_manager))
+
+    # --- services, each made when it is first used: a program that only reads letters does not import the others
+
+    @cached_property
+    def intake(self) -> LetterIntake:
+        """Makes letters of failures."""
+        from mahavishnu.core.capture import LetterIntake
+
+        return LetterIntake(self.context)
+
+    @cached_property
+    def letters(self) -> LetterOperations:
+        """Finds letters, and changes them: redrive, edit, resolve …"""
+        return LetterOperations(self.context)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Groups of letters with the same cause, and what people record about them."""
+        from mahavishnu.core.queue.groups import Groups
+
+        return Groups(self.context)
+
+    @cached_property
+    def requeues(self) -> Requeues:
+        """Sends work back, by a person or by the rule."""
+        from mahavishnu.core.queue.requeue import Requeues
+
+        return Requeues(self.context)
+
+    @cached_property
+    def transfer(self) -> Transfer:
+        """Exports and imports letters."""
+        from mahavishnu.core.queue.transfer import Transfer
+
+        return Transfer(self.context)
+
+    @cached_property
+    def replies(self) -> Replies:
+        """Answers to requests that carried an Idempotency-Key."""
+        return Replies(self.store.collection(REPLIES), self.clock)
+
+    @cached_property
+    def runs(self) -> BulkRuns:
+        """Bulk runs."""
+        from mahavishnu.bulk.service import BulkRuns
+
+        return BulkRuns(self.context)
+
+    @cached_property
+    def processing(self) -> Processing:
+        """Runs due letters, and the periodic tasks of this process."""
+        from mahavishnu.core.queue.processing import Processing
+        from mahavishnu.engine.background import PeriodicTask
+
+        return Processing(
             self.context,
             self.intake.admit_waiting,
             self.runs.periodic_task,
@@ -116,9 +166,17 @@ class DeadLetterQueue:
             PeriodicTask("automatic requeues", self.requeues.requeue_exhausted, lambda: REQUEUE_SECONDS),
             PeriodicTask("removal of old replies", self.replies.clean, lambda: REPLIES_SECONDS),
         )
-        self.claims = Claims(self.context, self.processing.wake)
-        if observability_manager is not None:
-            self.context.events.subscribe(reporting_to(observability_manager))
+
+    @cached_property
+    def claims(self) -> Claims:
+        """Lends letters to remote workers."""
+        from mahavishnu.core.queue.claims import Claims
+
+        return Claims(self.context, self.processing.wake)
+
+    @cached_property
+    def _deletion(self) -> Deletion:
+        return Deletion(self.context)
 
     # --- open and close
 
@@ -154,7 +212,8 @@ class DeadLetterQueue:
 
         What is in memory only, because OpenSearch was away, is written to it before that if it can be.
         """
-        await self.stop_retry_processor()
+        if "processing" in vars(self):
+            await self.stop_retry_processor()
         await self.context.session.close()
 
     async def __aenter__(self) -> Self:

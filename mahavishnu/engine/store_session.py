@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -83,12 +84,14 @@ class StoreSession:
 
 async def flush_before_exit(store: Store, waiting: WaitingRoom) -> None:
     """Write to a safe place what only this process's memory holds; log what is lost if that fails."""
-    from mahavishnu.stores.fallback import FallbackStore
-
     try:
         await waiting.write_down()
     except StoreError as problem:
         log.error("%d failures that wait in memory are lost if this process ends: %s", len(waiting.in_memory), problem)
+    if "mahavishnu.stores.fallback" not in sys.modules:  # then this store is none, and importing it takes a moment
+        return
+    from mahavishnu.stores.fallback import FallbackStore
+
     if isinstance(store, FallbackStore) and isinstance(store.local, MemoryStore) and (await store.health()).waiting:
         await store.drain()
         if lost := (await store.health()).waiting:
