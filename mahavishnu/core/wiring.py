@@ -6,10 +6,9 @@ import logging
 import random
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from mahavishnu.classify.chain import Chain
-from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
@@ -22,6 +21,9 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
+
+if TYPE_CHECKING:
+    from mahavishnu.classify.chain import Chain
 
 log = logging.getLogger(__name__)
 # Where letters are kept is decided when an app starts, whatever the settings say later.
@@ -44,6 +46,9 @@ def store_from(settings: MahavishnuSettings) -> Store:
 
 def chain_from(settings: MahavishnuSettings) -> Chain:
     """The classifier with its plugins and rules. Raises InvalidInput for rules that are wrong."""
+    from mahavishnu.classify.chain import Chain
+    from mahavishnu.classify.plugins import Plugins
+
     plugins = Plugins.discover(
         directory=settings.plugin_directory,
         names=settings.classifier_plugins,
@@ -105,13 +110,16 @@ def backoffs_from(settings: MahavishnuSettings) -> BackoffRegistry:
 def queue_from(
     settings: MahavishnuSettings, *, store: Store | None = None, clock: Clock | None = None, chain: Chain | None = None
 ) -> DeadLetterQueue:
-    """The queue as the settings describe it; `store`, `clock` and `chain` may be given."""
+    """The queue as the settings describe it; `store`, `clock` and `chain` may be given.
+
+    Without a `chain`, one is made for the first failure, which then raises InvalidInput for rules that are wrong.
+    """
     return DeadLetterQueue(
         max_size=settings.dlq_max_size,
         store=store or store_from(settings),
         clock=clock,
         options=QueueOptions(
-            chain=chain or chain_from(settings),
+            chain=chain or partial(chain_from, settings),
             letter_factory=letter_factory_from(settings),
             limits=limits_from(settings),
             breakers=breakers_from(settings),

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from mahavishnu.adapters.base import Workflow
-from mahavishnu.classify.chain import Chain
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
@@ -30,6 +30,9 @@ from mahavishnu.model.query import letter_query
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
+
+if TYPE_CHECKING:
+    from mahavishnu.classify.chain import Chain
 
 DEFAULT_ACTOR = "api_user"  # who acts, where the caller names nobody
 OPEN_LETTERS = letter_query(resolution=ResolutionStatus.PENDING)
@@ -68,7 +71,7 @@ class QueueOptions:
     `callback` runs letters; `owner` is the name under which this process holds leases.
     """
 
-    chain: Chain | None = None
+    chain: Chain | Callable[[], Chain] | None = None  #: a function makes it for the first failure
     letter_factory: LetterFactory | None = None
     limits: Limits | None = None
     breakers: Breakers | None = None
@@ -85,7 +88,6 @@ class QueueContext:
         self, store: Store, clock: Clock, max_size: int = 10_000, options: QueueOptions = QueueOptions()
     ) -> None:
         self.store, self.clock, self.options = store, clock, options
-        self.chain = options.chain or Chain()
         self.letter_factory = options.letter_factory or LetterFactory()
         self.limits = options.limits or Limits()
         self.breakers = options.breakers or Breakers()
@@ -108,6 +110,16 @@ class QueueContext:
         self.events = EventBus()
         self.events.subscribe(self._update_capacity, {EventName.RETRY_SUCCEEDED, *_MAKES_ROOM})
         self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The classifier. Another one may be set."""
+        given = self.options.chain
+        if given is None:
+            from mahavishnu.classify.chain import Chain  # with the rules: not for a program that only reads letters
+
+            return Chain()
+        return given() if callable(given) else given
 
     def announce(self, name: EventName, letter: DeadLetter, /, **detail: Any) -> None:
         """Publish an event about a letter that was written just now."""

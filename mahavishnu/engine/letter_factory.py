@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.verdict import POLICY_OF, policy
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
@@ -25,6 +24,9 @@ from mahavishnu.model.letter_parts import (
     Source,
     fast_constructor,
 )
+
+if TYPE_CHECKING:
+    from mahavishnu.classify.assess import Assessment
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 MASK = "***"

@@ -252,7 +252,7 @@ def assess_again(
     json: bool,
 ) -> None:
     """Have `asked(queue, who asks)` done on the store of the settings, and say which letters are `done` differently."""
-    from mahavishnu.core.wiring import queue_from
+    from mahavishnu.core.wiring import chain_from, queue_from
 
     to = session_of(context)
     if to.server:
@@ -261,7 +261,7 @@ def assess_again(
     require_store(to)
 
     async def ask() -> BulkResult:
-        async with queue_from(to.settings) as dlq:
+        async with queue_from(to.settings, chain=chain_from(to.settings)) as dlq:
             return await asked(dlq, to.user)
 
     result = asyncio.run(ask())

@@ -42,7 +42,7 @@ def serve(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port, instead of server.port.")] = None,
 ) -> None:
     """Serve the HTTP API. SIGTERM and Ctrl-C stop it gracefully."""
-    from mahavishnu.core.wiring import queue_from
+    from mahavishnu.core.wiring import chain_from, queue_from
 
     found = import_app(app) if app else None
     settings = found.config if found else session_of(context).settings
@@ -53,7 +53,8 @@ def serve(
                 raise InvalidInput("there is nothing to serve: dlq_enabled is false")
             asyncio.run(_serve_app(found, listening, settings))
         else:
-            asyncio.run(_serve_queue(queue_from(settings), listening, settings))
+            dlq = queue_from(settings, chain=chain_from(settings))
+            asyncio.run(_serve_queue(dlq, listening, settings))
 
 
 def open_listener(settings: MahavishnuSettings, host: str | None, port: int | None) -> socket.socket:

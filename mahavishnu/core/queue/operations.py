@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypedDict, Unpack
 
-from mahavishnu.classify.assess import Assessor
 from mahavishnu.core.queue import reads
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
@@ -279,6 +278,8 @@ class LetterOperations:
 
         `done` are those whose category, policy or budget changes; the others are not listed.
         """
+        from mahavishnu.classify.assess import Assessor
+
         await self._context.open()
         query = reads.list_query(None, query, filters)
 
@@ -382,7 +383,11 @@ class LetterOperations:
         """Raise InvalidInput for what only others can know: waiting in a circle, and what plugins object to."""
         if edit.fields.get("depends_on"):
             await refuse_circle(self._letters, after)
-        if edit.task and (why := await Assessor(self._context.chain).objection(after, self._clock.now())):
+        if not edit.task:
+            return
+        from mahavishnu.classify.assess import Assessor
+
+        if why := await Assessor(self._context.chain).objection(after, self._clock.now()):
             raise InvalidInput(f"the task of letter {after.key!r} cannot be that: {why}")
 
 
