@@ -75,7 +75,7 @@ AnyOfMany = Annotated[list[T], Field(max_length=10_000), _OneOrMany()]  # what e
 class RequestModel(BaseModel):
     """A request: what it does not know, it refuses."""
 
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+    model_config = ConfigDict(extra="forbid")
 
 
 class PageQuery(RequestModel):
