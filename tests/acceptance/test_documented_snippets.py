@@ -297,7 +297,7 @@ async def test_the_statistics_of_the_documentation(place: str) -> None:
     for number in range(2):
         await app.dlq.letters.resolve(f"given-up-{number}")
     for number in range(3):
-        await app.dlq.cancel(f"unwanted-{number}")
+        await app.dlq.letters.cancel(f"unwanted-{number}")
     for number in range(2):
         await app.dlq.letters.edit(f"held-{number}", next_retry_at=clock.now())
     cycle = asyncio.create_task(app.dlq.run_due())
@@ -616,9 +616,9 @@ async def test_such_an_app_keeps_what_the_settings_say(at_home: Path, monkeypatc
     app: Any = MyApp()
     app.register_adapter("llamaindex", lambda task, repos: "swept")
     task = await app.dlq.enqueue("wf_1", TASK, REPOS, "boom")
-    assert (task.max_retries, task.retry_policy, app.dlq.limits.run_seconds) == (7, RetryPolicy.LINEAR, 77)
+    assert (task.max_retries, task.retry_policy, app.dlq.context.limits.run_seconds) == (7, RetryPolicy.LINEAR, 77)
     assert (await app.dlq.retry_task("wf_1"))["success"]
-    assert app.dlq.chain is app.chain
+    assert app.dlq.context.chain is app.chain
     steady = await app.dlq.enqueue("wf_2", TASK, REPOS, "boom", retry_policy="custom:steady")
     assert steady.next_retry_at - steady.failed_at == timedelta(seconds=90)
     await app.shutdown()
