@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.testing.clock import START, ManualClock, turn
-from mahavishnu.testing.faults import Call, Fault, Faults, Hold, Hook
-from mahavishnu.testing.faulty import FaultyStore
+from mahavishnu.testing.faults import Call, Fault, Faults, FaultyStore, Hold, Hook
 from mahavishnu.testing.letters import make_failure, make_letter
 
 if TYPE_CHECKING:

@@ -198,7 +198,7 @@ async def test_an_index_that_somebody_dropped_is_made_again(
 
 
 async def test_keys_that_opensearch_cannot_have(opensearch_url: str, opensearch_prefix: str) -> None:
-    from mahavishnu.testing.contract.kinds import PARCELS, Parcel
+    from mahavishnu.testing.contract.base import PARCELS, Parcel
 
     async with OpenSearchStore(opensearch_url, prefix=opensearch_prefix, timeout=PATIENT, kinds=[PARCELS]) as store:
         parcels = store.collection(PARCELS)
@@ -209,7 +209,7 @@ async def test_keys_that_opensearch_cannot_have(opensearch_url: str, opensearch_
 
 
 async def test_a_record_that_cannot_be_encoded_fails_alone(opensearch_url: str, opensearch_prefix: str) -> None:
-    from mahavishnu.testing.contract.kinds import PARCELS, Parcel
+    from mahavishnu.testing.contract.base import PARCELS, Parcel
 
     async with OpenSearchStore(opensearch_url, prefix=opensearch_prefix, timeout=PATIENT, kinds=[PARCELS]) as store:
         wrong: Any = object()

@@ -19,22 +19,27 @@ import pytest
 # They are plain modules to pytest: without this, a failed assert in them would not show its values.
 pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_modules(__path__)))
 
-from mahavishnu.testing.contract.agreement import Agreeing  # noqa: E402
-from mahavishnu.testing.contract.concurrency import Serving  # noqa: E402
-from mahavishnu.testing.contract.counting import Counting  # noqa: E402
-from mahavishnu.testing.contract.durability import Lasting  # noqa: E402
-from mahavishnu.testing.contract.finding import Finding  # noqa: E402
-from mahavishnu.testing.contract.keeping import Keeping  # noqa: E402
-from mahavishnu.testing.contract.keys import Naming  # noqa: E402
-from mahavishnu.testing.contract.ordering import Listing  # noqa: E402
-from mahavishnu.testing.contract.paging import Paging  # noqa: E402
-from mahavishnu.testing.contract.racing import Racing  # noqa: E402
-from mahavishnu.testing.contract.writing import Writing  # noqa: E402
+from mahavishnu.testing.contract.counting import AgreementContract, ConcurrencyContract, CountContract  # noqa: E402
+from mahavishnu.testing.contract.durability import DurabilityContract, FidelityContract  # noqa: E402
+from mahavishnu.testing.contract.paging import OrderContract, PagingContract  # noqa: E402
+from mahavishnu.testing.contract.reading import KeyContract, SearchContract  # noqa: E402
+from mahavishnu.testing.contract.writing import RaceContract, WritingContract  # noqa: E402
 
 __all__ = ["DurableStoreContract", "StoreContract"]
 
 
-class StoreContract(Writing, Racing, Keeping, Naming, Finding, Listing, Paging, Counting, Agreeing, Serving):
+class StoreContract(
+    WritingContract,
+    RaceContract,
+    FidelityContract,
+    KeyContract,
+    SearchContract,
+    OrderContract,
+    PagingContract,
+    CountContract,
+    AgreementContract,
+    ConcurrencyContract,
+):
     """Every promise of a `Store`, for letters, their history and a kind of record that no store has heard of.
 
     Subclass it as `Test…` and define `make_store`: an unopened store. A fixture may prepare what that needs:
@@ -49,7 +54,7 @@ class StoreContract(Writing, Racing, Keeping, Naming, Finding, Listing, Paging, 
     """
 
 
-class DurableStoreContract(StoreContract, Lasting):
+class DurableStoreContract(StoreContract, DurabilityContract):
     """The same for stores whose records outlive them: whatever one store that `make_store` made has written, the next
     one finds, also while the first is still open.
     """

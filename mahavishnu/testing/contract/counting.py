@@ -1,18 +1,41 @@
-"""Tallies equal a recount."""
+"""Tallies; agreement with the reference store on random queries; and many calls at once."""
 
 from __future__ import annotations
 
+import asyncio
+import random
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from mahavishnu.model.query import Between, Is, Missing, Not, Query, Sort
-from mahavishnu.stores.base import Cell, Store
+from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, ResolutionStatus
+from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.stores.base import Cell, Result, Store, get_one, write_one
+from mahavishnu.stores.kind import FieldType, Kind
+from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing.clock import START
-from mahavishnu.testing.contract.base import Promises, put, put_one, tallied
-from mahavishnu.testing.contract.kinds import PARCELS, Parcel, Sample
+from mahavishnu.testing.contract.base import (
+    PARCELS,
+    PATIENCE_SECONDS,
+    ContractTests,
+    Parcel,
+    Sample,
+    all_stored,
+    current,
+    everything,
+    keys,
+    pages,
+    put,
+    put_one,
+    tallied,
+)
+from mahavishnu.testing.letters import make_letter
 
 
-def parcels(shelf: str) -> list[Parcel]:
+def counted_parcels(shelf: str) -> list[Parcel]:
     given: list[tuple[str | None, int | None, datetime | None]] = [
         ("red", 3, START),
         ("red", None, START + timedelta(milliseconds=1)),
@@ -29,7 +52,7 @@ def parcels(shelf: str) -> list[Parcel]:
     ]
 
 
-class Counting(Promises):
+class CountContract(ContractTests):
     """Counts, sums and spans."""
 
     async def test_the_count_of_all(self, store: Store, sample: Sample[Any], shelf: str) -> None:
@@ -47,7 +70,7 @@ class Counting(Promises):
 
     async def test_by_one_field(self, store: Store, shelf: str) -> None:
         collection = store.collection(PARCELS)
-        await put(collection, parcels(shelf))
+        await put(collection, counted_parcels(shelf))
         query = Query((Is("shelf", (shelf,)),), (Sort("weight"),), limit=1)
         by_colour = await tallied(collection, query, ["colour"])
         assert dict(by_colour.cells) == {
@@ -64,7 +87,7 @@ class Counting(Promises):
 
     async def test_by_several_fields(self, store: Store, shelf: str) -> None:
         collection = store.collection(PARCELS)
-        await put(collection, parcels(shelf))
+        await put(collection, counted_parcels(shelf))
         query = Query((Is("shelf", (shelf,)),))
         tally = await tallied(collection, query, ["name", "colour", "weight"])
         assert {values: cell.count for values, cell in tally.cells.items()} == {
@@ -79,7 +102,7 @@ class Counting(Promises):
 
     async def test_sums_and_spans(self, store: Store, shelf: str) -> None:
         collection = store.collection(PARCELS)
-        await put(collection, parcels(shelf))
+        await put(collection, counted_parcels(shelf))
         long = timedelta(days=365 * 100)
         query = Query((Is("shelf", (shelf,)),))
         tally = await tallied(collection, query, ["colour"], sums=["weight", "heavy"], spans=["sent_at"])
@@ -101,7 +124,7 @@ class Counting(Promises):
 
     async def test_what_the_query_leaves_out_is_not_counted(self, store: Store, shelf: str) -> None:
         collection = store.collection(PARCELS)
-        await put(collection, parcels(shelf))
+        await put(collection, counted_parcels(shelf))
         query = Query((Is("shelf", (shelf,)), Not(Missing("weight")), Between("weight", below=10)))
         tally = await tallied(collection, query, ["colour"], sums=["weight"])
         assert {values: (cell.count, cell.sums["weight"]) for values, cell in tally.cells.items()} == {
@@ -136,3 +159,207 @@ class Counting(Promises):
         assert await counts() == {5: 1}
         assert await collection.remove([a]) == [True]
         assert await counts() == {}
+
+
+WORDS = ("red", "Red", "blue", "ä", "", "x y", "10", "9", "😀")
+LABELS = ("a", "a.b", "b", "tenant")
+VALUES = ("x", "1", 1, 1.0, 2.5, True, False, "true", -3, "")
+
+
+def random_parcel(chance: random.Random, shelf: str, number: int) -> Parcel:
+    return Parcel(
+        key=f"{shelf}:{number:03}",
+        shelf=shelf,
+        name=f"{number:03}",
+        colour=chance.choice((None, *WORDS)),
+        tags=tuple(chance.sample(WORDS, chance.choice((0, 1, 2, 4)))),
+        sent_at=chance.choice((None, _moment(chance))),
+        weight=chance.choice((None, chance.randint(-5, 5), chance.randint(-(10**12), 10**12))),
+        labels=Json.of({path: _label(chance) for path in chance.sample(LABELS, chance.randint(0, 3))}),
+    )
+
+
+def random_letter(chance: random.Random, shelf: str, number: int) -> DeadLetter:
+    return make_letter(
+        task_id=f"{number:03}",
+        namespace=shelf,
+        queue=chance.choice(("default", "mail")),
+        entry_id=f"{shelf}:{number:03}",
+        status=chance.choice(list(DeadLetterStatus)),
+        created_at=_moment(chance),
+        priority=chance.randint(-3, 3),
+        error=" ".join(chance.sample(("connection", "reset", "Timeout", "größer", "404"), 3)),
+        error_category=chance.choice((None, *ErrorCategory)),
+        repos=tuple(chance.sample(("api", "web", "Web"), chance.randint(0, 2))),
+        fingerprint=chance.choice((None, "f1", "f2")),
+        metadata={path: _label(chance) for path in chance.sample(LABELS, chance.randint(0, 3))},
+        occurrences=chance.randint(1, 9),
+    )
+
+
+class AgreementContract(ContractTests):
+    """Comparison with `MemoryStore`; the seed is fixed, so a failure can be repeated."""
+
+    async def test_parcels_as_in_memory(self, store: Store, shelf: str) -> None:
+        values: dict[str, Callable[[random.Random], Any]] = {
+            "colour": lambda chance: chance.choice(WORDS),
+            "tags": lambda chance: chance.choice(WORDS),
+            "name": lambda chance: f"{chance.randint(0, 150):03}",
+            "weight": lambda chance: chance.randint(-5, 5),
+            "heavy": lambda chance: chance.randint(0, 1),
+            "sent_at": _moment,
+        }
+        await self._compare(store, PARCELS, random_parcel, shelf, "shelf", values, ("colour", "weight", "heavy"))
+
+    async def test_letters_as_in_memory(self, store: Store, shelf: str) -> None:
+        values: dict[str, Callable[[random.Random], Any]] = {
+            "status": lambda chance: chance.choice(list(DeadLetterStatus)).value,
+            "resolution_status": lambda chance: chance.choice(list(ResolutionStatus)).value,
+            "error_category": lambda chance: chance.choice(list(ErrorCategory)).value,
+            "words": lambda chance: chance.choice(("connection", "reset", "timeout", "größer", "404")),
+            "repos": lambda chance: chance.choice(("api", "web", "Web")),
+            "fingerprint": lambda chance: chance.choice(("f1", "f2", "f3")),
+            "queue": lambda chance: chance.choice(("default", "mail")),
+            "partition": lambda chance: chance.randint(0, 255),
+            "priority": lambda chance: chance.randint(-3, 3),
+            "created_at": _moment,
+            "due_at": _moment,
+            "next_retry_at": _moment,
+        }
+        groups = ("status", "error_category", "fingerprint", "priority", "queue")
+        await self._compare(store, LETTERS, random_letter, shelf, "namespace", values, groups)
+
+    async def _compare(
+        self,
+        store: Store,
+        kind: Kind[Any],
+        make: Callable[[random.Random, str, int], Any],
+        shelf: str,
+        shelf_field: str,
+        values: dict[str, Callable[[random.Random], Any]],
+        groups: tuple[str, ...],
+    ) -> None:
+        chance = random.Random(20260101)
+        ours, reference = store.collection(kind), MemoryStore().collection(kind)
+        records = [make(chance, shelf, number) for number in range(150)]
+        for collection in (ours, reference):
+            stored = await put(collection, records)
+            assert await collection.remove(stored[::10]) == [True] * 15
+            await put(collection, [make(random.Random(number), shelf, number) for number in range(0, 150, 20)])
+        sortable = [name for name in values if kind.by_name[name].type not in (FieldType.KEYWORDS, FieldType.FLAT)]
+        numbers = [name for name in values if kind.by_name[name].type is FieldType.INTEGER]
+        dates = [name for name in values if kind.by_name[name].type is FieldType.DATE]
+        for _ in range(50):
+            where = tuple(_condition(chance, kind, values, depth=2) for _ in range(chance.randint(0, 3)))
+            sort = tuple(Sort(name, chance.random() < 0.5) for name in chance.sample(sortable, chance.randint(0, 2)))
+            query = Query((Is(shelf_field, (shelf,)), *where), sort, limit=chance.choice((23, 60, 500)))
+            expected = await everything(reference, query)
+            found = await everything(ours, query)
+            assert keys(found) == keys(expected), query
+            assert found == expected
+            by = chance.sample(groups, chance.randint(0, 3))
+            asked = {"sums": chance.sample(numbers, 1), "spans": chance.sample(dates, 1)}
+            theirs = await tallied(reference, query, by, **asked)
+            tally = await tallied(ours, query, by, **asked)
+            assert tally.total == theirs.total, query
+            assert {values: cell for values, cell in tally.cells.items() if cell.count} == theirs.cells, (query, by)
+        assert sum(len(page.items) for page in await pages(ours, Query((Is(shelf_field, (shelf,)),)))) == len(
+            await everything(reference, Query())
+        )
+
+
+def _moment(chance: random.Random) -> datetime:
+    return START + timedelta(milliseconds=chance.choice((-1, 0, 1, 86_400_000, 10**12)))
+
+
+def _label(chance: random.Random) -> Any:
+    value = chance.choice((*VALUES, None))
+    return chance.choice((value, [value, "y"], {"b": value}, []))
+
+
+def _condition(
+    chance: random.Random, kind: Kind[Any], values: dict[str, Callable[[random.Random], Any]], depth: int
+) -> Condition:
+    pick = chance.random()
+    if depth and pick < 0.15:
+        return Not(_condition(chance, kind, values, depth - 1))
+    if depth and pick < 0.3:
+        return AnyOf(tuple(_condition(chance, kind, values, depth - 1) for _ in range(chance.randint(0, 3))))
+    if pick < 0.4:
+        flat = "labels" if "labels" in kind.by_name else "metadata"
+        return At(flat, chance.choice((*LABELS, "a.b.b")), chance.choice(VALUES))
+    name = chance.choice(list(values))
+    value = values[name]
+    if kind.by_name[name].type in (FieldType.DATE, FieldType.INTEGER) and pick < 0.8:
+        bounds = {
+            bound: value(chance) for bound in chance.sample(("at_least", "below", "at_most"), chance.randint(1, 2))
+        }
+        return Between(name, **bounds)
+    if pick < 0.9:
+        return Is(name, tuple(value(chance) for _ in range(chance.randint(0, 3))))
+    return Missing(name)
+
+
+class ConcurrencyContract(ContractTests):
+    """The store as a whole."""
+
+    async def test_a_working_store_is_ok(self, store: Store) -> None:
+        health = await store.health()
+        assert (health.status, health.waiting, health.oldest) == ("ok", 0, None)
+
+    async def test_closing_twice_is_fine(self, shelf: str) -> None:
+        store = self.make_store()
+        await store.open()
+        await put_one(store.collection(PARCELS), Parcel(key=shelf, shelf=shelf))
+        await store.close()
+        await store.close()
+        async with self.make_store() as store:
+            await store.close()
+
+    async def test_health_never_raises(self, shelf: str) -> None:
+        store = self.make_store()
+        seen = [await store.health()]
+        async with store:
+            seen.append(await store.health())
+            await put_one(store.collection(PARCELS), Parcel(key=shelf, shelf=shelf))
+            seen.append(await store.health())
+        seen.append(await store.health())
+        assert {health.status for health in seen} <= {"ok", "degraded", "down"}
+        assert [health.status for health in seen[1:3]] == ["ok", "ok"]
+
+    async def test_close_finishes_what_was_asked_for(self, shelf: str) -> None:
+        store = self.make_store()
+        async with store:
+            collection = store.collection(PARCELS)
+            calls = []
+            for number in range(20):
+                started = asyncio.Event()
+
+                async def write(parcel: Parcel, started: asyncio.Event = started) -> list[Result[Parcel]]:
+                    started.set()
+                    return await collection.write([parcel])
+
+                calls.append(asyncio.ensure_future(write(Parcel(key=f"{shelf}:{number}", shelf=shelf))))
+                await started.wait()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            for result in await asyncio.gather(*calls):
+                all_stored(result)
+
+    async def test_leaving_by_an_error_closes_too(self, shelf: str) -> None:
+        class Stop(Exception):
+            pass
+
+        try:
+            async with self.make_store() as store:
+                await put_one(store.collection(PARCELS), Parcel(key=shelf, shelf=shelf))
+                raise Stop
+        except Stop:
+            await store.close()
+
+    async def test_short_ways_for_one_record(self, store: Store, shelf: str) -> None:
+        collection = store.collection(PARCELS)
+        parcel = Parcel(key=shelf, shelf=shelf)
+        assert await get_one(collection, shelf) is None
+        assert await write_one(collection, parcel) == parcel
+        assert await write_one(collection, parcel) is None
+        assert await get_one(collection, shelf) == await current(collection, shelf)

@@ -1,18 +1,30 @@
-"""What a query means is found, and nothing else."""
+"""Finding records by a query, and keys of any kind."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from mahavishnu.model.ids import MAX_KEY_BYTES, MAX_TASK_ID_BYTES
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, letter_query
+from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, Sort, letter_query
 from mahavishnu.stores.base import Store
+from mahavishnu.stores.kind import LONGEST_TERM
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing.clock import START
-from mahavishnu.testing.contract.base import Promises, everything, names_of, put, put_one
-from mahavishnu.testing.contract.kinds import PARCELS, Parcel
+from mahavishnu.testing.contract.base import (
+    PARCELS,
+    ContractTests,
+    Parcel,
+    all_stored,
+    everything,
+    keys,
+    names_of,
+    put,
+    put_one,
+)
 from mahavishnu.testing.letters import make_letter
 
 
@@ -20,7 +32,7 @@ def day(number: int) -> Any:
     return START + timedelta(days=number)
 
 
-def parcels(shelf: str) -> list[Parcel]:
+def varied_parcels(shelf: str) -> list[Parcel]:
     """Named by letters; `e` has nothing but its name."""
     given = {
         "a": {"colour": "red", "tags": ("fast", "cold"), "sent_at": day(1), "weight": 10},
@@ -34,11 +46,11 @@ def parcels(shelf: str) -> list[Parcel]:
     return [Parcel(key=f"{shelf}:{name}", shelf=shelf, name=name, **values) for name, values in given.items()]
 
 
-class Finding(Promises):
+class SearchContract(ContractTests):
     """Conditions."""
 
     async def test_is(self, store: Store, shelf: str) -> None:
-        await put(store.collection(PARCELS), parcels(shelf))
+        await put(store.collection(PARCELS), varied_parcels(shelf))
         await self._check(
             store,
             shelf,
@@ -61,7 +73,7 @@ class Finding(Promises):
         )
 
     async def test_is_one_of_several_texts(self, store: Store, shelf: str) -> None:
-        await put(store.collection(PARCELS), parcels(shelf))
+        await put(store.collection(PARCELS), varied_parcels(shelf))
         await self._check(
             store,
             shelf,
@@ -79,7 +91,7 @@ class Finding(Promises):
         )
 
     async def test_missing(self, store: Store, shelf: str) -> None:
-        await put(store.collection(PARCELS), parcels(shelf))
+        await put(store.collection(PARCELS), varied_parcels(shelf))
         await put_one(
             store.collection(PARCELS), Parcel(key=shelf + "h", shelf=shelf, name="h", labels=Json.of({"a": 1}))
         )
@@ -102,7 +114,7 @@ class Finding(Promises):
         )
 
     async def test_between(self, store: Store, shelf: str) -> None:
-        await put(store.collection(PARCELS), parcels(shelf))
+        await put(store.collection(PARCELS), varied_parcels(shelf))
         await self._check(
             store,
             shelf,
@@ -130,7 +142,7 @@ class Finding(Promises):
         )
 
     async def test_not_and_any_of(self, store: Store, shelf: str) -> None:
-        await put(store.collection(PARCELS), parcels(shelf))
+        await put(store.collection(PARCELS), varied_parcels(shelf))
         red, cold = Is("colour", ("red",)), Is("tags", ("cold",))
         await self._check(
             store,
@@ -265,3 +277,66 @@ class Finding(Promises):
         """Each entry is the names of what has to be found, and the conditions."""
         found = [(await names_of(store, shelf, *where), *where) for _, *where in expected]
         assert found == expected
+
+
+AWKWARD = (
+    "a/b", "a/b/c", "/", "//", "a/", "/a", "_leading", "__", "-", ".", "..", "./a", "../a", " ", " a", "a ", "a b",
+    "\n", "a\nb", "\t", "\r\n", "\x00", "a\x00b", "\x7f", "%", "%2F", "100%", "?", "a?b=c", "#", "a#b", "&", "+", "=",
+    "*", "a*", ",", "a,b", ";", ":", "a:b", "@", "!", "$", "~", "|", "<a>", "(a)", "[a]", "{a}", '"', "'", "`", "\\",
+    "\\n", "ü", "u\u0308", "漢字", "😀", "\u202e", "A", "a", "null", "None", "0", "00", "1", "-1", "1.0", "true",
+    "_doc", "_id", "_bulk", "sha256:", "sha256:abc", "default/default/x",
+)  # fmt: skip
+
+
+class KeyContract(ContractTests):
+    """Whatever a task is called, its letter is its own."""
+
+    async def test_awkward_task_ids(self, store: Store, shelf: str) -> None:
+        await self._check_distinct(store, [name + shelf for name in AWKWARD] + [shelf + name for name in AWKWARD])
+
+    async def test_task_ids_around_the_longest_key(self, store: Store, shelf: str) -> None:
+        sizes = [size - len(shelf) for size in (MAX_KEY_BYTES, MAX_KEY_BYTES + 1, 1000, MAX_TASK_ID_BYTES)]
+        shorter = [sizes[0] - 1, *sizes]
+        names = {shelf + char * (size // len(char.encode())) for char in "xü😀" for size in shorter}
+        await self._check_distinct(store, sorted(names))
+
+    async def test_one_task_id_in_many_places(self, store: Store, shelf: str) -> None:
+        """A task id is one letter's in each namespace and queue, also where it looks like a path."""
+        collection = store.collection(LETTERS)
+        given = [
+            make_letter(task_id=task_id, namespace=namespace, queue=queue, priority=number)
+            for number, task_id in enumerate((shelf, f"{shelf}/a", f"{shelf}/a/{shelf}", f"default/default/{shelf}"))
+            for namespace in ("default", shelf, "a")
+            for queue in ("default", "a")
+        ]
+        assert len(set(keys(given))) == len(given)
+        stored = await put(collection, given)
+        assert await collection.get(keys(given)) == given
+        for letter in given:
+            query = letter_query(task_id=letter.task_id, namespace=letter.namespace, queue=letter.queue)
+            assert await everything(collection, query) == [letter]
+        changed = await put_one(collection, replace(stored[0], priority=99))
+        assert await collection.get(keys(given)) == [changed, *given[1:]]
+        assert await collection.remove([stored[1], *stored[1:]]) == [True, False, *[True] * (len(given) - 2)]
+
+    async def test_awkward_keys_of_other_kinds(self, store: Store, shelf: str) -> None:
+        parcels = store.collection(PARCELS)
+        given = [Parcel(key=name + shelf, shelf=shelf, name=name) for name in AWKWARD]
+        given += [Parcel(key=shelf + "/" * (MAX_KEY_BYTES - len(shelf)), shelf=shelf, name="longest")]
+        await put(parcels, given)
+        assert await parcels.get(keys(given)) == given
+
+    async def _check_distinct(self, store: Store, names: list[str]) -> None:
+        assert len(set(names)) == len(names)
+        collection = store.collection(LETTERS)
+        given = [make_letter(task_id=name, priority=number) for number, name in enumerate(names)]
+        stored = await put(collection, given)
+        assert await collection.get(keys(given)) == given
+        assert await collection.write(given) == [None] * len(given)
+        findable = [letter for letter in given if len(letter.task_id) <= LONGEST_TERM]
+        named = letter_query(task_id=names, sort=(Sort("priority"),))
+        assert await everything(collection, named) == findable
+        replaced = await put(collection, [replace(letter, priority=letter.priority + 1) for letter in stored])
+        assert all_stored(await collection.get(keys(given))) == replaced
+        assert await collection.remove(replaced) == [True] * len(names)
+        assert await collection.get(keys(given)) == [None] * len(names)
