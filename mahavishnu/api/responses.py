@@ -101,8 +101,8 @@ def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes
     shown = [
         {
             **_letter_fields(letter, whole),
-            "task": (task := letter.payload.shown),
-            "metadata": letter.labels.shown,
+            "task": (task := letter.payload.shared_value),
+            "metadata": letter.labels.shared_value,
             "task_snapshot": task,
         }
         for letter in letters

@@ -133,7 +133,7 @@ class RunMembers:
                         before[place] = letter
                     except MahavishnuError as problem:
                         waits = isinstance(problem, IllegalMove) and is_busy(letter, now)
-                        done[place] = replace(items[place], why=BUSY) if waits else _refused(items[place], problem)
+                        done[place] = replace(items[place], why=BUSY) if waits else _refuse(items[place], problem)
             objections = await verb.prepare(list(before.values()), list(after.values())) if after else []
             for place, objection in zip(list(after), objections, strict=True):
                 if objection is not None:
@@ -141,7 +141,7 @@ class RunMembers:
                     if isinstance(objection, StoreUnavailable):
                         away = objection
                     else:
-                        done[place] = _refused(items[place], objection)
+                        done[place] = _refuse(items[place], objection)
             todo = []
             results = await self.store.letters.write(list(after.values())) if after else []
             for place, written in zip(after, results, strict=True):
@@ -153,7 +153,7 @@ class RunMembers:
                 elif isinstance(written, StoreUnavailable):
                     away = written
                 else:
-                    done[place] = _refused(items[place], written)
+                    done[place] = _refuse(items[place], written)
             if not todo:
                 return done, away
         return done, away or StoreUnavailable(f"{len(todo)} letters were changed by others {_TRIES} times in a row")
@@ -262,7 +262,7 @@ class RunMembers:
     def _final_state(self, item: RunItem, letter: Result[DeadLetter]) -> RunItem | None:
         """The member if its letter cannot be moved, or was moved before; None if it is to be moved."""
         if isinstance(letter, StoreError):
-            return _refused(item, letter)
+            return _refuse(item, letter)
         if self._is_marked(letter):
             return replace(item, state=ItemState.MOVED, why=None)
         if letter is None:
@@ -272,5 +272,5 @@ class RunMembers:
         return None
 
 
-def _refused(item: RunItem, problem: MahavishnuError) -> RunItem:
+def _refuse(item: RunItem, problem: MahavishnuError) -> RunItem:
     return replace(item, state=ItemState.REFUSED, why=refusal_reason(problem, item.key))

@@ -254,7 +254,7 @@ class BulkRuns:
                 raise NoSuchRun(run_id)
             if update.after is update.before:  # it is in that state already
                 return await self._with_current_counts(update.after)
-            record.add_change(_audited(update.before), _audited(update.after))
+            record.add_change(_audit_fields(update.before), _audit_fields(update.after))
         current = await self._with_current_counts(update.after)
         announce_run(self._context, current, by=by)
         self.periodic_task.wake()
@@ -281,7 +281,7 @@ def _with_options(
     return bulk_rules.validate_run(replace(run, ramp=waves, max_per_second=max_per_second, stop_percent=stop_percent))
 
 
-def _audited(run: BulkRun) -> dict[str, Any]:
+def _audit_fields(run: BulkRun) -> dict[str, Any]:
     return {"state": str(run.state), "stop_percent": run.stop_percent, "moved": run.counts.moved}
 
 

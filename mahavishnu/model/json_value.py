@@ -68,13 +68,13 @@ class Json:
         return cls(text)
 
     @classmethod
-    def stored(cls, data: bytes) -> Json:
+    def from_stored(cls, data: bytes) -> Json:
         """Wrap JSON that a store kept. It is rewritten only where somebody else has written it: if it is not ASCII."""
         text = data.decode()
-        return cls(text) if data.isascii() else cls.parsed(json.loads(text))
+        return cls(text) if data.isascii() else cls.from_parsed(json.loads(text))
 
     @classmethod
-    def parsed(cls, value: Any) -> Json:
+    def from_parsed(cls, value: Any) -> Json:
         """Wrap a value that a JSON parser just returned, and that the caller gives up; it is encoded when needed."""
         self = cls.__new__(cls)
         self._value = value
@@ -103,7 +103,7 @@ class Json:
         return json.loads(self.text)
 
     @property
-    def shown(self) -> Any:
+    def shared_value(self) -> Any:
         """The value, perhaps not a copy: for callers that only read it."""
         value = self._value  # read before the text, for the same reason
         return json.loads(self.text) if self._is_encoded() else value

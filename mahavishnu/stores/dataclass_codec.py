@@ -230,5 +230,5 @@ _SCALARS: Mapping[Any, _Form] = {
     bool: _Form(bool | Literal[0, 1], FieldType.INTEGER, int, bool),
     float: _Form(float),
     datetime: _Form(str, FieldType.DATE, instant_text, lambda text: instant(datetime.fromisoformat(text)), as_is=True),
-    Json: _Form(Any, FieldType.JSON, attrgetter("value"), Json.parsed),
+    Json: _Form(Any, FieldType.JSON, attrgetter("value"), Json.from_parsed),
 }

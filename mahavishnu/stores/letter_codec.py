@@ -186,7 +186,7 @@ def decoder(kind: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
         try:
             if type(schema := document.get("schema", SCHEMA)) is int and schema > SCHEMA:
                 raise ValueError(f"it was written by a newer version (schema {schema}, known is {SCHEMA})")
-            payload = Json.parsed(document["task"]) if "task" in document else EMPTY
+            payload = Json.from_parsed(document["task"]) if "task" in document else EMPTY
             labels = _labels(document.get("metadata"))
             counted = None if _TALLY_NAMES.isdisjoint(document) else msgspec.convert(document, TalliesPart)
             lasting, passing = msgspec.convert(document, LastingPart), msgspec.convert(document, PassingPart)
@@ -208,8 +208,8 @@ def text_decoder(kind: type[L]) -> Callable[[str, Version], L | None]:
         try:
             lasting, passing = _read_lasting(text), _read_passing(text)
             counted = _read_tallies(text) if '"tally_' in text else None
-            payload = EMPTY if lasting.task is UNSET else Json.stored(bytes(lasting.task))
-            labels = EMPTY if lasting.metadata is UNSET else Json.stored(bytes(lasting.metadata))
+            payload = EMPTY if lasting.task is UNSET else Json.from_stored(bytes(lasting.task))
+            labels = EMPTY if lasting.metadata is UNSET else Json.from_stored(bytes(lasting.metadata))
             if lasting.schema > SCHEMA or labels.text[0] != "{":
                 return None
             return _letter(kind, lasting, passing, counted, payload, labels, version)
@@ -303,7 +303,7 @@ def _letter(
 def _labels(value: Any) -> Json:
     if value is not None and not isinstance(value, dict):
         raise TypeError("metadata should be an object")
-    return Json.parsed(value) if value else EMPTY
+    return Json.from_parsed(value) if value else EMPTY
 
 
 @lru_cache(4096)

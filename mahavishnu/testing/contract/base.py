@@ -155,8 +155,8 @@ def _decode(document: Mapping[str, Any], version: Version) -> Parcel:
         tags=tuple(read("tags") or ()),
         sent_at=sent_at and datetime.fromisoformat(sent_at),
         weight=read("weight"),
-        labels=Json.parsed(read("labels") or {}),
-        contents=Json.parsed(read("contents")),
+        labels=Json.from_parsed(read("labels") or {}),
+        contents=Json.from_parsed(read("contents")),
         note=read("note"),
         version=version,
     )

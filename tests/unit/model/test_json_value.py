@@ -49,7 +49,7 @@ def test_any_json_value_comes_back_equal(value: Any) -> None:
 
     assert kept.value == value
     assert repr(kept.value) == repr(value)  # true is not 1, and 1.0 is not 1
-    assert Json.parsed(json.loads(kept.text)) == kept
+    assert Json.from_parsed(json.loads(kept.text)) == kept
     assert kept.text.isascii()
 
 
@@ -60,7 +60,7 @@ def test_two_are_equal_if_their_values_are(value: Any) -> None:
 
     assert one == other
     assert hash(one) == hash(other)
-    assert one == Json.parsed(copy.deepcopy(value))
+    assert one == Json.from_parsed(copy.deepcopy(value))
     assert one != value
     assert one != Json.of([value])
 
@@ -79,7 +79,7 @@ def test_nobody_can_change_it() -> None:
 def test_a_parsed_value_is_written_when_it_is_needed() -> None:
     """And then it is the same as any other, `null` too."""
     for value in ({"a": [1]}, None, "text"):
-        kept = Json.parsed(value)
+        kept = Json.from_parsed(value)
         assert kept.value == value
         assert kept.text == json.dumps(value, separators=(",", ":"))
         assert kept.value is not value or not isinstance(value, dict)

@@ -1,4 +1,4 @@
-"""What holds for every letter and every move: generations, instants, and the promises that `violations` names."""
+"""What holds for every letter and every move: generations, instants, and the invariants that `violations` names."""
 
 from __future__ import annotations
 
