@@ -40,12 +40,12 @@ from mahavishnu.stores.kinds import KINDS as STORED
 
 if TYPE_CHECKING:
     from mahavishnu.bulk.service import BulkRuns
-    from mahavishnu.core.capture import LetterIntake
     from mahavishnu.core.queue.claims import Claims
     from mahavishnu.core.queue.groups import Groups
     from mahavishnu.core.queue.processing import Processing
     from mahavishnu.core.queue.requeue import Requeues
     from mahavishnu.core.queue.transfer import Transfer
+    from mahavishnu.engine.capture import LetterIntake
 
 __all__ = [
     "KINDS",
@@ -109,7 +109,7 @@ class DeadLetterQueue:
     @cached_property
     def intake(self) -> LetterIntake:
         """Makes letters of failures."""
-        from mahavishnu.core.capture import LetterIntake
+        from mahavishnu.engine.capture import LetterIntake
 
         return LetterIntake(self.context)
 

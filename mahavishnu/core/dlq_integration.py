@@ -11,10 +11,11 @@ from mahavishnu.adapters.base import current_attempt
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import POLICY_OF
 from mahavishnu.core import wiring
-from mahavishnu.core.capture import CaptureOutcome, CapturePipeline
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.strategies import (
+from mahavishnu.engine.capture import CaptureOutcome, CapturePipeline
+from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.strategies import (
     DLQIntegrationStrategy,
     Occurrence,
     Strategy,
@@ -22,7 +23,6 @@ from mahavishnu.core.strategies import (
     resolve_strategy,
     strategy_name,
 )
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy

@@ -1,1 +1,1 @@
-"""How due letters are retried: one attempt as a pipeline, and the processor that runs many."""
+"""How failures become letters, and how due letters are retried: attempts, each a pipeline, and their processor."""

@@ -19,12 +19,12 @@ from typing import Any
 
 from mahavishnu.classify.assess import Assessment, Assessor, context_for
 from mahavishnu.classify.exceptions import cut, safe_str
-from mahavishnu.core.strategies import Decision, Occurrence, Strategy, decide
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.dependencies import refuse_circle
 from mahavishnu.engine.letter_factory import LetterRequest, redact
 from mahavishnu.engine.recorder import CaptureKind, CaptureResult
+from mahavishnu.engine.strategies import Decision, Occurrence, Strategy, decide
 from mahavishnu.engine.waiting_room import WaitingPlace
 from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull, StoreError
 from mahavishnu.model.events import Event, EventName
