@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config.settings import field_paths
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
+from mahavishnu.core.queue.claims import Claims
+from mahavishnu.core.queue.groups import Groups
+from mahavishnu.core.queue.operations import LetterOperations
+from mahavishnu.core.queue.requeue import Requeues
+from mahavishnu.core.queue.transfer import Transfer
+from mahavishnu.engine.audit import AuditLog
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "mahavishnu"
@@ -40,6 +47,24 @@ def test_the_reference_lists_every_method(thing: type) -> None:
     """Those of the two classes that users hold in their hands."""
     reference = PAGES[ROOT / "docs/reference-api.md"]
     assert [name for name in public(thing) if not re.search(rf"`{name}\b", reference)] == []
+
+
+SERVICES = {
+    "letters": LetterOperations,
+    "groups": Groups,
+    "claims": Claims,
+    "requeues": Requeues,
+    "transfer": Transfer,
+    "audit": AuditLog,
+    "runs": BulkRuns,
+}
+
+
+@pytest.mark.parametrize(("name", "service"), SERVICES.items(), ids=SERVICES)
+def test_the_reference_lists_every_method_of_a_service(name: str, service: type) -> None:
+    """As users write it: the service, then the method."""
+    reference = PAGES[ROOT / "docs/reference-api.md"]
+    assert [each for each in public(service) if not re.search(rf"`{name}\.{each}\b", reference)] == []
 
 
 def test_every_setting_is_explained_somewhere_besides_the_reference() -> None:

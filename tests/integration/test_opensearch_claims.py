@@ -43,25 +43,25 @@ async def queues(opensearch_url: str, opensearch_prefix: str, clock: ManualClock
 
 
 async def test_twenty_workers_run_a_thousand_letters_once_each(queues: Open) -> None:
-    desks = [queues() for _ in range(4)]
+    opened = [queues() for _ in range(4)]
     names = [f"wf_{number:04}" for number in range(1000)]
     for at in range(0, 1000, 100):
         await asyncio.gather(
-            *(desks[0].enqueue(name, {}, [], "connection refused", "immediate") for name in names[at : at + 100])
+            *(opened[0].enqueue(name, {}, [], "connection refused", "immediate") for name in names[at : at + 100])
         )
     ran: Counter[str] = Counter()
 
-    async def work(desk: DeadLetterQueue, owner: str) -> None:
-        while claims := await desk.claims.claim(owner, limit=25):
+    async def work(queue: DeadLetterQueue, owner: str) -> None:
+        while claims := await queue.claims.claim(owner, limit=25):
             ran.update(claim.letter.task_id for claim in claims)
             await asyncio.gather(
-                *(desk.claims.settle(claim.letter.task_id, claim.token, "succeeded") for claim in claims)
+                *(queue.claims.settle(claim.letter.task_id, claim.token, "succeeded") for claim in claims)
             )
 
     while sum(ran.values()) < 1000:  # who lost every race of one look goes home; the next shift finds the rest
-        await asyncio.gather(*(work(desks[number % 4], f"worker-{number}") for number in range(20)))
+        await asyncio.gather(*(work(opened[number % 4], f"worker-{number}") for number in range(20)))
     assert ran == Counter(names)
-    assert (await desks[0].get_statistics())["lifetime_stats"]["retry_success"] == 1000
+    assert (await opened[0].get_statistics())["lifetime_stats"]["retry_success"] == 1000
 
 
 async def test_a_lease_that_ran_out_is_refused(queues: Open, clock: ManualClock) -> None:
@@ -77,26 +77,26 @@ async def test_a_lease_that_ran_out_is_refused(queues: Open, clock: ManualClock)
 
 
 async def test_a_letter_is_sent_back_once_by_hand_and_once_by_the_rule(queues: Open, clock: ManualClock) -> None:
-    desks = [queues() for _ in range(4)]
-    await desks[0].enqueue("wf_1", {}, [], "connection refused", "immediate", max_retries=0, priority=5)
-    answers = await asyncio.gather(*(desks[number % 4].requeue_from_dlq("wf_1") for number in range(20)))
+    opened = [queues() for _ in range(4)]
+    await opened[0].enqueue("wf_1", {}, [], "connection refused", "immediate", max_retries=0, priority=5)
+    answers = await asyncio.gather(*(opened[number % 4].requeue_from_dlq("wf_1") for number in range(20)))
     assert sum(answer["success"] for answer in answers) == 1
-    (claim,) = await desks[1].claims.claim("w")
+    (claim,) = await opened[1].claims.claim("w")
     assert claim.letter.priority == 15
-    exhausted = await desks[1].claims.settle("wf_1", claim.token, "failed", error="connection reset")
+    exhausted = await opened[1].claims.settle("wf_1", claim.token, "failed", error="connection reset")
     assert exhausted.status == "exhausted"
     clock.advance(3600)
-    assert sum(await asyncio.gather(*(desk.requeues.requeue_exhausted() for desk in desks))) == 1
-    letter = await desks[0].get_task("wf_1")
+    assert sum(await asyncio.gather(*(queue.requeues.requeue_exhausted() for queue in opened))) == 1
+    letter = await opened[0].get_task("wf_1")
     assert letter is not None
     assert (letter.priority, letter.dlq_retry_count) == (25, 2)
-    assert await desks[0].requeues.outcomes() == {"in_flight": 1}
+    assert await opened[0].requeues.outcomes() == {"in_flight": 1}
 
 
 async def test_the_rule_sends_back_what_was_never_sent_back_before(queues: Open, clock: ManualClock) -> None:
-    desk = queues()
-    exhausted = await desk.enqueue("wf_1", {}, [], "connection refused", "immediate", max_retries=0)
+    queue = queues()
+    exhausted = await queue.enqueue("wf_1", {}, [], "connection refused", "immediate", max_retries=0)
     assert (exhausted.status, exhausted.dlq_retry_count) == ("exhausted", 0)
     clock.advance(3600)
-    assert await desk.requeues.requeue_exhausted() == 1, "a count of 0 is not in the document"
-    assert await desk.requeues.requeue_exhausted() == 0
+    assert await queue.requeues.requeue_exhausted() == 1, "a count of 0 is not in the document"
+    assert await queue.requeues.requeue_exhausted() == 0
