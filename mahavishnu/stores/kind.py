@@ -1,4 +1,4 @@
-"""Kinds: what a store has to know of a record, declared once; and the order of records that a query asks for."""
+"""Kinds: what a store has to know of records, declared once; and the order of records that a query asks for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_TERM = 8000  # characters; a longer keyword is kept but not findable (Op
 
 
 class Record(Protocol):
-    """Any frozen dataclass with a key and a version."""
+    """What stores keep: any frozen dataclass with a key and a version."""
 
     @property
     def key(self) -> str: ...
@@ -169,11 +169,11 @@ class Kind(Generic[T]):
         return frozenset(f.name for f in self.fields if f.type not in _UNSEARCHABLE)
 
     def derived_values(self, record: T) -> dict[str, Any]:
-        """The searchable values that the document does not have by itself."""
+        """The values of the derived fields, as a document holds them."""
         return {f.name: to_json_value(f.value(record)) for f in self.fields if f.derived}
 
     def same(self, one: T, other: T) -> bool:
-        """Whether two records say the same, whatever their versions."""
+        """Whether two records have the same content, whatever their versions."""
         return one == other or json.loads(self.document(one)) == json.loads(self.document(other))
 
 
@@ -243,12 +243,12 @@ _NUMBERS = (int, float)
 
 
 def foreign_cursor() -> InvalidQuery:
-    """What a cursor of another list, or one that somebody made up, raises in every store."""
+    """The error that every store raises for a cursor of another list, or an invented one."""
     return InvalidQuery("the cursor is not one of this list; leave it out to start at the beginning")
 
 
 def require_position(kind: Kind[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tuple[Any, ...]:
-    """The position that a cursor says, which comes from outside and may be anything. Raises InvalidQuery."""
+    """The position that a cursor holds. It comes from outside: raises InvalidQuery unless it fits the sort fields."""
     if len(after) != len(sorts) + 1 or not isinstance(after[-1], str):
         raise foreign_cursor()
     for sort, value in zip(sorts, after, strict=False):

@@ -68,7 +68,7 @@ def ledger_entry(letter: DeadLetter, at: datetime, by: str) -> LedgerEntry:
 
 
 def revision_key(entry_id: str, number: int) -> str:
-    """Under which it is kept what this letter was when it had been edited so often."""
+    """The key of the revision that says what the letter was when it had been edited `number` times."""
     return f"{entry_id}/{number}"
 
 
@@ -99,7 +99,7 @@ class Revision:
 
     @classmethod
     def of(cls, letter: DeadLetter) -> Revision:
-        """The letter as it is now."""
+        """The revision that says what the letter is now."""
         return cls(
             entry_id=letter.entry_id,
             number=letter.revision,
@@ -130,7 +130,7 @@ class Revision:
 
 
 async def keep_revisions(revisions: Collection[Revision], letters: Sequence[DeadLetter]) -> list[StoreError | None]:
-    """Keep what these letters are, before they are edited. In order: None, or why it could not be kept.
+    """Keep what these letters are, before they are edited. Returns None or an error for each, in order.
 
     One that somebody else kept at the same revision is brought up to date if this letter is later, because runs and
     merges change letters between two edits. So whoever wins the letter's compare-and-set has kept exactly what it
@@ -161,7 +161,7 @@ async def keep_revisions(revisions: Collection[Revision], letters: Sequence[Dead
 
 
 async def forget_revisions(revisions: Collection[Revision], entry_ids: Sequence[str], keys: Sequence[str] = ()) -> None:
-    """Delete what is kept of these letters, also what a search may not show yet, where the `keys` are known.
+    """Delete the revisions of these letters; those under `keys` also if a search does not show them yet.
 
     Raises StoreError unless all of it is gone. Doing it twice is doing it once.
     """
@@ -178,7 +178,7 @@ async def forget_revisions(revisions: Collection[Revision], entry_ids: Sequence[
 
 
 async def _remove_found(revisions: Collection[Revision], query: Query) -> bool:
-    """False if somebody brought one up to date meanwhile."""
+    """Remove what the query finds. False if somebody updated a revision meanwhile."""
     after: Cursor | None = None
     complete = True
     while True:

@@ -1,4 +1,4 @@
-"""The connection to OpenSearch: one request, or one that is repeated until it is answered or the time is over."""
+"""The connection to OpenSearch: single requests, and requests that are repeated until an answer or a time-out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ V = TypeVar("V")
 
 
 class Client:
-    """Own or given client, several nodes or one: asks, and says in our words what went wrong.
+    """Sends requests through its own client or a given one, to one node or several, and translates their errors.
 
     Every request raises StoreUnavailable, StoreMisconfigured (at once, never as an outage) or RequestRejected.
     """
@@ -105,7 +105,7 @@ class Client:
             trouble = store_error(problem, self._description)
         if self.may_repeat and isinstance(trouble, StoreUnavailable):
             trouble.maybe_written = True  # this was the answer to its last try; an earlier one may have landed
-        raise trouble  # out here, it does not drag the request along as its context
+        raise trouble  # outside the except clause, so that the error does not keep the request as its context
 
     async def ask(
         self,
@@ -117,7 +117,7 @@ class Client:
         within: float | None = None,
     ) -> Any:
         """The answer to something that may be asked again and again, for at most `within` seconds."""
-        self.check_open()  # out here: to wait for what was closed makes no sense
+        self.check_open()  # outside the loop: there is no sense in trying again what is closed
         text = None if body is None else json.dumps(body).encode()
         budget = self.timeout if within is None else within
         deadline = time.monotonic() + budget
@@ -144,7 +144,7 @@ class Client:
             raise StoreUnavailable(f"the store for {self._description} is not open")
 
     async def close(self) -> None:
-        """Let go of our own connections; a given client stays open."""
+        """Close our own connections; a given client stays open."""
         self._open = False
         if self._ending is not None and self._loop is asyncio.get_running_loop():
             await self._ending.aclose()
@@ -164,7 +164,7 @@ class Client:
         return f"OpenSearch at {', '.join(self.addresses)}"
 
     def connection(self) -> AsyncOpenSearch:
-        """A new client of opensearch-py, which whoever asks for it has to close."""
+        """A new client of opensearch-py, which the caller has to close."""
         context = self._tls() if any(host["use_ssl"] for host in self._hosts) else None
         return AsyncOpenSearch(
             hosts=[{**host} for host in self._hosts],
@@ -200,7 +200,7 @@ class Client:
 
 
 class LoopBound(Generic[V]):
-    """Something that works in one event loop only, made anew when there is another one."""
+    """Holds an object that works in one event loop only, and makes a new one in each other loop."""
 
     def __init__(self, make: Callable[[], V]) -> None:
         self._make = make
@@ -215,7 +215,7 @@ class LoopBound(Generic[V]):
 
 
 def retrying(seconds: float, on: type[Exception] = StoreUnavailable) -> AsyncRetrying:
-    """Tries that go on while `on` is raised, with random pauses, while the time lasts. The last error comes out."""
+    """Repeat an attempt while it raises `on`, with random pauses, for so many seconds; then raise its last error."""
     return AsyncRetrying(
         retry=retry_if_exception_type(on),
         wait=wait_random_exponential(multiplier=0.05, max=0.5),
@@ -225,7 +225,7 @@ def retrying(seconds: float, on: type[Exception] = StoreUnavailable) -> AsyncRet
 
 
 class _Connection(AIOHttpConnection):
-    """Failed tries are told by us, in the end: not each with a traceback, and no warning of the server ends a write."""
+    """A connection that leaves reporting failed tries to us, and takes no warning of the server for an error."""
 
     async def perform_request(
         self, method: str, url: str, params: Any = None, body: Any = None, *args: Any, **more: Any

@@ -1,4 +1,4 @@
-"""What an answer of OpenSearch means, or the lack of one. By error type first: the status alone would mislead."""
+"""What an answer of OpenSearch means, or its absence. The error type decides first: the status alone would mislead."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ItemStatus(Enum):
 
 
 class RequestRejected(Exception):
-    """OpenSearch understood the request and will not do it."""
+    """OpenSearch understood the request and refuses it."""
 
     def __init__(self, status: int, type_: str, reason: str) -> None:
         super().__init__(f"{type_}: {reason}" if type_ else reason or f"HTTP {status}")
@@ -45,7 +45,7 @@ class RequestRejected(Exception):
 
 
 def item_status(status: int, type_: str, reason: str) -> ItemStatus:
-    """Of an HTTP status with an error's type and reason, which are empty where there is no error."""
+    """The outcome that an HTTP status with an error's type and reason (empty without an error) stands for."""
     if status < 300:
         return ItemStatus.STORED
     if type_ == "version_conflict_engine_exception" or (status == 404 and not type_):
@@ -71,7 +71,7 @@ def item_error(error: Any) -> tuple[str, str]:
 
 
 def store_error(problem: Exception, where: str) -> StoreError | RequestRejected:
-    """What an exception of the client means. The result holds no request, so that no secret can get out with it."""
+    """What an exception of the client means. The result holds no request, so that no secret can leak with it."""
     status = getattr(problem, "status_code", None)
     if isinstance(status, int):
         return _from_answer(status, getattr(problem, "info", None), where)

@@ -1,4 +1,4 @@
-"""One index: making sure that it is there and fits, and that searches see what this process has written."""
+"""One index: it is created or checked before use, and refreshed so that searches see what this process has written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class IndexIdentity:
-    """Which index it is. One that was dropped and made again, under whatever name, is another one.
+    """The identity of an index. One that was dropped and made again, under whatever name, is another index.
 
     It counts its documents anew, so a version is only worth something in the index that it is from: `mark` is a part of
     every version, and `exact`, an alias that no other index ever has, is where writes that depend on a version go.
@@ -67,7 +67,7 @@ class Index(Generic[T]):
         self._written, self._refreshed = 1, 0  # who starts anew finds what its predecessor wrote just before
 
     def new_stamp(self) -> str:
-        """Marks one write of this process, as no other write ever."""
+        """A stamp that marks one write of this process, and no other write ever."""
         return f"{self._stamp}-{next(self._numbers)}"
 
     async def ensure(self) -> bool:
@@ -80,11 +80,11 @@ class Index(Generic[T]):
         return True
 
     def invalidate(self) -> None:
-        """Somebody dropped or replaced the index: the next `ensure` looks again."""
+        """Have the next `ensure` look again: somebody dropped or replaced the index."""
         self.ready = False
 
     def confirm(self, concrete: str) -> None:
-        """An answer came from that index: where the name has begun to stand for another one, `ensure` looks again."""
+        """Note from which index an answer came: if the name stands for another one now, `ensure` looks again."""
         if self.identity.concrete not in ("", concrete):
             self._moved = True
 
@@ -114,7 +114,7 @@ class Index(Generic[T]):
     async def apply_plan(
         self, found: tuple[Plan, IndexIdentity] | None, *, within: float | None = None, again: bool = True
     ) -> None:
-        """Do what `look` found to be missing."""
+        """Create or extend the index as `look` found necessary."""
         if found is None:
             identity = IndexIdentity(f"{self.name}-1", self._new_exact())
             aliases: dict[str, Any] = {self.name: {}, identity.exact: {}}
@@ -159,7 +159,7 @@ class Index(Generic[T]):
                 await self._index_older_documents()
 
     async def _index_older_documents(self) -> None:
-        """Have those that are there indexed by the new fields too, in the background; lists need the key of each."""
+        """Index older documents by the new fields too, in the background: lists are sorted by the key field."""
         body = {
             "query": {"bool": {"must_not": {"exists": {"field": KEY}}}},
             "script": {"source": f"ctx._source.{KEY} = ctx._id"},
@@ -178,7 +178,7 @@ class Index(Generic[T]):
         return True
 
     def mark_dirty(self) -> None:
-        """Something may have changed that searches do not see yet."""
+        """Note that there may be writes that searches do not see yet."""
         self._written += 1
 
     async def refresh(self) -> None:

@@ -1,4 +1,4 @@
-"""Records in OpenSearch: the shared store. Any number of processes work on the same indices, with nothing else."""
+"""The shared store: records in OpenSearch. Any number of processes use the same indices and need nothing else."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class OpenSearchStore(OpenClose):
                 cluster = await self._client.ask("GET", f"/_cluster/health/{names}", params={"timeout": "0s"})
                 blocked = {"filter_path": "*.settings.index.blocks"}
                 blocks = await self._client.ask("GET", f"/{names}/_settings", params=blocked)
-            except StoreMisconfigured:  # this user may not look, but it may well work
+            except StoreMisconfigured:  # this user may not look at the cluster, but the store may work all the same
                 await self._client.ask("POST", f"/{names}/_search", {"size": 0})
                 return Health("ok", "it answers, but this user may not see the state of the cluster")
         except (StoreError, RequestRejected) as problem:
@@ -292,7 +292,7 @@ class OpenSearchCollection(Generic[T]):
             body["aggs"]["groups"]["composite"]["after"] = groups["after_key"]
 
     async def _read(self, request: Callable[[], Awaitable[R]]) -> R:
-        """The answer to a read; where somebody has dropped the index, there is a new one, and nothing in it."""
+        """The answer to a read. If somebody has dropped the index, it is made again, and the read finds nothing."""
         await self.index.ensure()
         try:
             try:

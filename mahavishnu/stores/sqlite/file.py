@@ -1,4 +1,4 @@
-"""The SQLite file itself: made whole or not at all, looked at before anything touches it, and what its errors mean."""
+"""The SQLite file: creating it in one step, inspecting it before it is opened, migrating it, translating its errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DERIVED_AT_ONCE = 500
 
 
 class Connector:
-    """Makes the connections to one file: all alike."""
+    """Makes the connections to one file, all with the same settings."""
 
     def __init__(self, path: Path, synchronous: str, busy_timeout: timedelta) -> None:
         self.path = path

@@ -103,7 +103,9 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
     match condition:
         case Not(inner):
             text, values = _condition(table, inner)
-            return Sql(f"({text}) IS NOT TRUE", values)  # an empty column makes the inner one NULL: it does not hold
+            return Sql(
+                f"({text}) IS NOT TRUE", values
+            )  # an empty column makes the inner condition NULL, which is not true
         case AnyOf(several):
             return _tree(" OR ", [_condition(table, each) for each in several], _NEVER)
     field = table.kind.by_name[condition.field]
@@ -129,7 +131,7 @@ def _is(field: Field[Any], name: str, wanted: Sequence[Any]) -> Sql:
             found = _tree(" OR ", [_contains(name, needle(text)) for text in texts], _NEVER)
             return _all([Sql(f"{name} IS NOT NULL"), found])  # so that SQLite knows that an index has them all
         case FieldType.DATE:
-            # An instant between two milliseconds is nobody's.
+            # No record has an instant between two milliseconds.
             moments = [value for value in wanted if isinstance(value, datetime) and value.tzinfo is not None]
             return _one_of(name, [milliseconds(it) for it in moments if milliseconds(it) == milliseconds(it, up=True)])
         case FieldType.INTEGER:

@@ -94,7 +94,7 @@ class SQLiteStore(OpenClose):
         return self._collections[kind]
 
     def open_file(self) -> OpenFile:
-        """What is open. Raises StoreUnavailable before `open`, after `close`, and in a forked process."""
+        """The open file. Raises StoreUnavailable before `open`, after `close`, and in a forked process."""
         if self._open_file is None:
             raise StoreUnavailable(f"{self.path} is not open")
         if self._open_file.pid != os.getpid():

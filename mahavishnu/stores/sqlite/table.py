@@ -27,7 +27,7 @@ _MANY_VALUED = (FieldType.KEYWORDS, FieldType.FLAT)
 
 
 class Table(Generic[T]):
-    """How one kind is kept. Two tables with the same `format` hold the same columns."""
+    """The table of one kind: its columns and statements. Two tables with the same `format` have the same columns."""
 
     def __init__(self, kind: Kind[T]) -> None:
         self.kind = kind
@@ -72,7 +72,7 @@ class Table(Generic[T]):
         self.derive = f"UPDATE {self.name} SET {', '.join(f'{name} = ?' for name in columns)} WHERE rowid = ?"
 
     def _only_where(self, name: str) -> str:
-        """Which rows an index that begins with this column has: of lists most are empty, and nobody looks for those."""
+        """The condition of an index that begins with this column: most lists are empty; no query looks for those."""
         return f" WHERE {quote(name)} IS NOT NULL" if self.kind.by_name[name].type in _MANY_VALUED else ""
 
     def _places(self, type_: FieldType) -> list[int]:
@@ -126,7 +126,7 @@ class Table(Generic[T]):
             return self.kind.read(body, (version,))
         except CorruptRecord as problem:
             return CorruptRecord(key, problem.reason)
-        except Exception as problem:  # whatever a body that somebody has damaged makes a decoder do
+        except Exception as problem:  # a damaged body can make a decoder raise anything
             return CorruptRecord(key, str(problem) or type(problem).__name__)
 
 

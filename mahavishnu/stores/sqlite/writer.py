@@ -1,4 +1,4 @@
-"""The one thread that writes: everything that waits goes into one transaction, and all callers hear together."""
+"""Group commit on one thread: all writes that wait go into one transaction, and their callers continue together."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Missed: TypeAlias = "dict[int, ItemFailed | None]"
 
 @dataclass(slots=True)
 class WriteRequest:
-    """What one caller wants. Every row begins with a number by which its fate is told: the new version, or a ticket.
+    """The rows of one call. Each begins with a number by which the answer names it: its new version, or a ticket.
 
     `creates` are rows for `insert`; `replaces` and `removes` have the expected version last. `fill` makes the rows in
     the writer's thread, where they are many.
@@ -60,7 +60,7 @@ class WriteRequest:
 
 @dataclass(slots=True)
 class CloseRequest:
-    """The last thing to do, when everything else is done."""
+    """The writer's last work, after everything that was asked for before it."""
 
     work: Callable[[sqlite3.Connection], None]
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
@@ -87,7 +87,7 @@ class Writer:
         threading.Thread(target=self._run, name=f"writer of {path.name}", daemon=True).start()
 
     def submit(self, work: WriteRequest | CloseRequest) -> None:
-        """Hand it over; its `answer` tells what came of it. Raises StoreUnavailable once closing has begun.
+        """Queue it for the thread; its `answer` gets the result. Raises StoreUnavailable once closing has begun.
 
         What comes in one round of the event loop is handed over together: waking the thread for each would cost more
         than writing it.
@@ -132,7 +132,7 @@ class Writer:
             call.fill()
 
     def _take_waiting(self, room: int) -> list[WriteRequest]:
-        """The calls that wait, as many as fit; one that is not ready, or the last thing, is held until later."""
+        """Take the calls that wait, as many as fit, up to the first that needs preparation or closes the store."""
         calls: list[WriteRequest] = []
         while room > 0:
             if not self._taken:
@@ -235,7 +235,7 @@ class Writer:
         self._committing = False
 
     def _refuse(self, calls: list[WriteRequest], problem: Exception) -> None:
-        """Nothing of it is stored, unless the last sync failed: what it left behind may surface after a crash."""
+        """Undo the transaction and give all calls the problem. If COMMIT failed, the rows may surface after a crash."""
         committing, self._committing = self._committing, False
         if isinstance(problem, sqlite3.Error):
             problem = translate_error(problem, self._path, committing=committing)
@@ -256,12 +256,12 @@ _Answer: TypeAlias = "tuple[WriteRequest | CloseRequest, Any, Exception | None]"
 
 
 def _deliver_answers(answers: list[_Answer]) -> None:
-    """Hand the answers to the loops that wait for them: one call for each loop."""
+    """Hand the answers to the event loops that wait for them, with one call for each loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
     for answer in answers:
         by_loop.setdefault(answer[0].loop, []).append(answer)
     for loop, own in by_loop.items():
-        with suppress(RuntimeError):  # the loop was closed: nobody is left to be told
+        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
             loop.call_soon_threadsafe(_resolve, own)
 
 
