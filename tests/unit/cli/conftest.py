@@ -101,3 +101,8 @@ def letters(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ]
     kept("sqlite:///letters.db", *given)
     return home / "letters.db"
+
+
+def group_of(run: Run, task: str = "wf_1") -> str:
+    """The fingerprint of a task's letter."""
+    return str(run("dlq", "show", task, "--json").json["fingerprint"])

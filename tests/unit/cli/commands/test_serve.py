@@ -19,7 +19,7 @@ import pytest
 
 from mahavishnu.cli.commands.processes import open_listener
 from mahavishnu.core.config import MahavishnuSettings
-from tests.unit.cli.test_worker import ENQUEUE, MAHAVISHNU, lines_until, shop, started
+from tests.unit.cli.commands.test_worker import ENQUEUE, MAHAVISHNU, lines_until, shop, started
 
 __all__ = ["shop"]  # a fixture
 DIRECT = build_opener(ProxyHandler({}))  # whatever proxy this machine has
@@ -177,7 +177,7 @@ def test_the_demo_serves_its_letters_also_if_the_port_is_taken(
     home: Path, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(home))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
     with started("demo", "--speed", "60", "--port", str(taken)) as demo:
         (line,) = lines_until(demo, "the API listens at ")[-1:]
         api = line.partition("listens at ")[2].partition(";")[0]

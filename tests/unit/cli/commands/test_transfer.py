@@ -1,0 +1,87 @@
+"""`mahavishnu dlq export` and `import`."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Run
+
+pytestmark = pytest.mark.usefixtures("letters")
+
+
+def test_letters_are_exported_and_imported_once(run: Run, home: Path) -> None:
+    out = run("dlq", "export")
+    assert (out.code, out.err, out.out.count("\n")) == (0, "", 5)
+    (home / "letters.jsonl").write_text(out.out)
+    there = ("dlq", "--store", "sqlite:///other.db")
+    assert run(*there, "import", "letters.jsonl").out == "5 new\n"
+    assert run(*there, "export").out == out.out
+    assert run(*there, "import", "-", "--json", stdin=out.out).json == {"taken": {"same": 5}, "refused": {}}
+    assert run(*there, "export").out == out.out
+    assert run("dlq", "export", "--queue", "mail", "--output", "mail.jsonl").out == ""
+    assert json.loads((home / "mail.jsonl").read_text())["task_id"] == "a/b c"
+    assert [path.name for path in home.glob(".*.part")] == []
+
+
+def test_an_export_writes_to_a_pipe_and_through_a_link(run: Run, home: Path) -> None:
+    pipe, link, file = home / "pipe", home / "link", home / "there" / "letters.jsonl"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reading = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reading.start()
+    done = run("dlq", "export", "-o", "pipe")
+    assert pipe.is_fifo(), "it was replaced"
+    reading.join(timeout=60)
+    assert (done.code, done.out, read) == (0, "", [run("dlq", "export").out])
+    file.parent.mkdir()
+    link.symlink_to(file)  # first to what is not there yet
+    for _ in range(2):
+        assert run("dlq", "export", "-o", "link").code == 0
+        assert link.is_symlink() and file.read_text() == read[0]
+        file.chmod(0o600)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in home.rglob(".*.part")] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "why"), [("nowhere/x", "No such file or directory"), (".", "Is a directory"), ("loop", "Too many levels")]
+)
+def test_an_export_that_cannot_be_written_names_the_given_path(run: Run, home: Path, path: str, why: str) -> None:
+    (home / "loop").symlink_to("loop")
+    done = run("dlq", "export", "-o", path)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"mahavishnu: {path} cannot be written: {why}") and done.err.count("\n") == 1
+
+
+def test_an_import_names_each_refused_line(run: Run) -> None:
+    text = run("dlq", "export").out
+    done = run("dlq", "--store", "sqlite:///other.db", "import", "-", stdin=f'nonsense\n{text}[1]\n{{"task_id": 5}}\n')
+    assert done.code == 1
+    assert done.out == "5 new\n"
+    assert [line.split(":")[1].strip() for line in done.err.splitlines()] == ["line 1", "line 7", "line 8, 5"]
+    junk = '{"task_id": "x"}\n{}\n{"task_id": "y", "status": "odd"}\n'
+    done = run("dlq", "import", "-", stdin=junk)
+    assert [line.split(":")[1].strip() for line in done.err.splitlines()] == ["line 1, x", "line 2", "line 3, y"]
+    assert run("dlq", "import", "-", stdin="").out == "no letters\n"
+
+
+def test_a_line_that_is_not_utf8_does_not_stop_the_others(run: Run, home: Path) -> None:
+    lines = run("dlq", "export").out.encode().splitlines()
+    (home / "torn.jsonl").write_bytes(b"\r\n".join([b"\xef\xbb\xbf" + lines[0], b"\xff{}", *lines[1:], lines[0]]))
+    done = run("dlq", "--store", "sqlite:///other.db", "import", "torn.jsonl")
+    assert (done.code, done.out) == (1, "5 new\n")
+    assert done.err.startswith("mahavishnu: line 2: this is not UTF-8") and done.err.count("\n") == 1
+
+
+def test_an_import_is_sent_in_batches_that_the_server_accepts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = run("dlq", "export").out
+    monkeypatch.setenv("MAHAVISHNU_SERVER__MAX_BODY_BYTES", str(max(map(len, text.splitlines())) + 100))
+    assert run("dlq", "--store", "sqlite:///other.db", "import", "-", stdin=text).out == "5 new\n"
+    monkeypatch.setenv("MAHAVISHNU_SERVER__MAX_BODY_BYTES", "1024")
+    large = run("dlq", "import", "-", stdin="\n" + json.dumps({"task_id": "x" * 2000}))
+    assert large.code == 2 and large.err.startswith("mahavishnu: line 2: ")
