@@ -294,7 +294,7 @@ class RunExecutor:
             self._fresh = False
             if self.run.state not in ACTIVE:
                 raise RunStopped
-            now, whole = self._clock.now(), lease_time(self._context)
+            whole, now = lease_time(self._context), self._clock.now()
             if self.run.due_at is None or self.run.due_at > now + whole / 2:
                 return
             written = await write_one(self._store.runs, bulk_rules.with_lease(self.run, self.lease, now + whole, now))

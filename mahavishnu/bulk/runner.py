@@ -69,10 +69,10 @@ class Runner:
         lease = RunLease(self._context.owner, new_token())
 
         def taken(current: BulkRun | None) -> BulkRun | None:
-            now = self._clock.now()
+            whole, now = lease_time(self._context), self._clock.now()
             if current is None or (current is not run and not bulk_rules.is_free(current, now, skew, self._dropped)):
                 return None  # it was changed since, or `find` lags
-            return bulk_rules.with_lease(current, lease, now + lease_time(self._context), now)
+            return bulk_rules.with_lease(current, lease, now + whole, now)
 
         before, written = await write_with_retry(self._store.runs, run.run_id, taken, what="bulk run", known=run)
         if before is None or written is None:

@@ -9,7 +9,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.bulk_run import PAGE, BulkRun, ItemOutcome, ItemState, RunItem, RunState
-from mahavishnu.model.errors import IllegalRunMove, InvalidInput, InvalidQuery, NoSuchRun
+from mahavishnu.model.errors import IllegalRunMove, InvalidInput, InvalidQuery, NoSuchRun, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import FormerLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
@@ -761,3 +761,30 @@ async def test_what_cannot_be_is_refused(house: House) -> None:
     with pytest.raises(InvalidInput):
         await queue.runs.list("moving")
     assert (await queue.runs.items(run.run_id)).items == (), "it is not planned yet"
+
+
+@pytest.mark.parametrize("verb", ["pause", "cancel"])
+async def test_a_run_that_a_person_stops_after_it_was_found_is_not_taken(any_house: House, verb: str) -> None:
+    queue, other = any_house.queue(), any_house.queue()
+    names = await fill(queue, 2)
+    run = await queue.runs.start("archive", everything=True, by="ann")
+    hold = any_house.faults.hold("find", after=True, kind=RUNS)
+    working = asyncio.create_task(queue.runs.advance())
+    await hold.reached()
+    stopped = await getattr(other.runs, verb)(run.run_id, by="ben")
+    hold.release()
+    assert not await working
+    assert await other.runs.get(run.run_id) == stopped
+    assert (await letter_of(queue, names[0])).status is DeadLetterStatus.PENDING
+
+
+async def test_runs_that_only_wait_for_outcomes_are_neither_read_nor_written(any_house: House) -> None:
+    queue = any_house.queue()
+    for name in await fill(queue, 3):
+        await queue.runs.start("redrive", task_id=name, by="ann")
+    assert await queue.runs.advance()
+    with any_house.faults.unavailable("get", "write", "tally"):
+        assert not await queue.runs.advance()
+    any_house.clock.advance(2)
+    with any_house.faults.unavailable("tally"), pytest.raises(StoreUnavailable):
+        await queue.runs.advance()
