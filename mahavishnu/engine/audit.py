@@ -124,7 +124,10 @@ class AuditLog:
         await self._open()
         entry = self._entry("denied", subject, actor, None)
         refused = replace(entry, role=role, outcome=AuditOutcome.REFUSED, why=f"{action}: {why}", ended_at=entry.at)
-        return _require_new(refused, await write_one(self._entries, refused))
+        stored = await write_one(self._entries, refused)
+        if stored is None:
+            raise _exists(refused)
+        return stored
 
     async def _subjects_of_runs(self, subjects: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
         """Audit subjects of the bulk runs that moved the letters among `subjects`, and why some may be missing."""
@@ -161,9 +164,11 @@ class AuditLog:
         await self._open()
         entry = self._entry(action, subject, by, reason, via)
         if entry_id is None:
-            asked = _require_new(entry, await write_one(self._entries, entry))
+            asked = await write_one(self._entries, entry)
         else:
             asked = await self._begin(replace(entry, entry_id=entry_id))
+        if asked is None:
+            raise _exists(entry)
         record = AuditRecord()
         try:
             yield record
@@ -199,21 +204,23 @@ class AuditLog:
     async def _complete(self, asked: AuditEntry, record: AuditRecord, outcome: AuditOutcome) -> None:
         try:
             changes = limit_changes(_without_secrets(record.changes, self._redact_keys()))
-            now = self._clock.now()
-
-            def completed(current: AuditEntry | None) -> AuditEntry:
-                entry = current or replace(asked, version=None)
-                return replace(entry, outcome=outcome, why=record.why, changes=changes, ended_at=now)
-
-            await write_with_retry(self._entries, asked.key, completed, what="audit entry", known=asked, tries=_TRIES)
+            end: dict[str, Any] = {"outcome": outcome, "why": record.why, "changes": changes}
+            end["ended_at"] = self._clock.now()
+            await write_with_retry(
+                self._entries,
+                asked.key,
+                lambda current: replace(current or replace(asked, version=None), **end),
+                what="audit entry",
+                known=asked,
+                tries=_TRIES,
+            )
         except (StoreError, InvalidInput) as problem:
             log.warning("it is not on record what came of %s of %s: %s", asked.action, asked.subject, problem)
 
 
-def _require_new(entry: AuditEntry, stored: AuditEntry | None) -> AuditEntry:
-    if stored is None:  # ids are random: nobody else has this one
-        raise StoreUnavailable(f"audit entry {entry.key} is there already")
-    return stored
+def _exists(entry: AuditEntry) -> StoreUnavailable:
+    """The error for an id that is taken; ids are random, so no other entry has this one."""
+    return StoreUnavailable(f"audit entry {entry.key} is there already")
 
 
 def _without_secrets(changes: Changes, patterns: Sequence[str]) -> Changes:
