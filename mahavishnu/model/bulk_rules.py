@@ -2,7 +2,7 @@
 
 A run goes through *planning*, which freezes its members, and *running*, which moves them one slice after the other, to
 *done*; people pause, resume and cancel it, and its stop rule halts it. `next_step` says what is to be done now. As with
-letters, `due_at` says when anyone may carry the run on: whoever does holds a lease meanwhile.
+letters, `due_at` says when any process may work on the run: it holds a lease meanwhile.
 """
 
 from __future__ import annotations
@@ -197,15 +197,15 @@ def after_slice(
     """The run after `released` letters of the page were moved; `busy`: some members of the page are still being run."""
     paced, at_page = run.paced_at, max(run.at_page, page)
     busy_pages = (*(number for number in run.busy_pages if number != page), *((page,) if busy else ()))
-    heard = run if counts == run.counts else replace(run, counts=counts, quiet_since=instant(now))
+    counted = with_outcomes(run, counts, now)
     if run.max_per_second is not None and released:
         # Rounded up: it may be slower than asked for by a millisecond, never quicker.
         wait = timedelta(milliseconds=math.ceil(1000 * released / run.max_per_second))
         paced = instant(now) + wait
-    if busy_pages and at_page == run.pages and page >= max(busy_pages):  # all that are left were looked at once
-        paced = max(_next_poll(heard, now), paced or instant(now))
+    if busy_pages and at_page == run.pages and page >= max(busy_pages):  # every member that is left was tried once
+        paced = max(_next_poll(counted, now), paced or instant(now))
     step = bisect_right(list(accumulate(run.ramp)), counts.moved)
-    return replace(heard, at_page=at_page, busy_pages=busy_pages, paced_at=paced, step=step)
+    return replace(counted, at_page=at_page, busy_pages=busy_pages, paced_at=paced, step=step)
 
 
 def with_outcomes(run: BulkRun, counts: RunCounts, now: datetime) -> BulkRun:

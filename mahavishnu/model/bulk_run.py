@@ -31,7 +31,7 @@ class RunState(StrEnum):
     DONE = "done"
 
 
-ACTIVE: Final = (RunState.PLANNING, RunState.RUNNING)  # somebody is to carry it on
+ACTIVE: Final = (RunState.PLANNING, RunState.RUNNING)  # some process is to work on it
 ENDED: Final = (RunState.CANCELLED, RunState.DONE)  # for ever
 
 
@@ -205,8 +205,8 @@ def summary(run: BulkRun) -> str:
     counts = run.counts
     best = "succeeded" if run.awaits_outcomes else "moved"
     others = ("failed_again", "closed", "refused", "gone") if run.awaits_outcomes else ("refused", "gone")
-    told = [f"{number} {name.replace('_', ' ')}" for name in others if (number := getattr(counts, name))]
-    return ", ".join([f"{getattr(counts, best)} of {counts.members} letters {best}", *told])
+    parts = [f"{number} {name.replace('_', ' ')}" for name in others if (number := getattr(counts, name))]
+    return ", ".join([f"{getattr(counts, best)} of {counts.members} letters {best}", *parts])
 
 
 def page_key(run_id: str, plan: str, number: int) -> str:
