@@ -26,6 +26,7 @@ from mahavishnu.engine.letter_factory import LetterRequest, redact
 from mahavishnu.engine.recorder import CaptureKind, CaptureResult
 from mahavishnu.engine.strategies import Decision, Occurrence, Strategy, decide
 from mahavishnu.engine.waiting_room import WaitingPlace
+from mahavishnu.model.backoff import BUILT_IN
 from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull, StoreError
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.json_value import json_safe_copy, safe_repr, texts
@@ -144,7 +145,10 @@ class CapturePipeline:
     ) -> Sequence[PendingCapture]:
         """Those that got through the step. After a slow one, such as a long text, other tasks have their turn."""
         clock, done = self._queue.clock, list[PendingCapture]()
-        for capture in captures:
+        for number, capture in enumerate(captures):
+            if number and clock.monotonic() - began > _LONGEST_TURN:
+                await clock.sleep(0)
+                began = clock.monotonic()
             try:
                 capture.context.run(step, capture, now)
             except ENDS:
@@ -153,9 +157,6 @@ class CapturePipeline:
                 self._give_up(capture, problem)
             else:
                 done.append(capture)
-            if clock.monotonic() - began > _LONGEST_TURN:
-                await clock.sleep(0)
-                began = clock.monotonic()
         return done
 
     # --- assess
@@ -379,5 +380,6 @@ class LetterIntake:
     def _is_simple(self, letter: DeadLetter) -> bool:
         """Whether nothing has to be looked up before it is stored."""
         queue = self._queue
-        known = queue.backoffs.problem_with(letter.retry_policy) is None
+        policy = letter.retry_policy
+        known = policy in BUILT_IN or queue.backoffs.problem_with(policy) is None
         return known and not letter.depends_on and len(letter.payload.text) <= queue.letter_factory.max_task_bytes
