@@ -6,14 +6,13 @@ Every surface (Python, command line, HTTP, pages) calls this class or its servic
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self, Unpack
 
 from mahavishnu.adapters.base import Workflow
-from mahavishnu.core.queue import reads
+from mahavishnu.core.queue import reads, services
 from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.core.queue.deletion import Deletion
 from mahavishnu.core.queue.operations import Act, LetterOperations
@@ -38,15 +37,6 @@ from mahavishnu.model.requeue_rules import BY_RULE
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.kinds import KINDS as STORED
 
-if TYPE_CHECKING:
-    from mahavishnu.bulk.service import BulkRuns
-    from mahavishnu.core.queue.claims import Claims
-    from mahavishnu.core.queue.groups import Groups
-    from mahavishnu.core.queue.processing import Processing
-    from mahavishnu.core.queue.requeue import Requeues
-    from mahavishnu.core.queue.transfer import Transfer
-    from mahavishnu.engine.capture import LetterIntake
-
 __all__ = [
     "KINDS",
     "DLQFullError",
@@ -57,13 +47,8 @@ __all__ = [
     "QueueOptions",
     "RetryPolicy",
 ]
-log = logging.getLogger(__name__)
 KINDS = (*STORED, WAITING)
 DLQFullError = QueueFull
-HEALTH_SECONDS = 300.0
-REPLIES_SECONDS = 3600.0
-GROUPS_SECONDS = 60.0
-REQUEUE_SECONDS = 60.0
 
 
 class DeadLetterQueue:
@@ -106,77 +91,16 @@ class DeadLetterQueue:
 
     # --- services, each made when it is first used: a program that only reads letters does not import the others
 
-    @cached_property
-    def intake(self) -> LetterIntake:
-        """Makes letters of failures."""
-        from mahavishnu.engine.capture import LetterIntake
-
-        return LetterIntake(self.context)
-
-    @cached_property
-    def letters(self) -> LetterOperations:
-        """Finds letters, and changes them: redrive, edit, resolve …"""
-        return LetterOperations(self.context)
-
-    @cached_property
-    def groups(self) -> Groups:
-        """Groups of letters with the same cause, and what people record about them."""
-        from mahavishnu.core.queue.groups import Groups
-
-        return Groups(self.context)
-
-    @cached_property
-    def requeues(self) -> Requeues:
-        """Sends work back, by a person or by the rule."""
-        from mahavishnu.core.queue.requeue import Requeues
-
-        return Requeues(self.context)
-
-    @cached_property
-    def transfer(self) -> Transfer:
-        """Exports and imports letters."""
-        from mahavishnu.core.queue.transfer import Transfer
-
-        return Transfer(self.context)
-
-    @cached_property
-    def replies(self) -> Replies:
-        """Answers to requests that carried an Idempotency-Key."""
-        return Replies(self.store.collection(REPLIES), self.clock)
-
-    @cached_property
-    def runs(self) -> BulkRuns:
-        """Bulk runs."""
-        from mahavishnu.bulk.service import BulkRuns
-
-        return BulkRuns(self.context)
-
-    @cached_property
-    def processing(self) -> Processing:
-        """Runs due letters, and the periodic tasks of this process."""
-        from mahavishnu.core.queue.processing import Processing
-        from mahavishnu.engine.background import PeriodicTask
-
-        return Processing(
-            self.context,
-            self.intake.admit_waiting,
-            self.runs.periodic_task,
-            PeriodicTask("the health warnings", self._log_warnings, lambda: HEALTH_SECONDS),
-            PeriodicTask("the refresh of groups", self.groups.refresh, lambda: GROUPS_SECONDS),
-            PeriodicTask("automatic requeues", self.requeues.requeue_exhausted, lambda: REQUEUE_SECONDS),
-            PeriodicTask("removal of old replies", self.replies.clean, lambda: REPLIES_SECONDS),
-        )
-
-    @cached_property
-    def claims(self) -> Claims:
-        """Lends letters to remote workers."""
-        from mahavishnu.core.queue.claims import Claims
-
-        return Claims(self.context, self.processing.wake)
-
-    @cached_property
-    def _deletion(self) -> Deletion:
-        return Deletion(self.context)
+    letters = cached_property(lambda self: LetterOperations(self.context))
+    groups = cached_property(lambda self: services.make_groups(self.context))
+    claims = cached_property(lambda self: services.make_claims(self))
+    requeues = cached_property(lambda self: services.make_requeues(self.context))
+    transfer = cached_property(lambda self: services.make_transfer(self.context))
+    runs = cached_property(lambda self: services.make_runs(self.context))
+    intake = cached_property(lambda self: services.make_intake(self.context))
+    processing = cached_property(lambda self: services.make_processing(self))
+    replies = cached_property(lambda self: Replies(self.context.store.collection(REPLIES), self.context.clock))
+    _deletion = cached_property(lambda self: Deletion(self.context))
 
     # --- open and close
 
@@ -346,10 +270,6 @@ class DeadLetterQueue:
         """
         stats = stats or await self.get_statistics()
         return [*await self.groups.warnings(), *numbers.warnings(stats)]
-
-    async def _log_warnings(self) -> None:
-        for warning in await self.health_warnings():
-            log.warning("%s", warning)
 
     # --- letters are run
 

@@ -1,0 +1,85 @@
+"""Makes the services of a queue. Each imports its own modules: a program that only reads letters imports no others."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mahavishnu.bulk.service import BulkRuns
+    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+    from mahavishnu.core.queue.claims import Claims
+    from mahavishnu.core.queue.groups import Groups
+    from mahavishnu.core.queue.processing import Processing
+    from mahavishnu.core.queue.requeue import Requeues
+    from mahavishnu.core.queue.transfer import Transfer
+    from mahavishnu.engine.capture import LetterIntake
+    from mahavishnu.engine.context import QueueContext
+
+log = logging.getLogger(__name__)
+HEALTH_SECONDS = 300.0
+REPLIES_SECONDS = 3600.0
+GROUPS_SECONDS = 60.0
+REQUEUE_SECONDS = 60.0
+
+
+def make_intake(context: QueueContext) -> LetterIntake:
+    """The service that makes letters of failures."""
+    from mahavishnu.engine.capture import LetterIntake
+
+    return LetterIntake(context)
+
+
+def make_groups(context: QueueContext) -> Groups:
+    """Groups of letters with the same cause, and what people record about them."""
+    from mahavishnu.core.queue.groups import Groups
+
+    return Groups(context)
+
+
+def make_requeues(context: QueueContext) -> Requeues:
+    """The service that sends work back, for a person or by the rule."""
+    from mahavishnu.core.queue.requeue import Requeues
+
+    return Requeues(context)
+
+
+def make_transfer(context: QueueContext) -> Transfer:
+    """Export and import of letters."""
+    from mahavishnu.core.queue.transfer import Transfer
+
+    return Transfer(context)
+
+
+def make_runs(context: QueueContext) -> BulkRuns:
+    """Bulk runs."""
+    from mahavishnu.bulk.service import BulkRuns
+
+    return BulkRuns(context)
+
+
+def make_claims(dlq: DeadLetterQueue) -> Claims:
+    """Letters that are lent to remote workers."""
+    from mahavishnu.core.queue.claims import Claims
+
+    return Claims(dlq.context, dlq.processing.wake)
+
+
+def make_processing(dlq: DeadLetterQueue) -> Processing:
+    """The service that runs due letters, and the periodic tasks of this process."""
+    from mahavishnu.core.queue.processing import Processing
+    from mahavishnu.engine.background import PeriodicTask
+
+    async def log_warnings() -> None:
+        for warning in await dlq.health_warnings():
+            log.warning("%s", warning)
+
+    return Processing(
+        dlq.context,
+        dlq.intake.admit_waiting,
+        dlq.runs.periodic_task,
+        PeriodicTask("the health warnings", log_warnings, lambda: HEALTH_SECONDS),
+        PeriodicTask("the refresh of groups", dlq.groups.refresh, lambda: GROUPS_SECONDS),
+        PeriodicTask("automatic requeues", dlq.requeues.requeue_exhausted, lambda: REQUEUE_SECONDS),
+        PeriodicTask("removal of old replies", dlq.replies.clean, lambda: REPLIES_SECONDS),
+    )
