@@ -147,7 +147,7 @@ async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> Workflow
     failures = [result for result in results.values() if result.failed]
     if not failures:
         return WorkflowResult(status="completed", results=results)
-    whole = _failed_result(_combined_failure(failures, len(results)))
+    whole = _combined_failure(failures, len(results))
     whole["results"] = results
     return whole
 
@@ -195,12 +195,15 @@ def _failed_result(failure: BaseException | str) -> WorkflowResult:
     return result
 
 
-def _combined_failure(failures: Sequence[WorkflowResult], runs: int) -> BaseException | str:
-    """One failure for all: the only one there is, one that all had alike, or a group of them."""
+def _combined_failure(failures: Sequence[WorkflowResult], runs: int) -> WorkflowResult:
+    """One failed result for all: of the only failure there is, of one that all had alike, or of a group of them."""
+    first = failures[0]
     if len({(each["error_type"], each["error"]) for each in failures}) == 1:
-        return failures[0].exception or str(failures[0]["error"])
+        result = WorkflowResult(status="failed", error=first["error"], error_type=first["error_type"])
+        result.exception = first.exception
+        return result
     raised = [each.exception for each in failures if isinstance(each.exception, Exception)]
     messages = "; ".join(dict.fromkeys(str(each["error"]) for each in failures))
     if len(raised) == len(failures):
-        return ExceptionGroup(f"{len(failures)} of {runs} repos failed: {messages:.500}", raised)
-    return f"{len(failures)} of {runs} repos failed: {messages}"
+        return _failed_result(ExceptionGroup(f"{len(failures)} of {runs} repos failed: {messages:.500}", raised))
+    return _failed_result(f"{len(failures)} of {runs} repos failed: {messages}")

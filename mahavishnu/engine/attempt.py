@@ -41,6 +41,7 @@ class RunningAttempt:
     result: Any = None
     error: BaseException | str | None = None  # what the run raised, or said in its result; None if it succeeded
     seconds: float = 0.0
+    ended: float = 0.0  # on the monotonic clock
     ended_at: datetime | None = None
     assessment: Assessment | None = None  # of the error
     failed_repos: tuple[str, ...] | None = None  # the repos that are still to be done, where that is known
@@ -186,8 +187,8 @@ class AttemptRunner:
             current_attempt.reset(token)
             current.end()
         left = failed_repos(result, letter.repos) if error is not None else None
-        seconds, ended_at = self._clock.monotonic() - started, self._clock.now()
-        return RunningAttempt(leased, letter, result, error, seconds, ended_at, failed_repos=left)
+        ended, ended_at = self._clock.monotonic(), self._clock.now()
+        return RunningAttempt(leased, letter, result, error, ended - started, ended, ended_at, failed_repos=left)
 
     async def _assess(self, attempt: RunningAttempt) -> RunningAttempt:
         """What kind of failure it was, who met it, and how long the run took."""
@@ -215,7 +216,7 @@ class AttemptRunner:
         return replace(attempt, settled=settled)
 
     def _tell_breaker(self, attempt: RunningAttempt) -> None:
-        adapter, now = attempt.leased.adapter, self._clock.monotonic()
+        adapter, now = attempt.leased.adapter, attempt.ended
         if self._breakers.state(adapter, now) is CircuitState.HALF_OPEN:
             self._wake(self._clock.now() + timedelta(seconds=_PROBE_SECONDS))
         if attempt.assessment is None:

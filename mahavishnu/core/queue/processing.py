@@ -141,8 +141,8 @@ class Processing:
         await self._admit_waiting()
         if self._processor is not None:
             return await self._processor.cycle()
-        processor = self._new_processor()
         self._reset_for_loop()
+        processor = self._new_processor()
         self._runs_in = asyncio.get_running_loop()
         self._stopping.append(processor)  # whoever stops or closes the queue meanwhile does not leave its runs alone
         try:
