@@ -13,7 +13,7 @@ from uuid import uuid4
 from mahavishnu.adapters.base import Adapter, AdapterRegistry, PythonAdapter, Workflow, current_attempt
 from mahavishnu.adapters.runner import TaskSnapshot, WorkflowResult, WorkflowRunner, failed_repos, failure_in_result
 from mahavishnu.core import wiring
-from mahavishnu.core.config import MahavishnuSettings, Reloader, ReloadResult, SettingsError
+from mahavishnu.core.config import MahavishnuSettings, ReloadResult
 from mahavishnu.core.config.schema import is_opensearch
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
@@ -58,7 +58,7 @@ class MahavishnuApp:
         self.error_recovery_manager = ErrorRecoveryManager(self.chain)
         self.dlq: DeadLetterQueue | None = None
         self.dlq_integration: DLQIntegration | None = None
-        self._reloader = Reloader(self.config)
+        self.config_error: str | None = None  # why the last reload was refused
         wiring.register_plugin_offers(self.chain, "adapters", self.adapters.register)
         if self.config.dlq_enabled:
             self.dlq = wiring.queue_from(self.config, store=store, clock=clock, chain=self.chain)
@@ -168,17 +168,15 @@ class MahavishnuApp:
 
     def reload(self) -> ReloadResult:
         """Read the settings again and go on with them; unsound ones change nothing, and the answer says why."""
-        reloaded = self._reloader.reload()
-        if reloaded.error is None:
-            try:
-                self.chain.use(wiring.chain_from(reloaded.settings))  # its files may be others, too
-            except InvalidInput as problem:
-                self._reloader.settings, self._reloader.error = self.config, SettingsError([str(problem)])
-                reloaded = ReloadResult(self.config, error=self._reloader.error)
-        if reloaded.error is not None:
-            self.logger.error("the settings were not reloaded: %s", reloaded.error)
-            return reloaded
-        self.config = reloaded.settings
+        try:
+            settings = self.config.load_again()
+            self.chain.use(wiring.chain_from(settings))  # its files may be others, too
+        except InvalidInput as problem:
+            self.config_error = str(problem)
+            self.logger.error("the settings were not reloaded: %s", problem)
+            return ReloadResult(self.config, error=problem)
+        reloaded = ReloadResult(settings, self.config.changed_keys(settings))
+        self.config, self.config_error = settings, None
         if later := [key for key in reloaded.changed if key in wiring.FROM_THE_START]:
             self.logger.warning("these settings count from the next start: %s", ", ".join(later))
         if self.dlq is not None and self.dlq_integration is not None:
@@ -187,11 +185,6 @@ class MahavishnuApp:
                 self.dlq_integration.set_strategy(self.config.dlq_strategy)
             self.dlq_integration.by_category = self.config.dlq_automatic_policy == "category"
         return reloaded
-
-    @property
-    def config_error(self) -> str | None:
-        """Why the last reload was refused; None if it was not."""
-        return str(self._reloader.error) if self._reloader.error else None
 
     async def shutdown(self) -> None:
         """Stop the processor and close the store."""

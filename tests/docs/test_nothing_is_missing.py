@@ -10,7 +10,8 @@ import pytest
 
 from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.core.config.settings import field_paths
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.config.schema import fields
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.queue.claims import Claims
@@ -76,7 +77,7 @@ def test_every_setting_is_explained_somewhere_besides_the_reference() -> None:
     def names(key: str) -> list[str]:
         return [key, f"MAHAVISHNU_{key.upper().replace('.', '__')}", f"{key.rpartition('.')[2]}:"]
 
-    assert [key for key in field_paths() if not any(name in text for name in names(key))] == []
+    assert [key for key in fields(MahavishnuSettings) if not any(name in text for name in names(key))] == []
 
 
 def cells() -> Iterator[list[str]]:

@@ -7,6 +7,7 @@ import importlib
 import json as codec
 import re
 import sys
+from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,17 +62,7 @@ def show_settings(
         print_json(
             {
                 "file": settings.read_from.label if settings.read_from else None,
-                "settings": [
-                    {
-                        "key": setting.key,
-                        "value": setting.value,
-                        "origin": setting.origin,
-                        "variable": setting.variable,
-                        "allowed": setting.allowed,
-                        "description": setting.description,
-                    }
-                    for setting in chosen
-                ],
+                "settings": [asdict(setting) for setting in chosen],
             }
         )
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahavishnu.core.config.problems import Reloader, ReloadResult, check
-from mahavishnu.core.config.settings import MahavishnuSettings, SettingsError
+from mahavishnu.core.config.problems import check
+from mahavishnu.core.config.settings import MahavishnuSettings, ReloadResult, SettingsError
 
-__all__ = ["MahavishnuSettings", "ReloadResult", "Reloader", "SettingsError", "check"]
+__all__ = ["MahavishnuSettings", "ReloadResult", "SettingsError", "check"]

@@ -1,4 +1,4 @@
-"""What is wrong with settings, one line each; what may surprise later; and settings that are read again.
+"""What is wrong with settings, one line each, and what may surprise later.
 
 A line says which key, where its value came from, what is allowed and what was given. It never shows a secret: not the
 value of a secret setting, no password in a URL, nothing that was given for an unknown key, which may be a misspelt
@@ -8,16 +8,16 @@ password, and no map or list, which may hold a key that was indented too far.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
-from pydantic_core.core_schema import ErrorType
 
 from mahavishnu.core.config.schema import (
     NO_STORE,
@@ -28,11 +28,10 @@ from mahavishnu.core.config.schema import (
     is_secret,
     nearest,
     schema_at,
-    value_at,
     variable,
     without_passwords,
 )
-from mahavishnu.core.config.sources import ARGUMENT, SettingsError, Sources
+from mahavishnu.core.config.sources import SettingsError, Sources
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -40,40 +39,25 @@ if TYPE_CHECKING:
 
 HIDDEN = "***"
 _LONGEST = 60
-_PYDANTIC_ERRORS = frozenset(get_args(ErrorType))
 Loc = tuple[str | int, ...]
 
 
 # --- refused values
 
 
-def explain(refused: ValidationError, model: type[BaseModel], sources: Sources) -> tuple[str, ...]:
-    """`refused` as lines for people; what pydantic says several times is said once."""
-    return tuple(dict.fromkeys(_line(detail, model, sources) for detail in refused.errors(include_url=False)))
+def refusal(refused: ValidationError | None, model: type[BaseModel], sources: Sources) -> ValidationError:
+    """The problems of the sources and of `refused` in one error: a line each, and nothing else of what was given.
 
-
-def without_secrets(refused: ValidationError | None, model: type[BaseModel], sources: Sources) -> ValidationError:
-    """`refused` as pydantic's users expect it, without secrets, and with the problems of the sources.
-
-    What is wrong with an argument stays in pydantic's words; what came from a variable or a line of the file says so.
+    What pydantic says several times, because it tried the members of a union, is said once.
     """
-    details: list[InitErrorDetails] = []
-    for detail in refused.errors(include_url=False) if refused else []:
-        kind, keys, given, context = detail["type"], detail["loc"], detail["input"], detail.get("ctx", {})
-        unknown = kind == "extra_forbidden"
-        secret = unknown or _is_secret(model, keys) or _is_compound(given)
-        text = detail["msg"]
-        if unknown or sources.where(_known_keys(keys, model)) != ARGUMENT:
-            text = _line(detail, model, sources)
-        error: str | PydanticCustomError = kind
-        if text != detail["msg"] or kind not in _PYDANTIC_ERRORS:  # such as path_type, which has no name in the core
-            error, context = PydanticCustomError(kind, text), {}
-        shown = HIDDEN if secret else display_value(given)
-        details.append(InitErrorDetails(type=error, loc=keys, input=shown, ctx=context))
-    for problem in sources.problems:
-        error = PydanticCustomError("settings", problem)
-        details.append(InitErrorDetails(type=error, loc=("settings",), input=HIDDEN))
-    return ValidationError.from_exception_data(model.__name__, details)
+    found: dict[str, tuple[str, Loc]] = {problem: ("settings", ("settings",)) for problem in sources.problems}
+    for detail in refused.errors(include_url=False) if refused else ():
+        found.setdefault(_line(detail, model, sources), (detail["type"], detail["loc"]))
+    details = [
+        InitErrorDetails(type=PydanticCustomError(kind, line), loc=keys, input=None)
+        for line, (kind, keys) in found.items()
+    ]
+    return ValidationError.from_exception_data(model.__name__, details, hide_input=True)
 
 
 def display_value(value: Any) -> Any:
@@ -90,24 +74,31 @@ def display_value(value: Any) -> Any:
 
 
 def _line(detail: ErrorDetails, model: type[BaseModel], sources: Sources) -> str:
-    keys, given = detail["loc"], detail["input"]
-    if detail["type"] == "extra_forbidden":
-        where = sources.where(keys)
-        return f"{where}: {_unknown_key(keys, model, where)}"
+    keys, given, kind = detail["loc"], detail["input"], detail["type"]
+    if kind == "extra_forbidden":
+        name, where, settings = _path_text(keys), sources.where(keys), list(fields(model))
+        if where.upper().startswith(PREFIX):
+            near = nearest(where, map(variable, settings))
+        else:
+            near = nearest(name, [*settings, *(key.rpartition(".")[0] for key in settings if "." in key)])
+        return f"{where}: unknown setting {name!r}" + (f"; did you mean {near}?" if near else "")
     known = _known_keys(keys, model)
-    where = sources.where(known)
-    if detail["type"] == "value_error":  # raised by a validator of ours, which names the key
+    where, schema = sources.where(known), schema_at(model, known)
+    if kind == "value_error":  # raised by a validator of ours, which names the key
         return f"{where}: {detail['ctx']['error']}"
-    if keys[-1] == "[key]" and (names := schema_at(model, keys[:-2]).get("propertyNames")):
-        must = f"must be {describe_allowed(names)}{_hint(keys[-2], names)}"
+    choices = re.findall("'([^']+)'", detail["ctx"]["expected"]) if kind in ("enum", "literal_error") else []
+    near = nearest(given, choices) if isinstance(given, str) else None
+    hint = f"; did you mean {near!r}?" if near else ""
+    if keys[-1] == "[key]":
+        must = f"must be {describe_allowed({'enum': choices})}{hint}"
         return f"{where}: {_path_text(keys[:-2])} has the key {keys[-2]!r}, which {must}"
-    schema = schema_at(model, known)
     line = f"{where}: {_path_text(known)} must be {describe_allowed(schema)}"
-    if not _is_secret(model, known):
-        given = given if known == keys else _value_in(sources, known)
-        line += f", got {_brief(given)}{_hint(given, schema)}"
+    if not is_secret(schema):
+        if known != keys:
+            given = sources.value_at(known)
+        line += f", got {_brief(given)}{hint}"
     in_file = where.startswith(f"{sources.file.label}:")
-    return line + ("; put it in quotes" if in_file and detail["type"] == "string_type" else "")
+    return line + ("; put it in quotes" if in_file and kind == "string_type" else "")
 
 
 def _known_keys(keys: Loc, model: type[BaseModel]) -> Loc:
@@ -117,40 +108,13 @@ def _known_keys(keys: Loc, model: type[BaseModel]) -> Loc:
     return keys
 
 
-def _is_secret(model: type[BaseModel], keys: Loc) -> bool:
-    return any(is_secret(schema_at(model, keys[:length])) for length in range(1, len(keys) + 1))
-
-
-def _unknown_key(keys: Loc, model: type[BaseModel], where: str) -> str:
-    name, known = _path_text(keys), [path for path, _ in fields(model)]
-    if where.upper().startswith(PREFIX):
-        near = nearest(where, map(variable, known))
-    else:
-        near = nearest(name, [".".join(path[:length]) for path in known for length in range(1, len(path) + 1)])
-    return f"unknown setting {name!r}" + (f"; did you mean {near}?" if near else "")
-
-
-def _hint(given: Any, schema: Mapping[str, Any]) -> str:
-    near = nearest(given, schema.get("enum", ())) if isinstance(given, str) else None
-    return f"; did you mean {near!r}?" if near else ""
-
-
-def _value_in(sources: Sources, keys: Loc) -> Any:
-    value: Any = sources.values()
-    for key in keys:
-        value = value[key]
-    return value
-
-
 def _brief(value: Any) -> str:
-    if _is_compound(value):
-        return "a map" if isinstance(value, Mapping) else "a list" if isinstance(value, Sequence) else "something else"
+    if isinstance(value, Mapping | Sequence) and not isinstance(value, str | bytes):
+        return "a map" if isinstance(value, Mapping) else "a list"
+    if value is not None and not isinstance(value, str | int | float | PurePath | date):
+        return "something else"
     text = repr(display_value(value))
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-
-
-def _is_compound(value: Any) -> bool:
-    return value is not None and not isinstance(value, str | int | float | PurePath | date | SecretStr)
 
 
 def _path_text(keys: Loc) -> str:
@@ -262,44 +226,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
-
-
-# --- reload
-
-
-class ReloadResult(NamedTuple):
-    """The settings to go on with, the keys whose values are others now, and why nothing changed if it could not."""
-
-    settings: MahavishnuSettings
-    changed: tuple[str, ...] = ()
-    error: SettingsError | None = None
-
-
-class Reloader:
-    """Holds the running settings and replaces them by what the sources say now, if that is sound.
-
-    What is refused leaves the running settings untouched; `error` then says why, until a reload succeeds. The
-    environment and the same file are read again, and arguments stay what they were. A file that has disappeared is an
-    error and not a return to the defaults.
-
-    >>> from mahavishnu.core.config import MahavishnuSettings
-    >>> settings, changed, error = Reloader(MahavishnuSettings.load()).reload()
-    >>> changed, error
-    ((), None)
-    """
-
-    def __init__(self, settings: MahavishnuSettings) -> None:
-        self.settings = settings
-        self.error: SettingsError | None = None
-
-    def reload(self) -> ReloadResult:
-        """Read everything again. Never raises SettingsError: it is in the answer."""
-        old = self.settings
-        try:
-            new = old.load_again()
-        except SettingsError as refused:
-            self.error = refused
-            return ReloadResult(old, error=refused)
-        self.settings, self.error = new, None
-        changed = (keys for keys, _ in fields(type(new)) if value_at(old, keys) != value_at(new, keys))
-        return ReloadResult(new, tuple(map(".".join, changed)))

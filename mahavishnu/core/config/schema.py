@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,39 +19,32 @@ from pydantic.fields import FieldInfo
 PREFIX = "MAHAVISHNU_"
 NESTED = "__"
 NO_STORE = "none"  # a local store that is not wanted; an empty value means "choose one for me"
-Keys = tuple[str, ...]  # the way to a setting: ("circuit", "failure_threshold")
-Schema = Mapping[str, Any]  # the JSON schema of a setting, or of a part of it
+Schema = dict[str, Any]  # the JSON schema of a setting, or of a part of it
 _SCHEMES = ("memory", "sqlite", "opensearch", "opensearchs")
 _FORMS = "memory:, sqlite:///file, opensearch://host:9200 or opensearchs://host:9200"
 
 
-# --- keys and values
+# --- keys and what is allowed
 
 
-def fields(model: type[BaseModel], above: Keys = ()) -> Iterator[tuple[Keys, FieldInfo]]:
-    """Every setting that has a value of its own, in the order of the model; sections are walked into."""
+def fields(model: type[BaseModel], above: str = "") -> dict[str, FieldInfo]:
+    """Every setting that has a value of its own by its dotted key, in the order of the model."""
+    found: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from fields(field.annotation, (*above, name))
+            found |= fields(field.annotation, f"{above}{name}.")
         else:
-            yield (*above, name), field
+            found[above + name] = field
+    return found
 
 
-def value_at(settings: BaseModel, keys: Sequence[str]) -> Any:
-    """The value of the setting that `keys` lead to."""
-    value: Any = settings
-    for key in keys:
-        value = getattr(value, key)
-    return value
-
-
-def variable(keys: Sequence[str]) -> str:
+def variable(key: str) -> str:
     """The environment variable of a setting.
 
-    >>> variable(("circuit", "failure_threshold"))
+    >>> variable("circuit.failure_threshold")
     'MAHAVISHNU_CIRCUIT__FAILURE_THRESHOLD'
     """
-    return PREFIX + NESTED.join(keys).upper()
+    return PREFIX + key.replace(".", NESTED).upper()
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -61,59 +54,30 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return by_lower[near[0]] if near else None
 
 
-# --- what is allowed
-
-
 @cache
 def _model_schema(model: type[BaseModel]) -> Schema:
-    """The JSON schema of `model`, with each reference replaced by what it refers to."""
-    document = model.model_json_schema()
-    definitions = document.pop("$defs", {})
-
-    def resolve(part: Any) -> Any:
-        if isinstance(part, list):
-            return [resolve(item) for item in part]
-        if not isinstance(part, dict):
-            return part
-        if "$ref" in part:
-            part = part | definitions[part["$ref"].rpartition("/")[2]]
-        return {name: resolve(item) for name, item in part.items() if name != "$ref"}
-
-    schema: Schema = resolve(document)
-    return schema
+    return model.model_json_schema()
 
 
 def schema_at(model: type[BaseModel], keys: Sequence[str | int]) -> Schema:
     """The schema at the end of `keys`, which may lead into maps and lists; empty if the model has no such place."""
-    schema = _model_schema(model)
+    schema = whole = _model_schema(model)
     for key in keys:
-        if isinstance(key, int):
-            schema = schema.get("items", {})
-        else:
-            schema = schema.get("properties", {}).get(key) or schema.get("additionalProperties") or {}
-        if not isinstance(schema, Mapping):  # a map of anything
+        inside = schema.get("properties", {}).get(key) or schema.get("additionalProperties")
+        part = schema.get("items") if isinstance(key, int) else inside
+        if not isinstance(part, dict):  # a map of anything
             return {}
+        schema = whole["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     return schema
-
-
-def is_structured(schema: Schema) -> bool:
-    """Whether a value is, or may be, written as a section, a map or a list."""
-    return any(member.get("type") in ("object", "array") for member in schema.get("anyOf", [schema]))
-
-
-def is_list_of_texts(schema: Schema) -> bool:
-    """Whether `a,b` can mean the list of `a` and `b`."""
-    return schema.get("type") == "array" and schema["items"].get("type") == "string"
 
 
 def is_secret(schema: Schema) -> bool:
     """Whether the value must never be shown, wholly or in part.
 
-    >>> is_secret({"type": "object", "additionalProperties": {"type": "string", "format": "password"}})
+    >>> is_secret({"type": "object", "additionalProperties": {"type": "string", "writeOnly": True}})
     True
     """
-    inner = [schema.get("items"), schema.get("additionalProperties"), *schema.get("anyOf", ())]
-    return schema.get("format") == "password" or any(is_secret(part) for part in inner if isinstance(part, Mapping))
+    return "'writeOnly': True" in str(schema)  # pydantic's mark of a SecretStr, however deep
 
 
 def describe_allowed(schema: Schema) -> str:
@@ -131,7 +95,7 @@ def describe_allowed(schema: Schema) -> str:
             return " or ".join(describe_allowed(member) for member in members if member != {"type": "null"})
         case {"properties": keys}:
             return f"a section with {', '.join(keys)}"
-        case {"type": "object", "additionalProperties": Mapping() as values}:
+        case {"type": "object", "additionalProperties": dict() as values}:
             return f"a map, each value {describe_allowed(values)}"
         case {"type": "array", "items": items}:
             return f"a list, each item {describe_allowed(items)}"

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import (
     BaseModel,
@@ -25,7 +26,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from mahavishnu.core.config.problems import display_value, explain, without_secrets
+from mahavishnu.core.config.problems import display_value, refusal
 from mahavishnu.core.config.schema import (
     NO_STORE,
     check_url,
@@ -34,14 +35,14 @@ from mahavishnu.core.config.schema import (
     describe_allowed,
     fields,
     schema_at,
-    value_at,
     variable,
     without_passwords,
 )
 from mahavishnu.core.config.sources import SettingsError, SettingsFile, Sources, read_sources
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 
-__all__ = ["MahavishnuSettings", "Section", "Setting", "SettingsError", "field_paths"]
+__all__ = ["MahavishnuSettings", "ReloadResult", "Section", "Setting", "SettingsError"]
 Name = Annotated[str, Field(min_length=1)]
 _POLICIES = [policy.value for policy in RetryPolicy]
 
@@ -114,6 +115,14 @@ class Setting:
     variable: str
     allowed: str
     description: str
+
+
+class ReloadResult(NamedTuple):
+    """The settings to go on with, the keys whose values are others now, and why nothing changed if it could not."""
+
+    settings: MahavishnuSettings
+    changed: tuple[str, ...] = ()
+    error: InvalidInput | None = None
 
 
 class MahavishnuSettings(Section):
@@ -223,17 +232,15 @@ class MahavishnuSettings(Section):
     _sources: Sources = PrivateAttr()
 
     def __init__(self, **values: Any) -> None:
-        loading: Sources | None = values.pop("_sources", None)  # from `load`, which reports problems in its own way
-        sources = loading or read_sources(type(self), SettingsFile.choose(), values)
+        loading = values.get("_sources")  # from `load`, which has read them
+        sources = loading if isinstance(loading, Sources) else read_sources(type(self), SettingsFile.choose(), values)
         refused: ValidationError | None = None
         try:
             super().__init__(**sources.values())
         except ValidationError as error:
             refused = error
-            if loading:
-                raise
-        if not loading and (refused or sources.problems):
-            raise without_secrets(refused, type(self), sources) from None
+        if refused or sources.problems:
+            raise refusal(refused, type(self), sources) from None
         self._sources = sources
 
     @classmethod
@@ -246,40 +253,43 @@ class MahavishnuSettings(Section):
         >>> MahavishnuSettings.load(dlq_retry_interval_seconds=30).dlq_retry_interval_seconds
         30
         """
-        return cls._from(read_sources(cls, SettingsFile.choose(path), values))
+        return cls._load(SettingsFile.choose(path), values)
 
     def load_again(self) -> Self:
-        """Settings from the same file and arguments and the environment, as they are now. Raises SettingsError."""
-        return self._from(read_sources(type(self), self._sources.file_for_reload(), self._sources.arguments))
+        """Settings from the same file and arguments and the environment, as they are now.
+
+        Raises SettingsError, also if the file has disappeared: that is no return to the defaults.
+        """
+        return self._load(self._sources.file, self._sources.arguments)
 
     @classmethod
-    def _from(cls, sources: Sources) -> Self:
-        problems = sources.problems
+    def _load(cls, file: SettingsFile, arguments: Mapping[str, Any]) -> Self:
         try:
-            settings = cls(_sources=sources)
+            return cls(_sources=read_sources(cls, file, arguments))
         except ValidationError as refused:
-            problems += explain(refused, cls, sources)
-        if problems:
-            raise SettingsError(problems) from None
-        return settings
+            raise SettingsError([detail["msg"] for detail in refused.errors()]) from None
 
     @property
     def read_from(self) -> SettingsFile | None:
         """The YAML file that was read, None if there was none."""
-        return self._sources.file if self._sources.found else None
+        return self._sources.file if self._sources.file.required else None
+
+    def changed_keys(self, other: MahavishnuSettings) -> tuple[str, ...]:
+        """The keys whose values are others in `other`."""
+        return tuple(key for key in fields(type(self)) if attrgetter(key)(self) != attrgetter(key)(other))
 
     def describe(self) -> tuple[Setting, ...]:
         """Every setting with its value and where it came from, for people: secrets are masked."""
         return tuple(
             Setting(
-                key=".".join(keys),
-                value=display_value(value_at(self, keys)),
-                origin=self._sources.where(keys),
-                variable=variable(keys),
-                allowed=describe_allowed(schema_at(type(self), keys)),
+                key=key,
+                value=display_value(attrgetter(key)(self)),
+                origin=self._sources.where(key.split(".")),
+                variable=variable(key),
+                allowed=describe_allowed(schema_at(type(self), key.split("."))),
                 description=field.description or "",
             )
-            for keys, field in fields(type(self))
+            for key, field in fields(type(self)).items()
         )
 
     def origins(self) -> dict[str, str]:
@@ -339,8 +349,3 @@ class MahavishnuSettings(Section):
         """Without the passwords that URLs may hold; `__str__` uses it too."""
         for name, value in super().__repr_args__():
             yield name, without_passwords(value) if isinstance(value, str) else value
-
-
-def field_paths(model: type[BaseModel] = MahavishnuSettings) -> tuple[str, ...]:
-    """The key of every setting, in order: `("dlq_enabled", …, "circuit.failure_threshold", …)`."""
-    return tuple(".".join(keys) for keys, _ in fields(model))

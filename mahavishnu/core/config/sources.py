@@ -17,16 +17,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from mahavishnu.core.config.schema import (
-    NESTED,
-    PREFIX,
-    Keys,
-    fields,
-    is_list_of_texts,
-    is_structured,
-    schema_at,
-    variable,
-)
+from mahavishnu.core.config.schema import NESTED, PREFIX, Schema, fields, schema_at, variable
 from mahavishnu.model.errors import InvalidInput
 
 FILE = Path("settings/mahavishnu.yaml")
@@ -51,9 +42,6 @@ class SettingsError(InvalidInput):
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
 
-    def __reduce__(self) -> tuple[type[SettingsError], tuple[tuple[str, ...]]]:
-        return type(self), (self.problems,)
-
 
 @dataclass(frozen=True, slots=True)
 class SourcedValue:
@@ -63,6 +51,7 @@ class SourcedValue:
     where: str
 
 
+Keys = tuple[str, ...]  # the way to a value: ("circuit", "failure_threshold")
 Values = dict[Keys, SourcedValue]  # no key is the beginning of another one
 
 
@@ -93,8 +82,7 @@ class Sources:
     Two of them are equal: where a value came from makes no difference between settings.
     """
 
-    file: SettingsFile = field(compare=False)
-    found: bool = field(compare=False)  # whether the file was there
+    file: SettingsFile = field(compare=False)  # required if it was there
     arguments: Mapping[str, Any] = field(compare=False, repr=False)
     given: Values = field(compare=False, repr=False)
     problems: tuple[str, ...] = field(compare=False)
@@ -109,32 +97,43 @@ class Sources:
             branch[keys[-1]] = given.value
         return tree
 
+    def value_at(self, keys: Sequence[str | int]) -> Any:
+        """The merged value at `keys`, as it was given."""
+        value: Any = self.values()
+        for key in keys:
+            value = value[key]
+        return value
+
     def where(self, keys: Sequence[str | int]) -> str:
         """Where the value at `keys` came from: the one that it is part of, else the first of its own parts."""
         return _where(self.given, tuple(map(str, keys))) or DEFAULT
 
-    def file_for_reload(self) -> SettingsFile:
-        """The same file. If it was there it must be there again: its loss must not silently mean all defaults."""
-        return replace(self.file, required=self.file.required or self.found)
-
 
 def read_sources(model: type[BaseModel], file: SettingsFile, arguments: Mapping[str, Any]) -> Sources:
-    """Read all sources for `model`. Never raises for what they contain: `problems` has a line for each fault."""
-    from_file, found, problems = _read_file(file)
+    """Read all sources for `model`. Never raises for what they contain: `problems` has a line for each fault.
+
+    A file with a fault of its form gives no values: half a file would be another configuration.
+    """
+    from_file: Values = {}
+    from_environment, problems = _read_environment(model)
+    try:
+        from_file = _parse(file.path.read_bytes(), file.label)
+        file = replace(file, required=True)  # its loss before a reload must not silently mean all defaults
+    except FileNotFoundError:
+        problems += [f"{file.label}: there is no such file"] if file.required else []
+    except OSError as problem:
+        problems.append(f"{file.label}: cannot be read: {problem.strerror}")
+    except _FormError as problem:
+        problems.append(f"{file.label}:{problem}")
     # a section, map or list with nothing behind its key is what remains when all its lines are commented out
     from_file = {
         keys: given
         for keys, given in from_file.items()
-        if given.value is not None or not is_structured(schema_at(model, keys))
+        if given.value is not None or not _is_structured(schema_at(model, keys))
     }
-    from_environment, more = _read_environment(model)
     from_arguments = _flat(arguments, ARGUMENT) if arguments else {}
     given = _overlay(_overlay(from_file, from_environment), from_arguments)
-    # names such as `_sources` are for `MahavishnuSettings` itself; no file, variable or argument may give them
-    hidden = dict.fromkeys(keys[0] for keys in given if keys[0].startswith("_"))
-    problems += more + tuple(f"{_where(given, (name,))}: unknown setting {name!r}" for name in hidden)
-    given = {keys: value for keys, value in given.items() if keys[0] not in hidden}
-    return Sources(file, found, dict(arguments), given, problems)
+    return Sources(file, dict(arguments), given, tuple(problems))
 
 
 def _flat(value: Any, where: str, keys: Keys = ()) -> Values:
@@ -160,10 +159,10 @@ def _where(values: Values, keys: Keys) -> str | None:
 # --- the environment
 
 
-def _read_environment(model: type[BaseModel]) -> tuple[Values, tuple[str, ...]]:
+def _read_environment(model: type[BaseModel]) -> tuple[Values, list[str]]:
     values: Values = {}
     problems = []
-    known = {variable(keys) for keys, _ in fields(model)}
+    known = set(map(variable, fields(model)))
     for name in sorted(os.environ, key=str.upper):
         upper, text = name.upper(), os.environ[name]
         if not upper.startswith(PREFIX) or (upper not in known and _NO_SETTING.fullmatch(upper)):
@@ -181,52 +180,61 @@ def _read_environment(model: type[BaseModel]) -> tuple[Values, tuple[str, ...]]:
             problems.append(f"{name}: {'.'.join(keys)} is already set by {other}")
         else:
             values |= found
-    return values, tuple(problems)
+    return values, problems
 
 
 def _decode(model: type[BaseModel], keys: Keys, text: str) -> Any:
     """Text for simple settings; JSON for sections, maps and lists; a list of texts may also be written `a,b`."""
     schema = schema_at(model, keys)
-    if is_structured(schema) and text.lstrip()[:1] in ("[", "{"):
+    if _is_structured(schema) and text.lstrip()[:1] in ("[", "{"):
         try:
             return json.loads(text)
         except json.JSONDecodeError as problem:  # its full message would quote the text
             raise ValueError(f"is not valid JSON: {problem.msg} at column {problem.colno}") from None
-    if is_list_of_texts(schema):
+    if schema.get("type") == "array" and schema["items"].get("type") == "string":
         return [item.strip() for item in text.split(",") if item.strip()]
     return text
+
+
+def _is_structured(schema: Schema) -> bool:
+    """Whether a value is, or may be, written as a section, a map or a list."""
+    return any(member.get("type") in ("object", "array") for member in schema.get("anyOf", [schema]))
 
 
 # --- the YAML file
 
 
-def _read_file(file: SettingsFile) -> tuple[Values, bool, tuple[str, ...]]:
-    """The values in the file, whether there is one, and its problems.
+class _FormError(Exception):
+    """A fault in the form of the file, with its line. It quotes no value, which might be a password."""
 
-    A file with a problem of its form gives no values: half a file would be another configuration. No problem quotes a
-    value, which might be a password.
-    """
-    try:
-        return _parse(file.path.read_bytes(), file.label), True, ()
-    except FileNotFoundError:
-        return {}, False, (f"{file.label}: there is no such file",) if file.required else ()
-    except OSError as problem:
-        return {}, True, (f"{file.label}: cannot be read: {problem.strerror}",)
-    except SettingsError as refused:
-        return {}, True, refused.problems
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"{line}: {reason}")
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses keys that are no text, and keys that are given twice: YAML would silently take the last."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        first: dict[str, int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _FormError(_line(key), "has a key that is no text")
+            if key.value in first:
+                raise _FormError(_line(key), f"{key.value!r} is given twice, first in line {first[key.value]}")
+            first[key.value] = _line(key)
+        return node
 
 
 def _parse(content: bytes, label: str) -> Values:
     try:
         text = content.decode("utf-8-sig")
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None or (isinstance(node, yaml.ScalarNode) and not node.value):
             return {}
         if not isinstance(node, yaml.MappingNode):
-            raise SettingsError([f"{label}:{_line(node)}: must be a list of `key: value` lines"])
-        if problems := [f"{label}:{line}: {problem}" for line, problem in _faulty_keys(node, set())]:
-            raise SettingsError(problems)
+            raise _FormError(_line(node), "must be a list of `key: value` lines")
         return dict(_values_in(loader, node, label))
     except UnicodeDecodeError as problem:
         line, reason = content.count(b"\n", 0, problem.start) + 1, "is not UTF-8"
@@ -237,41 +245,21 @@ def _parse(content: bytes, label: str) -> Values:
         line, reason = mark.line + 1 if mark else 1, f"is not valid YAML: {_reason(problem)}"
     except RecursionError:
         line, reason = 1, "is nested too deeply, or contains itself"
-    raise SettingsError([f"{label}:{line}: {reason}"])
+    raise _FormError(line, reason)
 
 
 def _values_in(
     loader: yaml.SafeLoader, node: yaml.MappingNode, label: str, above: Keys = ()
 ) -> Iterator[tuple[Keys, SourcedValue]]:
     for key, value in node.value:
-        keys, where = (*above, key.value), f"{label}:{_line(key)}"
+        keys = (*above, key.value)
         if isinstance(value, yaml.MappingNode) and value.value:
             yield from _values_in(loader, value, label, keys)
             continue
         try:
-            yield keys, SourcedValue(loader.construct_object(value, deep=True), where)
+            yield keys, SourcedValue(loader.construct_object(value, deep=True), f"{label}:{_line(key)}")
         except ValueError:  # 2026-02-31 looks like a date; the error would quote it
-            raise SettingsError([f"{where}: {key.value} cannot be read; put the value in quotes"]) from None
-
-
-def _faulty_keys(node: yaml.Node, seen: set[int]) -> Iterator[tuple[int, str]]:
-    """Keys that are no text, and keys that are given twice: YAML would silently take the last."""
-    if id(node) in seen:  # an alias
-        return
-    seen.add(id(node))
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _faulty_keys(item, seen)
-    if isinstance(node, yaml.MappingNode):
-        first: dict[str, int] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                yield _line(key), "has a key that is no text"
-            elif key.value in first:
-                yield _line(key), f"{key.value!r} is given twice, first in line {first[key.value]}"
-            else:
-                first[key.value] = _line(key)
-            yield from _faulty_keys(value, seen)
+            raise _FormError(_line(key), f"{key.value} cannot be read; put the value in quotes") from None
 
 
 def _reason(problem: yaml.MarkedYAMLError) -> str:

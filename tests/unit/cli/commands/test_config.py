@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.core.config.settings import field_paths
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.config.schema import fields
 from tests.unit.cli.conftest import Run
 
 Write = Callable[[str], Path]
@@ -20,7 +21,7 @@ def test_show_tells_every_setting_and_where_it_comes_from(
     monkeypatch.setenv("MAHAVISHNU_DLQ_STORE_PASSWORD", "hunter2")
     done = run("config", "show")
     assert (done.code, done.err) == (0, "")
-    for key in field_paths():
+    for key in fields(MahavishnuSettings):
         assert f"\n{key} " in done.out
     rows = {line.split()[0]: line for line in done.out.splitlines()}
     assert rows["dlq_max_size"].split() == ["dlq_max_size", "500", "settings/mahavishnu.yaml:1"]
@@ -44,7 +45,9 @@ def test_show_as_json(run: Run, settings_file: Write) -> None:
             }
         ],
     }
-    assert [each["key"] for each in run("config", "show", "--json").json["settings"]] == list(field_paths())
+    assert [each["key"] for each in run("config", "show", "--json").json["settings"]] == list(
+        fields(MahavishnuSettings)
+    )
 
 
 def test_a_setting_that_there_is_not(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Problems and warnings of `config check`, and settings that are read again."""
+"""Problems and warnings of `config check`, and settings that are loaded again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core.config import MahavishnuSettings, Reloader, SettingsError, check
+from mahavishnu.core.config import MahavishnuSettings, SettingsError, check
 from mahavishnu.model.errors import InvalidInput
 from tests.unit.core.config.conftest import problems
 
@@ -124,54 +124,48 @@ def test_a_password_in_a_file_that_all_can_read() -> None:
     assert check().warnings == ()
 
 
-def test_reload_names_the_changed_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_again_names_the_changed_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """File and environment are read again, arguments stay."""
     FILE.write_text("dlq_retry_interval_seconds: 60\ndlq_max_size: 300\n")
-    reloader = Reloader(MahavishnuSettings.load(dlq_max_size=200))
-    assert reloader.reload().changed == ()
+    running = MahavishnuSettings.load(dlq_max_size=200)
+    assert running.changed_keys(running.load_again()) == ()
     FILE.write_text("dlq_max_size: 400\ndlq_retry_interval_seconds: 10\ncircuit: {cooloff_seconds: 9}\n")
     monkeypatch.setenv("MAHAVISHNU_DLQ_STORE_PASSWORD", "x")
-    settings, changed, error = reloader.reload()
+    settings = running.load_again()
 
+    changed = running.changed_keys(settings)
     assert set(changed) == {"dlq_retry_interval_seconds", "circuit.cooloff_seconds", "dlq_store_password"}
-    assert (settings.dlq_retry_interval_seconds, settings.dlq_max_size, error) == (10, 200, None)
-    assert reloader.settings is settings
+    assert (settings.dlq_retry_interval_seconds, settings.dlq_max_size) == (10, 200)
     assert settings.origins()["dlq_retry_interval_seconds"] == f"{FILE}:2"
 
 
 def test_a_broken_file_leaves_the_running_settings_alone() -> None:
-    """The error stays visible until a reload succeeds."""
+    """And the next sound one is loaded."""
     FILE.write_text("dlq_max_size: 300\n")
     running = MahavishnuSettings.load()
-    reloader = Reloader(running)
     for content in ("dlq_max_size: [", "dlq_max_size: 5", "dlq_max_sise: 300"):
         FILE.write_text(content)
-        settings, changed, error = reloader.reload()
-        assert settings is running is reloader.settings
-        assert (changed, running.dlq_max_size) == ((), 300)
-        assert error is reloader.error is not None
-        assert str(error).startswith(f"{FILE}:1: ")
+        with pytest.raises(SettingsError, match=f"^{FILE}:1: "):
+            running.load_again()
+        assert running.dlq_max_size == 300
     FILE.write_text("dlq_max_size: 301\n")
-    assert reloader.reload().changed == ("dlq_max_size",)
-    assert reloader.error is None
+    assert running.changed_keys(running.load_again()) == ("dlq_max_size",)
 
 
 def test_a_file_that_is_gone_is_no_return_to_the_defaults() -> None:
     """An editor may just be replacing it; and a missing mount must not change the store."""
     FILE.write_text("dlq_max_size: 300\n")
-    reloader = Reloader(MahavishnuSettings.load())
+    running = MahavishnuSettings.load()
     FILE.unlink()
-    reloaded = reloader.reload()
-
-    assert reloaded.settings.dlq_max_size == 300
-    assert str(reloaded.error) == f"{FILE}: there is no such file"
+    with pytest.raises(SettingsError, match=f"^{FILE}: there is no such file$"):
+        running.load_again()
 
 
 def test_a_file_that_was_made_later_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where it was looked for at first, wherever the program has gone since."""
-    reloader = Reloader(MahavishnuSettings())
+    running = MahavishnuSettings()
     FILE.write_text("dlq_max_size: 300\n")
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
 
-    assert reloader.reload().changed == ("dlq_max_size",)
+    assert running.changed_keys(running.load_again()) == ("dlq_max_size",)

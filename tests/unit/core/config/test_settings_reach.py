@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,7 @@ from mahavishnu.cli.commands.processes import access_of, api_of, open_listener
 from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.schema import value_at
-from mahavishnu.core.config.settings import field_paths
+from mahavishnu.core.config.schema import fields
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.stores.fallback import FallbackStore
@@ -161,7 +161,7 @@ REACHES: dict[str, Reach] = {
 
 
 def test_every_setting_has_a_check() -> None:
-    assert list(REACHES) == list(field_paths())
+    assert list(REACHES) == list(fields(MahavishnuSettings))
 
 
 def app_with(folder: Path, path: str, value: Any, also: dict[str, Any] | None = None) -> MahavishnuApp:
@@ -173,14 +173,14 @@ def app_with(folder: Path, path: str, value: Any, also: dict[str, Any] | None = 
     return MahavishnuApp(MahavishnuSettings(**filled))
 
 
-@pytest.mark.parametrize("path", field_paths())
+@pytest.mark.parametrize("path", fields(MahavishnuSettings))
 def test_it_arrives(path: str, tmp_path: Path) -> None:
     reach = REACHES[path]
     app = app_with(tmp_path, path, reach.value, reach.also)
     seen = reach.value if reach.seen is None else reach.seen
     assert reach.look(app) == seen
     default = MahavishnuSettings.model_fields[path.partition(".")[0]].get_default(call_default_factory=True)
-    default = value_at(default, path.split(".")[1:]) if "." in path else default
+    default = attrgetter(path.partition(".")[2])(default) if "." in path else default
     assert reach.value != default
     if path not in ("dlq_local_url", "dlq_store_url"):
         without = app_with(tmp_path, "dlq_max_size", 10_000, reach.also)
