@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -90,19 +90,6 @@ class Query:
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= 10_000:
             raise InvalidQuery(f"a page holds 1 to 10000 records, not {self.limit}; page on with the cursor")
-
-    def fields(self) -> Iterator[str]:
-        """The names of all fields in the query."""
-        waiting: list[Condition] = list(self.where)
-        while waiting:
-            match waiting.pop():
-                case Not(condition):
-                    waiting.append(condition)
-                case AnyOf(conditions):
-                    waiting.extend(conditions)
-                case leaf:
-                    yield leaf.field
-        yield from (sort.field for sort in self.sort)
 
 
 def words(*texts: str | None) -> tuple[str, ...]:

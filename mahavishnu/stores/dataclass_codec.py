@@ -18,11 +18,11 @@ from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hin
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord, MahavishnuError
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, T
+from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, T, instant_text
 
 UNREADABLE = (AttributeError, OverflowError, TypeError, ValueError, MahavishnuError)  # ValueError: also msgspec's own
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
@@ -67,6 +67,7 @@ def dataclass_kind(
     more: Sequence[Field[T]] = (),
     reconcile: Callable[[T, T, datetime], ReconcileResult[T]] | None = None,
     due: str | None = None,
+    key: str = "key",
 ) -> Kind[T]:
     """The kind of a frozen dataclass with a `key` and a `version` (last, None by default).
 
@@ -118,6 +119,7 @@ def dataclass_kind(
         indexes=tuple(indexes),
         reconcile=reconcile,
         due=due,
+        key=key,
         lazy=True,  # letters are what an app cannot do without
     )
 

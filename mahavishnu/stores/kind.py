@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
-from functools import cached_property, cmp_to_key
+from functools import cached_property, cmp_to_key, lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
-from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, InvalidQuery
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Not, Query, Sort
@@ -99,6 +99,7 @@ class Kind(Generic[T]):
     something. `reconcile` settles what two stores wrote under one key, at an instant (without it the primary store's
     record stays), and `visible` says which of the two is shown meanwhile. `due` names the field that says when anyone
     may pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is up sooner.
+    `key` names the attribute that is a record's key, if that is a field of it.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Kind(Generic[T]):
     visible: Callable[[T, T], T] | None = field(default=None)
     due: str | None = None
     lazy: bool = False
+    key: str = "key"
     decode_text: Callable[[str, Version], T | None] | None = None
 
     @cached_property
@@ -139,13 +141,14 @@ class Kind(Generic[T]):
 
     def check(self, query: Query, *more: str) -> None:
         """Raise InvalidQuery where the query asks for what this kind does not have."""
-        for name in (*query.fields(), *more):
+        leaves = _leaves(query.where)
+        for name in (*(leaf.field for leaf in leaves), *(sort.field for sort in query.sort), *more):
             if name not in self.by_name or self.by_name[name].type in _UNSEARCHABLE:
                 raise InvalidQuery(f"{self.name} cannot be searched by {name!r}; {sorted(self.searchable)} can be used")
         for sort in query.sort:
             if self.by_name[sort.field].type in (FieldType.KEYWORDS, FieldType.FLAT):
                 raise InvalidQuery(f"{self.name} cannot be sorted by {sort.field!r}: it has many values")
-        for condition in _leaves(query.where):
+        for condition in leaves:
             kind = self.by_name[condition.field].type
             fits = {At: kind is FieldType.FLAT, Between: kind in (FieldType.DATE, FieldType.INTEGER)}
             if not fits.get(type(condition), kind is not FieldType.FLAT or type(condition).__name__ == "Missing"):
@@ -195,11 +198,20 @@ def _check_bound(name: str, kind: FieldType, bound: Any) -> None:
         return
     if kind is FieldType.DATE and isinstance(bound, datetime):
         try:
-            instant(bound)
+            if bound.tzinfo is not UTC:
+                instant(bound)
         except InvalidInput as problem:
             raise InvalidQuery(str(problem)) from None
     elif kind is not FieldType.INTEGER or not isinstance(bound, int | float) or bound != bound:
         raise InvalidQuery(f"{name!r} is a {kind.value} field: it cannot be compared with {bound!r:.80}")
+
+
+@lru_cache(4096)  # one move puts one instant into several fields, often of many records
+def instant_text(moment: datetime) -> str:
+    """An instant as documents spell it, see `mahavishnu.model.clock.instant_text`. Raises InvalidInput as that does."""
+    if moment.tzinfo is not UTC:
+        moment = instant(moment)
+    return f"{moment.isoformat(timespec='milliseconds')[:-6]}Z"
 
 
 def to_json_value(value: Any) -> Any:

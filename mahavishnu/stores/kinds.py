@@ -12,7 +12,7 @@ from msgspec import Struct, convert
 from msgspec.structs import astuple
 
 from mahavishnu.model.bulk_run import BulkRun, RunPage
-from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.events import AuditEntry, AuditOutcome
 from mahavishnu.model.group import Group, reconcile_groups
@@ -20,7 +20,7 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
 from mahavishnu.stores.dataclass_codec import UNREADABLE, dataclass_kind, json_text, why_unreadable
-from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult
+from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, instant_text
 from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, words_of
 from mahavishnu.stores.letter_document import SCHEMA, TALLIES, TalliesPart
 from mahavishnu.stores.retained import LedgerEntry, Revision
@@ -242,6 +242,7 @@ AUDIT = dataclass_kind(
     AuditEntry,
     name="audit",
     index="dlq_audit",
+    key="entry_id",
     types={"reason": TEXT, "why": TEXT},
     indexes=[("at", "entry_id"), ("subject", "at"), ("actor", "at")],
     reconcile=_completed_entry,

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import astuple
 
-from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, letter_draft
@@ -32,6 +32,7 @@ from mahavishnu.model.letter_parts import (
 )
 from mahavishnu.model.query import words
 from mahavishnu.stores.dataclass_codec import UNREADABLE, json_text, why_unreadable
+from mahavishnu.stores.kind import instant_text
 from mahavishnu.stores.letter_document import (
     SCHEMA,
     TALLIES,
@@ -86,9 +87,6 @@ _SHORT = 1000
 _few_words = lru_cache(1024)(words)  # the same errors happen again and again, above all when much fails
 
 
-_text = lru_cache(4096)(instant_text)  # one move puts one instant into several fields, often of many letters
-
-
 def _lasting_part(letter: DeadLetter) -> LastingPart:
     verdict, source = letter.verdict, letter.source
     return LastingPart(  # by position, in a third of the time
@@ -98,8 +96,8 @@ def _lasting_part(letter: DeadLetter) -> LastingPart:
         letter.queue,
         letter.error,
         letter.last_error,
-        _text(letter.failed_at),
-        _text(letter.created_at),
+        instant_text(letter.failed_at),
+        instant_text(letter.created_at),
         letter.retry_policy,
         letter.max_retries,
         letter.reason,
@@ -127,40 +125,40 @@ def _lasting_part(letter: DeadLetter) -> LastingPart:
 
 
 def _passing_part(letter: DeadLetter) -> PassingPart:
-    due_at = _text(letter.due_at) if letter.due_at else None
+    due_at = instant_text(letter.due_at) if letter.due_at else None
     part = PassingPart(
         letter.status,
-        _text(letter.updated_at),
+        instant_text(letter.updated_at),
         letter.resolution.status,
         letter.retry_count,
         letter.total_attempts,
         due_at,
         due_at if letter.status is DeadLetterStatus.PENDING else None,
-        _text(run) if (run := letter.last_retry_at) else None,
+        instant_text(run) if (run := letter.last_retry_at) else None,
         letter.recoveries,
         letter.settled,
         letter.runs,
         letter.run_outcomes,
-        _text(exhausted) if (exhausted := letter.exhausted_at) else None,
-        _text(completed) if (completed := letter.completed_at) else None,
-        _text(archived) if (archived := letter.archived_at) else None,
+        instant_text(exhausted) if (exhausted := letter.exhausted_at) else None,
+        instant_text(completed) if (completed := letter.completed_at) else None,
+        instant_text(archived) if (archived := letter.archived_at) else None,
     )
     if (resolution := letter.resolution) is not _BLANK.resolution:
-        part.resolution_timestamp = _text(resolution.at) if resolution.at else None
+        part.resolution_timestamp = instant_text(resolution.at) if resolution.at else None
         part.resolved_by, part.resolution_notes = resolution.by, resolution.notes
     if lease := letter.lease:
-        prior_due = _text(lease.prior_due) if lease.prior_due else None
+        prior_due = instant_text(lease.prior_due) if lease.prior_due else None
         part.lease = LeasePart(lease.owner, lease.token, lease.prior, prior_due, lease.manual)
         part.claim_owner = lease.owner
     if sent := letter.requeue:
-        part.requeue = RequeuePart(_text(sent.at), sent.by, sent.outcome, sent.boost, sent.automatic, sent.notes)
+        part.requeue = RequeuePart(instant_text(sent.at), sent.by, sent.outcome, sent.boost, sent.automatic, sent.notes)
         part.requeue_outcome, part.requeue_automatic = sent.outcome, sent.automatic
     return part
 
 
 def _failure_part(failure: Failure) -> FailurePart:
     return FailurePart(
-        _text(failure.at),
+        instant_text(failure.at),
         failure.message,
         failure.type,
         failure.category,

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Collection, Cursor
+from mahavishnu.stores.kind import instant_text
 
 log = logging.getLogger(__name__)
 _TRIES = 10

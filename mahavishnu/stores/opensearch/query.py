@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.stores.base import Cell, Cursor
-from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, foreign_cursor, is_findable, scalar_text
+from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, foreign_cursor, instant_text, is_findable, scalar_text
 from mahavishnu.stores.opensearch.documents import path_text
 from mahavishnu.stores.opensearch.mapping import KEY, Layout, integer_bits
 

@@ -37,7 +37,7 @@ class Table(Generic[T]):
             (each for each in kind.fields if each.name in kind.searchable), key=lambda each: each.type in _MANY_VALUED
         )
         # The key and these all at once; one more than wanted, because for a single one it would give no tuple.
-        self._paths = attrgetter("key", "version", *(each.path or "version" for each in self.fields))
+        self._paths = attrgetter(kind.key, "version", *(each.path or "version" for each in self.fields))
         self._computed = [(place, each.value) for place, each in enumerate(self.fields) if not each.path]
         self._dates = self._places(FieldType.DATE)
         self._texts = self._places(FieldType.KEYWORD)

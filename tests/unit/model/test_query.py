@@ -15,12 +15,9 @@ from mahavishnu.model.query import (
     LONGEST_WORD,
     MOST_WORDS,
     SOONEST_FIRST,
-    AnyOf,
     At,
     Between,
     Is,
-    Missing,
-    Not,
     Query,
     Sort,
     letter_query,
@@ -140,15 +137,6 @@ def test_a_page_has_bounds(limit: int) -> None:
     """The way on is told."""
     with pytest.raises(InvalidQuery, match=f"a page holds 1 to 10000 records, not {limit}; page on with the cursor"):
         Query(limit=limit)
-
-
-def test_a_query_knows_its_fields() -> None:
-    """Through every nesting, and those it sorts by."""
-    query = Query(
-        (Not(AnyOf((Is("a", (1,)), Not(Missing("b"))))), At("c", "x", 1), Between("d", at_least=1)), (Sort("e"),)
-    )
-
-    assert sorted(query.fields()) == ["a", "b", "c", "d", "e"]
 
 
 def test_a_query_is_a_value() -> None:
