@@ -238,12 +238,12 @@ class AttemptRunner:
         """Announce the outcome that was written."""
         if attempt.assessment is None:
             self._counts["succeeded"] += 1
-            self._context.announce(EventName.RETRY_SUCCEEDED, letter)
+            self._context.announce(EventName.RETRY_SUCCEEDED, letter, letter.updated_at)
             return
         self._counts["failed"] += 1
-        self._context.announce(EventName.RETRY_FAILED, letter)
+        self._context.announce(EventName.RETRY_FAILED, letter, letter.updated_at)
         if letter.status is DeadLetterStatus.EXHAUSTED:
-            self._context.announce(EventName.EXHAUSTED, letter)
+            self._context.announce(EventName.EXHAUSTED, letter, letter.updated_at)
 
 
 def apply_outcome(

@@ -121,9 +121,9 @@ class QueueContext:
             return Chain()
         return given() if callable(given) else given
 
-    def announce(self, name: EventName, letter: DeadLetter, /, **detail: Any) -> None:
-        """Publish an event about a letter that was written just now."""
-        self.events.publish(_new_event(name=name, at=self.clock.now(), letter=letter, detail=detail))
+    def announce(self, name: EventName, letter: DeadLetter, at: datetime | None = None, /, **detail: Any) -> None:
+        """Publish an event about a letter that was written just now, or `at` an instant that the caller knows."""
+        self.events.publish(_new_event(name=name, at=at or self.clock.now(), letter=letter, detail=detail))
 
     def _update_capacity(self, event: Event) -> None:
         if event.name is EventName.RETRY_SUCCEEDED and event.letter is not None and not event.letter.is_open:
