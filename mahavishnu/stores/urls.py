@@ -18,6 +18,8 @@ from mahavishnu.stores.kinds import KINDS
 if TYPE_CHECKING:
     from opensearchpy import AsyncOpenSearch
 
+_KINDS = ("memory", "sqlite", "opensearch", "opensearchs")
+_MISTAKEN = {"http": "opensearch", "https": "opensearchs"}
 _FORMS = "memory:, sqlite:///path, opensearch://host:9200 or opensearchs://host:9200"
 
 
@@ -50,25 +52,44 @@ def open_store(
 
         primary = open_store(url, user=user, password=password, headers=headers, kinds=kinds)
         return FallbackStore(primary, open_store(local, kinds=kinds), kinds=kinds)
+    check_url(url)
     match url.partition(":")[0]:
         case "memory":
             from mahavishnu.stores.memory import MemoryStore
 
-            if url not in ("memory:", "memory://"):
-                raise InvalidInput(f"{mask(url)!r} is not a store's URL; did you mean 'memory:'?")
             return MemoryStore()
         case "sqlite":
             from mahavishnu.stores.sqlite import SQLiteStore
 
             return SQLiteStore(_sqlite_path(url), kinds=kinds)
-        case "opensearch" | "opensearchs":
+        case _:
             from mahavishnu.stores.opensearch import OpenSearchStore
 
             hosts, options = _opensearch(url)
             options = {"user": user, "password": password} | options
             return OpenSearchStore(hosts, headers=headers, kinds=kinds, **options)
+
+
+def check_url(url: str) -> None:
+    """Raise InvalidInput, with what to write instead, if `open_store` cannot use `url`. No store is imported."""
+    kind, colon, _ = url.partition(":")
+    match kind if colon else None:
+        case "memory":
+            if url not in ("memory:", "memory://"):
+                raise InvalidInput(f"{mask(url)!r} is not a store's URL; did you mean 'memory:'?")
+        case "sqlite":
+            _sqlite_path(url)
+        case "opensearch" | "opensearchs":
+            _opensearch(url)
+        case _ if url.startswith(("/", "./", "~")):
+            raise InvalidInput(f"a URL is needed, not a path: write sqlite:///{url}")
+        case None:  # what has no colon may be a password
+            raise InvalidInput(f"a URL is needed: {_FORMS}")
         case other:
-            raise InvalidInput(f"{other!r} is no kind of store; use {_FORMS}")
+            near = _MISTAKEN.get(other) or "".join(difflib.get_close_matches(other, _KINDS, 1))
+            raise InvalidInput(
+                f"{other!r} is no kind of store; " + (f"did you mean {near}:?" if near else f"use {_FORMS}")
+            )
 
 
 def opensearch_client(
@@ -105,7 +126,10 @@ def mask(url: str) -> str:
 def _sqlite_path(url: str) -> Path:
     if not url.startswith("sqlite:///") or url == "sqlite:///":
         raise InvalidInput(f"{mask(url)!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db")
-    return Path(unquote(url.removeprefix("sqlite:///"))).expanduser()
+    try:
+        return Path(unquote(url.removeprefix("sqlite:///"))).expanduser()
+    except RuntimeError:
+        raise InvalidInput(f"{url!r} is in a home directory that there is not") from None
 
 
 def _seconds(text: str) -> float:
@@ -131,12 +155,16 @@ _OPENSEARCH_OPTIONS: dict[str, Callable[[str], Any]] = {
 
 
 def _opensearch(url: str) -> tuple[list[str], dict[str, Any]]:
-    shown, parts = mask(url), urlsplit(url)
-    scheme = "https" if parts.scheme == "opensearchs" else "http"
-    credentials, _, hosts = parts.netloc.rpartition("@")
-    if not hosts or "@" in parts.path + parts.query + parts.fragment:
-        hint = "; percent-encode /, ?, # and @ in user and password" if "@" in url else ""
+    shown, hint = mask(url), "; percent-encode /, ?, # and @ in user and password" if "@" in url else ""
+    try:
+        parts = urlsplit(url)
+        credentials, _, hosts = parts.netloc.rpartition("@")
+        names = [(host.hostname, host.port)[0] for host in (urlsplit(f"//{host}") for host in hosts.split(","))]
+    except ValueError:  # its message may quote the password
+        raise InvalidInput(f"the address cannot be read{hint}") from None
+    if not all(names) or "@" in parts.path + parts.query + parts.fragment:
         raise InvalidInput(f"{shown!r} names no host; write {parts.scheme}://host:9200{hint}")
+    scheme = "https" if parts.scheme == "opensearchs" else "http"
     options: dict[str, Any] = {}
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
         if name not in _OPENSEARCH_OPTIONS:

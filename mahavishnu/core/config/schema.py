@@ -20,8 +20,6 @@ PREFIX = "MAHAVISHNU_"
 NESTED = "__"
 NO_STORE = "none"  # a local store that is not wanted; an empty value means "choose one for me"
 Schema = dict[str, Any]  # the JSON schema of a setting, or of a part of it
-_SCHEMES = ("memory", "sqlite", "opensearch", "opensearchs")
-_FORMS = "memory:, sqlite:///file, opensearch://host:9200 or opensearchs://host:9200"
 
 
 # --- keys and what is allowed
@@ -167,31 +165,6 @@ def is_opensearch(url: str) -> bool:
     (True, False)
     """
     return url.partition(":")[0] in ("opensearch", "opensearchs")
-
-
-def check_url(key: str, url: str) -> None:
-    """Raise ValueError, with what to write instead, if `url` cannot be the URL of a store.
-
-    The message never quotes more than the part before the first colon.
-    """
-    kind, colon, _ = url.partition(":")
-    if is_opensearch(url):
-        try:
-            hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
-            names = [(host.hostname, host.port)[0] for host in (urlsplit(f"//{host}") for host in hosts)]
-        except ValueError:  # its message may quote the password
-            raise ValueError(f"{key} is an address that cannot be read") from None
-        if not all(names):
-            raise ValueError(f"{key} names no host; write {kind}://host:9200")
-    if colon and kind in _SCHEMES:
-        return
-    if url.startswith(("/", "./", "~")):
-        raise ValueError(f"{key} must be a URL, not a path: write sqlite:///{url}")
-    if not colon:
-        raise ValueError(f"{key} must be a URL: {_FORMS}")
-    better = {"http": "opensearch", "https": "opensearchs"}.get(kind) or nearest(kind, _SCHEMES)
-    hint = f"; did you mean {better}:?" if better else f"; use {_FORMS}"
-    raise ValueError(f"{key}: {kind!r} is no kind of store{hint}")
 
 
 def without_passwords(text: str) -> str:

@@ -29,7 +29,6 @@ from pydantic_core import PydanticKnownError
 from mahavishnu.core.config.problems import display_value, refusal
 from mahavishnu.core.config.schema import (
     NO_STORE,
-    check_url,
     default_local_url,
     default_store_url,
     describe_allowed,
@@ -316,23 +315,17 @@ class MahavishnuSettings(Section):
     @field_validator("dlq_store_url", mode="before")
     @classmethod
     def _store_url(cls, value: Any) -> Any:
-        if value is None or value == "":
-            return default_store_url()
-        if isinstance(value, str):
-            check_url("dlq_store_url", value)
-        return value
+        return default_store_url() if value in (None, "") else _checked("dlq_store_url", value)
 
     @field_validator("dlq_local_url", mode="before")
     @classmethod
     def _local_url(cls, value: Any, info: ValidationInfo) -> Any:
         store_url = info.data.get("dlq_store_url", "")
-        if value is None or value == "":
+        if value in (None, ""):
             return default_local_url(store_url)
-        if isinstance(value, str) and value != NO_STORE:
-            check_url("dlq_local_url", value)
-            if value == store_url:
-                raise ValueError("dlq_local_url must be another store than dlq_store_url, or none")
-        return value
+        if value == store_url:
+            raise ValueError("dlq_local_url must be another store than dlq_store_url, or none")
+        return value if value == NO_STORE else _checked("dlq_local_url", value)
 
     @field_validator("dlq_store_user", "dlq_store_password", "plugin_directory", mode="before")
     @classmethod
@@ -349,3 +342,14 @@ class MahavishnuSettings(Section):
         """Without the passwords that URLs may hold; `__str__` uses it too."""
         for name, value in super().__repr_args__():
             yield name, without_passwords(value) if isinstance(value, str) else value
+
+
+def _checked(key: str, url: Any) -> Any:
+    if isinstance(url, str):
+        from mahavishnu.stores.urls import check_url  # what only reads defaults does not wait for the stores
+
+        try:
+            check_url(url)
+        except InvalidInput as problem:
+            raise ValueError(f"{key}: {problem}") from None
+    return url

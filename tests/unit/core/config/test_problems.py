@@ -58,6 +58,7 @@ def test_check_reports_settings_that_cannot_be_read() -> None:
             {"dlq_store_url": "opensearchs://search?verfy=0"},
             "dlq_store_url: 'opensearchs://search?verfy=***' has the unk",
         ),
+        ({"dlq_store_url": "opensearch://search/UPPER"}, "dlq_store_url: 'UPPER' cannot begin the name of an index"),
         ({"plugin_directory": "nowhere"}, "plugin_directory: nowhere is no directory"),
         ({"classifier_rules": "no.yaml"}, "classifier_rules: there is no file no.yaml"),
     ],

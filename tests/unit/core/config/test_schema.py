@@ -80,14 +80,20 @@ def test_settings_made_from_a_dump_use_the_same_stores() -> None:
         ("https://ann:hunter2@search", "dlq_store_url: 'https' is no kind of store; did you mean opensearchs:?"),
         ("http://search", "dlq_store_url: 'http' is no kind of store; did you mean opensearch:?"),
         ("sqlit:///x.db", "dlq_store_url: 'sqlit' is no kind of store; did you mean sqlite:?"),
-        ("/var/x.db", "dlq_store_url must be a URL, not a path: write sqlite:////var/x.db"),
-        ("hunter2", "dlq_store_url must be a URL: memory:, sqlite:///file, opensearch://host:9200 or "),
+        ("/var/x.db", "dlq_store_url: a URL is needed, not a path: write sqlite:////var/x.db"),
+        ("hunter2", "dlq_store_url: a URL is needed: memory:, sqlite:///path, opensearch://host:9200 or "),
         ("redis://search", "dlq_store_url: 'redis' is no kind of store; use memory:, "),
-        ("opensearch://ann:hunter2@/x", "dlq_store_url names no host; write opensearch://host:9200"),
-        ("opensearch://[hunter2", "dlq_store_url is an address that cannot be read"),
-        ("opensearch://[::1],[::2", "dlq_store_url is an address that cannot be read"),
-        ("opensearch://ann:hunter2@search:port", "dlq_store_url is an address that cannot be read"),
-        ("opensearch://ann:hunter2@one,,two", "dlq_store_url names no host; write opensearch://host:9200"),
+        (
+            "opensearch://ann:hunter2@/x",
+            "dlq_store_url: 'opensearch://ann:***@/x' names no host; write opensearch://host:9200",
+        ),
+        ("opensearch://[hunter2", "dlq_store_url: the address cannot be read"),
+        ("opensearch://[::1],[::2", "dlq_store_url: the address cannot be read"),
+        ("opensearch://ann:hunter2@search:port", "dlq_store_url: the address cannot be read"),
+        (
+            "opensearch://ann:hunter2@one,,two",
+            "dlq_store_url: 'opensearch://ann:***@one,,two' names no host; write opensearch://host:9200",
+        ),
     ],
 )
 def test_a_url_that_is_no_store_is_refused_with_what_to_write(url: str, problem: str) -> None:
