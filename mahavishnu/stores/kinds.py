@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from msgspec import Struct, convert
 from msgspec.structs import astuple
@@ -16,18 +16,17 @@ from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.events import AuditEntry, AuditOutcome
 from mahavishnu.model.group import Group, reconcile_groups
-from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
 from mahavishnu.stores.dataclass_codec import UNREADABLE, dataclass_kind, json_text, why_unreadable
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, instant_text
-from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, words_of
+from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, with_version, words_of
 from mahavishnu.stores.letter_document import SCHEMA, TALLIES, TalliesPart
 from mahavishnu.stores.retained import LedgerEntry, Revision
 
 KEYWORD, KEYWORDS, DATE, INTEGER = FieldType.KEYWORD, FieldType.KEYWORDS, FieldType.DATE, FieldType.INTEGER
 TEXT, BLOB = FieldType.TEXT, FieldType.BLOB
-L = TypeVar("L", bound=DeadLetter)
 
 # ----------------------------------------------------------------------------------------- letters, and former letters
 
@@ -84,17 +83,13 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
 )
 
 
-def _letter_with_version(letter: L, version: Version | None) -> L:
-    return evolve(letter, version=version)
-
-
 HISTORY: Kind[FormerLetter] = Kind(
     name="history",
     index="dlq_history",
     encode=encode,
     decode=decoder(FormerLetter),
     decode_text=text_decoder(FormerLetter),
-    versioned=_letter_with_version,
+    versioned=with_version,
     fields=_LETTER_FIELDS,
     indexes=(("created_at", "fingerprint"), ("task_id",), ("fingerprint", "created_at"), ("run_outcomes",)),
 )
@@ -112,7 +107,7 @@ LETTERS: Kind[DeadLetter] = Kind(
     encode=encode,
     decode=decoder(DeadLetter),
     decode_text=text_decoder(DeadLetter),
-    versioned=_letter_with_version,
+    versioned=with_version,
     fields=_LETTER_FIELDS,
     indexes=(
         ("due_at",),
