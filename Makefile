@@ -30,6 +30,7 @@ check: $(READY) ## Check format, lint, types, the direction of imports, and the 
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/check_house.py
 
 fix: $(READY) ## Format, and repair what the linter can repair
 	$(BIN)/ruff check --fix-only

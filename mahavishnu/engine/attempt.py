@@ -89,7 +89,7 @@ class AttemptRunner:
             if leased.lost:
                 self._leases.report_stale(leased)
                 return RunningAttempt(leased, letter)
-            await self._leases.shielded(self._leases.give_back(leased))
+            await self._leases.finish_write(self._leases.give_back(leased))
             raise
         except BaseException:
             self._breakers.release(leased.adapter, leased.token)

@@ -103,7 +103,7 @@ class LeaseTable:
                 renewal.cancel()
                 await asyncio.wait({renewal})
 
-    async def shielded(self, write: Coroutine[Any, Any, R]) -> R:
+    async def finish_write(self, write: Coroutine[Any, Any, R]) -> R:
         """Let this write end even if the run is cancelled meanwhile."""
         writing = asyncio.create_task(write)
         self._writes.add(writing)

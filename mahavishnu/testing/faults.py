@@ -100,7 +100,7 @@ class Hold:
         self._released = asyncio.Event()
         self.call: Call | None = None
 
-    async def reached(self) -> Call:
+    async def wait_for_call(self) -> Call:
         """Return once a call has come here, with that call."""
         await self._reached.wait()
         assert self.call is not None
@@ -169,7 +169,7 @@ class Faults:
     def hold(self, operation: str, *, after: bool = False, **when: Unpack[When]) -> Hold:
         """Stop the next such call before (or `after`) it is done, until the test releases it.
 
-        With `await hold.reached()` and `hold.release()` two tasks can be interleaved exactly.
+        With `await hold.wait_for_call()` and `hold.release()` two tasks can be interleaved exactly.
         """
         hold = Hold()
         self._plan("after" if after else "before", hold, (operation,), {"times": 1, **when})

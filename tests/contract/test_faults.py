@@ -279,7 +279,7 @@ async def test_two_writers_interleaved_by_holds(faults: Faults, letters: Collect
     assert stored is not None
     late = faults.hold("write")
     first = asyncio.ensure_future(letters.write([replace(stored, priority=1)]))
-    assert (await late.reached()).keys == ["a"]
+    assert (await late.wait_for_call()).keys == ["a"]
     assert await write_one(letters, replace(stored, priority=2))
     late.release()
     assert await first == [None]
@@ -290,7 +290,7 @@ async def test_held_after_the_write_and_cancelled(
 ) -> None:
     hold = faults.hold("write", after=True)
     writing = asyncio.ensure_future(letters.write(abc()))
-    await hold.reached()
+    await hold.wait_for_call()
     assert await get_one(truth, "a") is not None
     writing.cancel()
     assert isinstance((await asyncio.gather(writing, return_exceptions=True))[0], asyncio.CancelledError)

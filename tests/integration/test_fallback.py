@@ -361,7 +361,7 @@ async def test_the_outcome_of_a_run_counts_while_the_letter_meets_another_one(tw
     hold = two.primary.faults.hold("get" if moment == "before the drain" else "write", kind=LETTERS)
     # A process that has seen no outage finds what another one has left.
     async with FallbackStore(two.primary, two.local, clock=two.clock) as store:
-        await hold.reached()
+        await hold.wait_for_call()
         if moment == "during the drain":
             await home.write([make_letter(task_id="a")])
 
@@ -413,14 +413,14 @@ async def test_the_drain_marks_before_it_creates_and_removes_last(two: Two) -> N
     two.primary.faults.clear()
     hold = two.primary.faults.hold("write")
     draining = asyncio.create_task(two.store.drain())
-    await hold.reached()
+    await hold.wait_for_call()
     assert (await two.kept())["a"].uncertain
     now = two.clock.now()
     claimed = lifecycle.claim(stored, owner="w", token="t", until=now + timedelta(minutes=5), now=now)
     assert await write_one(two.letters, claimed) is None  # nobody takes it on its way
     hold.release()
     hold = two.local.faults.hold("remove")
-    await hold.reached()
+    await hold.wait_for_call()
     assert set(await two.at_home()) == {"a"}
     assert (await two.letters.find(letter_query())).items[0].key == "a"  # once, though it is in both
     hold.release()
@@ -434,7 +434,7 @@ async def test_a_letter_kept_while_the_drain_ends_is_not_forgotten(two: Two) -> 
     two.primary.faults.clear()
     hold = two.local.faults.hold("remove", after=True)
     draining = asyncio.create_task(two.store.drain())
-    await hold.reached()
+    await hold.wait_for_call()
     assert await write_one(two.letters, make_letter(task_id="b")) is not None  # still away: kept locally
     assert set(await two.kept()) == {"b"}
     hold.release()
@@ -697,13 +697,13 @@ async def test_a_cancelled_caller_does_not_lose_the_letter_between_the_stores(tw
     two.primary.faults.unavailable()
     hold = two.local.faults.hold("write")
     writing = asyncio.create_task(two.letters.write([make_letter(task_id="a")]))
-    await hold.reached()
+    await hold.wait_for_call()
     writing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await writing
     written = two.local.faults.hold("write", after=True)
     hold.release()
-    await written.reached()
+    await written.wait_for_call()
     written.release()
     await two.comes_back()
     assert set(await two.at_home()) == {"a"}
@@ -754,11 +754,11 @@ async def test_of_two_processes_that_drain_only_the_marks_owner_takes_it_off(two
     other = await sibling(two)
     mine = two.primary.faults.hold("write")
     draining = asyncio.create_task(two.store.drain())
-    await mine.reached()  # marked by this process, not created yet
+    await mine.wait_for_call()  # marked by this process, not created yet
     theirs = two.local.inner.collection(HELD)
     removing = other.primary.faults.hold("write", after=True)
     others = asyncio.create_task(other.store.drain())
-    await removing.reached()  # the other one has created it, and not removed it yet
+    await removing.wait_for_call()  # the other one has created it, and not removed it yet
     two.primary.faults.item_unavailable("write", times=1)
     mine.release()
     await draining

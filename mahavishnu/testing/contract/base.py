@@ -340,7 +340,7 @@ async def everything(collection: Collection[T], query: Query) -> list[T]:
     return [record for page in found for record in page.items]
 
 
-async def tallied(collection: Collection[Any], query: Query, by: Sequence[str] = (), **more: Sequence[str]) -> Tally:
+async def full_tally(collection: Collection[Any], query: Query, by: Sequence[str] = (), **more: Sequence[str]) -> Tally:
     """A tally in which nothing may be missing."""
     tally = await collection.tally(query, by, **more)
     assert tally.degraded is None
@@ -357,7 +357,7 @@ def keys(records: Iterable[Any]) -> list[str]:
     return [record.key for record in records]
 
 
-def unversioned(sample: Sample[T], record: T) -> T:
+def without_version(sample: Sample[T], record: T) -> T:
     """The same content, as if it had never been stored."""
     return sample.kind.versioned(record, None)
 

@@ -41,13 +41,13 @@ from mahavishnu.testing.contract.base import (
     all_stored,
     current,
     everything,
+    full_tally,
     keys,
     names_of,
     put,
     put_one,
     strictly,
-    tallied,
-    unversioned,
+    without_version,
 )
 from mahavishnu.testing.letters import make_failure, make_letter
 
@@ -298,7 +298,7 @@ class DurabilityContract(ContractTests):
             assert found == stored
             assert [record.version for record in found] == [record.version for record in stored]
             assert await everything(collection, sample.query(shelf)) == stored
-            assert (await tallied(collection, sample.query(shelf))).total.count == 30
+            assert (await full_tally(collection, sample.query(shelf))).total.count == 30
             assert await collection.write([sample.make(shelf, "r00000", 9)]) == [None]
             replaced = await put_one(collection, sample.renumbered(stored[0], 9))  # versions go on being good
             assert await collection.remove([stored[0], replaced, stored[1]]) == [False, True, True]
@@ -312,7 +312,7 @@ class DurabilityContract(ContractTests):
             assert await collection.remove([first]) == [True]
         async with self.make_store() as store:
             collection = store.collection(sample.kind)
-            again = await put_one(collection, unversioned(sample, first))
+            again = await put_one(collection, without_version(sample, first))
             assert again.version != first.version
         async with self.make_store() as store:
             collection = store.collection(sample.kind)

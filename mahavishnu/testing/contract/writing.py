@@ -22,7 +22,7 @@ from mahavishnu.testing.contract.base import (
     keys,
     put,
     put_one,
-    unversioned,
+    without_version,
 )
 from mahavishnu.testing.letters import make_letter
 
@@ -51,7 +51,7 @@ class WritingContract(ContractTests):
     async def test_the_same_content_twice_is_created_once(self, store: Store, sample: Sample[Any], shelf: str) -> None:
         collection = store.collection(sample.kind)
         first = await put_one(collection, sample.make(shelf, "a", 1))
-        assert await collection.write([unversioned(sample, first)]) == [None]
+        assert await collection.write([without_version(sample, first)]) == [None]
         assert (await current(collection, first.key)).version == first.version
 
     async def test_replace_if_unchanged(self, store: Store, sample: Sample[Any], shelf: str) -> None:
@@ -110,7 +110,7 @@ class WritingContract(ContractTests):
         """Who has never read the record cannot know that it is unchanged."""
         collection = store.collection(sample.kind)
         created = await put_one(collection, sample.make(shelf, "a", 1))
-        assert await collection.remove([unversioned(sample, created), sample.make(shelf, "b", 1)]) == [False, False]
+        assert await collection.remove([without_version(sample, created), sample.make(shelf, "b", 1)]) == [False, False]
         assert (await current(collection, created.key)).version == created.version
 
     async def test_a_removed_record_cannot_be_replaced(self, store: Store, sample: Sample[Any], shelf: str) -> None:
@@ -136,7 +136,7 @@ class WritingContract(ContractTests):
         collection = store.collection(sample.kind)
         first = await put_one(collection, sample.make(shelf, "a", 1))
         assert await collection.remove([first]) == [True]
-        again = await put_one(collection, unversioned(sample, first))
+        again = await put_one(collection, without_version(sample, first))
         assert again.version != first.version
         assert await collection.write([sample.renumbered(first, 2)]) == [None]
         assert await collection.remove([first]) == [False]

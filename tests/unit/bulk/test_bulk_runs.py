@@ -104,7 +104,7 @@ async def test_a_run_that_a_person_stops_just_before_its_end_is_not_told_of_as_d
     run = await queue.runs.start("resolve", everything=True, by="ann")
     hold = house.faults.hold("write", kind=AUDIT)
     working = asyncio.create_task(worked(queue, run))
-    await hold.reached()
+    await hold.wait_for_call()
     run = await getattr(other.runs, verb)(run.run_id, by="ben")
     hold.release()
     await working
@@ -234,10 +234,10 @@ async def test_the_rule_is_looked_at_before_each_slice(any_house: House) -> None
     run = await queue.runs.start("redrive", everything=True, by="ann", ramp=(), stop_percent=10)
     looking = asyncio.create_task(queue.runs.advance())
     hold = any_house.faults.hold("write", kind=RUN_PAGES)  # the plan
-    await hold.reached()
+    await hold.wait_for_call()
     second = any_house.faults.hold("write", kind=RUN_PAGES)  # the first slice's
     hold.release()
-    await second.reached()
+    await second.wait_for_call()
     await queue.run_due()
     second.release()
     await looking
@@ -321,10 +321,10 @@ async def test_a_person_who_is_quicker_than_the_stop_rule_has_stopped_it(any_hou
     any_house.clock.advance(1)
     hold = any_house.faults.hold("write", kind=RUNS, keys=[run.run_id])
     looking = asyncio.create_task(queue.runs.advance())
-    await hold.reached()  # the lease
+    await hold.wait_for_call()  # the lease
     hold.release()
     halting = any_house.faults.hold("write", kind=RUNS, keys=[run.run_id])
-    await halting.reached()
+    await halting.wait_for_call()
     await other.runs.pause(run.run_id, by="bob")
     halting.release()
     await looking
@@ -643,7 +643,7 @@ async def test_a_run_can_be_stopped_in_the_middle_of_a_slice(any_house: House, v
     run = await queue.runs.start("archive", everything=True, by="ann")
     hold = any_house.faults.hold("write", kind=LETTERS)
     looking = asyncio.create_task(queue.runs.advance())
-    await hold.reached()
+    await hold.wait_for_call()
     await getattr(other.runs, verb)(run.run_id, by="ben")
     hold.release()
     await looking
@@ -660,7 +660,7 @@ async def test_a_run_can_be_paused_while_it_is_planned(any_house: House) -> None
     run = await queue.runs.start("archive", everything=True, by="ann")
     hold = any_house.faults.hold("write", kind=RUN_PAGES)
     looking = asyncio.create_task(queue.runs.advance())
-    await hold.reached()
+    await hold.wait_for_call()
     await other.runs.pause(run.run_id, by="ben")
     hold.release()
     await looking
@@ -770,7 +770,7 @@ async def test_a_run_that_a_person_stops_after_it_was_found_is_not_taken(any_hou
     run = await queue.runs.start("archive", everything=True, by="ann")
     hold = any_house.faults.hold("find", after=True, kind=RUNS)
     working = asyncio.create_task(queue.runs.advance())
-    await hold.reached()
+    await hold.wait_for_call()
     stopped = await getattr(other.runs, verb)(run.run_id, by="ben")
     hold.release()
     assert not await working

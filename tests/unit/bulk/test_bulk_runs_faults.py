@@ -183,7 +183,7 @@ async def test_a_runner_that_slept_through_many_runs_moves_nothing_again(any_hou
     assert isinstance(slow.store, FaultyStore)
     hold = slow.store.faults.hold("write", kind=LETTERS)
     sleeping = asyncio.create_task(slow.runs.advance())
-    await hold.reached()
+    await hold.wait_for_call()
     any_house.clock.advance(LONG)
     assert (await worked(quick, run)).state is RunState.DONE
     await edited_often(quick, any_house, 11)
@@ -209,7 +209,7 @@ async def test_two_runners_at_once_move_nothing_twice(any_house: House) -> None:
             hold = slow.store.faults.hold("write", kind=kind, after=True)
         looking = asyncio.create_task(slow.runs.advance())
         if place == 0:
-            await hold.reached()
+            await hold.wait_for_call()
             any_house.clock.advance(LONG)
             if any_house.kind == "memory":
                 racing = asyncio.create_task(quick.runs.advance())
@@ -237,18 +237,18 @@ async def test_a_slice_that_is_overtaken_is_looked_at_again(any_house: House) ->
     assert isinstance(quick.store, FaultyStore)
     plan = slow.store.faults.hold("write", kind=RUN_PAGES)
     stale = asyncio.create_task(slow.runs.advance())
-    await plan.reached()
+    await plan.wait_for_call()
     rest = slow.store.faults.hold("write", kind=RUN_PAGES)  # of the plan
     plan.release()
-    await rest.reached()
+    await rest.wait_for_call()
     late = slow.store.faults.hold("write", kind=RUN_PAGES)
     rest.release()
-    await late.reached()  # its letters are moved, and not on record yet
+    await late.wait_for_call()  # its letters are moved, and not on record yet
     assert (await letter_of(quick, "wf_00000")).runs == (run.run_id,)
     any_house.clock.advance(LONG)
     holding = quick.store.faults.hold("write", kind=RUN_PAGES)
     carrying = asyncio.create_task(quick.runs.advance())
-    await holding.reached()
+    await holding.wait_for_call()
     late.release()
     await stale
     holding.release()
@@ -358,7 +358,7 @@ async def test_a_runner_that_is_stopped_gives_the_run_back(any_house: House) -> 
     run = await queue.runs.start("resolve", everything=True, by="ann")
     hold = any_house.faults.hold("write", kind=LETTERS, after=True)
     await queue.start_retry_processor()
-    await hold.reached()  # moved, and not on record yet
+    await hold.wait_for_call()  # moved, and not on record yet
     await queue.stop_retry_processor()
     stored = await other.runs.get(run.run_id)
     assert stored.lease is not None

@@ -329,7 +329,7 @@ class TestFailures:
         async with app:
             writing = any_house.faults.hold("write", kind=LETTERS)
             running = asyncio.create_task(app.execute_workflow({}, "sweep", task_id="wf_1"))
-            await writing.reached()
+            await writing.wait_for_call()
             running.cancel()
             await asyncio.wait({running})
             closing = asyncio.create_task(app.shutdown())

@@ -42,7 +42,7 @@ class TestBatch:
         await queue_of(app).open()
         hold = house.faults.hold("write", kind=LETTERS)
         tasks = start_captures(app, [f"wf_{number}" for number in range(20)])
-        assert len((await hold.reached()).keys) == 20
+        assert len((await hold.wait_for_call()).keys) == 20
         hold.release()
         decided = await asyncio.gather(*tasks)
         assert {each.letter.task_id for each in decided if each.letter} == {f"wf_{number}" for number in range(20)}

@@ -162,7 +162,7 @@ async def test_the_outcome_is_written_although_the_caller_is_cancelled() -> None
     assert claimed is not None
     hold = house.store.faults.hold("write")
     running = asyncio.create_task(house.processor.run_claimed(claimed, "t"))
-    await hold.reached()
+    await hold.wait_for_call()
     running.cancel()
     await turn()
     hold.release()

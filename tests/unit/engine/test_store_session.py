@@ -159,7 +159,7 @@ async def test_what_a_cycle_is_claiming_while_the_queue_is_closed_is_given_back_
     await fill(queue, 3)
     claiming = any_house.faults.hold("write", after=True, kind=LETTERS)
     running = asyncio.create_task(queue.run_due())
-    await claiming.reached()
+    await claiming.wait_for_call()
     closing = asyncio.create_task(queue.shutdown())
     await turn()
     claiming.release()

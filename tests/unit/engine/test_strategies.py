@@ -70,7 +70,7 @@ class TestStrategies:
         assert app.dlq_integration is not None
         hold = house.faults.hold("write", kind=LETTERS)
         first = asyncio.create_task(fails(app, NETWORK, "before"))
-        await hold.reached()
+        await hold.wait_for_call()
         app.dlq_integration.set_strategy("disabled")
         hold.release()
         assert (await first)["dlq_enqueued"] is True  # it had begun under the other one

@@ -177,7 +177,7 @@ async def test_a_change_while_missed_events_are_read_is_sent(feed: FeedHarness) 
     hold = feed.faults.hold("find", after=True)  # the letters were read, the runs not yet
     late = Listener(feed.live, since=feed.clock.now())
     feed.listeners.append(late)
-    await hold.reached()
+    await hold.wait_for_call()
     await feed.elsewhere.enqueue("wf", {}, [], "connection reset")
     await feed.poll()
     assert listener.letters == [("wf", "pending")]

@@ -189,7 +189,7 @@ class TestTwoAtOnce:
         await slow.open()
         held = hold(slow, "write", LETTERS)
         editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}))
-        await held.reached()
+        await held.wait_for_call()
         await quick.letters.edit("wf_1", patch={"quick": 1})
         held.release()
         letter = await editing
@@ -202,7 +202,7 @@ class TestTwoAtOnce:
         seen = await letter_of(slow, "wf_1")
         held = hold(slow, "write", LETTERS)
         editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}, base=seen))
-        await held.reached()
+        await held.wait_for_call()
         await quick.letters.edit("wf_1", patch={"quick": 1}, base=seen)
         held.release()
         with pytest.raises(ChangedMeanwhile):
@@ -218,7 +218,7 @@ class TestTwoAtOnce:
         seen = await letter_of(slow, "wf_1")
         held = hold(slow, "write", LETTERS)
         editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}, base=seen))
-        await held.reached()  # its revision is kept already
+        await held.wait_for_call()  # its revision is kept already
         any_house.clock.advance(1)
         await quick.enqueue("wf_1", TASK, ["web"], "connection refused")  # merged: no edit, but the repos change
         await quick.letters.edit("wf_1", repos=["all"])
@@ -234,7 +234,7 @@ class TestTwoAtOnce:
         await slow.open()
         held = hold(slow, "write", REVISIONS)
         editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}))
-        await held.reached()
+        await held.wait_for_call()
         any_house.clock.advance(1)
         await quick.enqueue("wf_1", TASK, ["web"], "connection refused")
         await quick.letters.edit("wf_1", patch={"quick": 1})
@@ -402,7 +402,7 @@ class TestClearing:
         await one(queue)
         held = hold(queue, "write", LETTERS)
         edit = asyncio.create_task(queue.letters.edit("wf_1", patch={"n": 1}, by="ann"))
-        await held.reached()
+        await held.wait_for_call()
         assert len(await kept(other)) == 1
         await other.clear_all(by="bob")
         held.release()

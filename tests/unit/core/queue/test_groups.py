@@ -729,7 +729,7 @@ async def test_a_rule_that_sees_the_old_group_empty_does_not_change_what_people_
     assert isinstance(queue.store, FaultyStore)
     held = queue.store.faults.hold("get", kind=GROUPS)
     regrouping = asyncio.create_task(queue.groups.regroup(dry_run=False, by="ann"))
-    await held.reached()
+    await held.wait_for_call()
     assert await other.groups.refresh() == 1
     assert (await other.groups.get(old)).state == "resolved"
     held.release()

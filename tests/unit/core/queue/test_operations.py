@@ -150,7 +150,7 @@ class TestArchive:
         first_one: asyncio.Task[Any] = asyncio.create_task(
             person.archive_task("wf_00000") if first == "claim" else queue.run_due()
         )
-        await hold.reached()  # it has read the letter and is about to write
+        await hold.wait_for_call()  # it has read the letter and is about to write
         second: asyncio.Task[Any] = asyncio.create_task(
             queue.run_due() if first == "claim" else person.archive_task("wf_00000")
         )

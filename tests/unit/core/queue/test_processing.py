@@ -361,7 +361,7 @@ async def test_a_start_that_is_disturbed_can_be_repeated(house: House, given_up:
     await queue.open()
     hold = house.faults.hold("write", kind=WORKERS)
     starting = asyncio.create_task(queue.start_retry_processor())
-    await hold.reached()
+    await hold.wait_for_call()
     if given_up:
         starting.cancel()
         hold.release()

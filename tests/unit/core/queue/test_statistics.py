@@ -344,10 +344,10 @@ async def test_a_failure_at_the_moment_of_its_retrys_success_is_the_next_generat
     await fill(queue, 1)
     hold = any_house.faults.hold("write", kind=LETTERS, after=True, keys=["wf_00000"])  # the claim
     running = asyncio.create_task(queue.run_due())
-    await hold.reached()
+    await hold.wait_for_call()
     success = any_house.faults.hold("write", kind=LETTERS)
     hold.release()
-    await success.reached()
+    await success.wait_for_call()
     fresh = asyncio.create_task(any_house.queue().enqueue("wf_00000", {"n": 2}, [], "again"))
     merged = await fresh
     assert merged.occurrences == 2  # it was still open
