@@ -36,7 +36,7 @@ class Assessment:
     failure: Failure
     verdict: Verdict
     fingerprint: str | None = None
-    retry_in: timedelta | None = None  # the least wait before the next run, where somebody named one
+    retry_in: timedelta | None = None  # the wait before the next run in place of the policy's, where somebody named one
     hopeless: bool = False  # said by somebody who knows: no automatic retry can help
 
     @property

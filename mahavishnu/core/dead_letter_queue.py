@@ -1,7 +1,7 @@
 """The dead-letter queue: what an app, a person or a worker can do with letters.
 
-Every surface (Python, command line, HTTP, pages) calls this class or its services. They read, decide with the rules of
-`mahavishnu.model`, write by compare-and-set, and publish events.
+Python and the HTTP API call this class or its services; the command line calls the API. They read, decide with the
+rules of `mahavishnu.model`, write by compare-and-set, and publish events.
 """
 
 from __future__ import annotations

@@ -74,7 +74,6 @@ ARCHIVE = Verb("archive", EventName.ARCHIVED, _archive)
 RESOLVE = Verb("resolve", EventName.RESOLVED, _resolve)
 FAIL = Verb("fail", EventName.RESOLVED, _fail)
 CANCEL = Verb("cancel", EventName.RESOLVED, _cancel)
-VERBS: Mapping[str, Verb] = {verb.name: verb for verb in (REDRIVE, RESURRECT, ARCHIVE, RESOLVE, FAIL, CANCEL)}
 
 
 def _parse_instant(value: Any) -> datetime | None:

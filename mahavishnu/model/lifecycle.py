@@ -1,8 +1,9 @@
 """The state machine: everything that changes a letter is here, as a table first and functions second.
 
 `TABLE` says which move is allowed from which status and where it can lead; `docs/lifecycle.md` is drawn from it. Each
-function below is one move: a letter and what happened in, the next letter out. None reads a clock or does I/O. Writing
-the result under the letter's `version` makes the move happen, and it may lose: then read again and decide again.
+public function below is one move, save those that only look: a letter and what happened in, the next letter out. None
+reads a clock or does I/O. Writing the result under the letter's `version` makes the move happen, and it may lose: then
+read again and decide again.
 
 The version alone does not prove ownership: a person's edit or a merged failure changes it in the middle of a run. So
 the moves that end or prolong a run demand the token of the lease too.

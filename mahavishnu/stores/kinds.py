@@ -1,4 +1,4 @@
-"""Every kind of record that the stores keep, on one page."""
+"""Every kind of record that the stores keep, on one page; only what waits for room is in `engine/waiting_room.py`."""
 
 from __future__ import annotations
 
@@ -281,6 +281,6 @@ class Worker:
 
 WORKERS = dataclass_kind(Worker, name="workers", index="dlq_workers")
 
-# What a store is made for, unless its caller says which. A kind that is missing here goes home from a local store only
-# once somebody has asked for its collection.
+# What `open_store` and the fallback store are made for, unless their caller says which. A kind that is missing here
+# goes home from a local store only once somebody has asked for its collection.
 KINDS: tuple[Kind[Any], ...] = (LETTERS, HISTORY, LEDGER, GROUPS, REPLIES, WORKERS, AUDIT, REVISIONS, RUNS, RUN_PAGES)

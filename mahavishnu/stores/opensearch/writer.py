@@ -5,7 +5,7 @@ in turn from each caller, so that a large batch does not hold up a single record
 what was handed over is written.
 
 An answer that was lost is not guessed. Every write carries a fresh stamp, so a look at the current document tells
-whether ours landed; then it is sent again, or not.
+whether ours landed; then it is sent again, or not. Only if others have written since, the error says `maybe_written`.
 """
 
 from __future__ import annotations

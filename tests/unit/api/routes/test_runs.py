@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
+from mahavishnu.api.routes import runs
+from mahavishnu.bulk.verbs import VERBS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.testing import ManualClock
 from tests.unit.api.conftest import ApiHarness, harness_for
+
+
+def test_the_api_takes_every_verb_that_a_run_can_do() -> None:
+    assert set(get_args(runs.Verb)) == set(VERBS)
 
 
 async def test_a_preview_takes_the_same_body_as_a_run(api: ApiHarness) -> None:
