@@ -8,6 +8,9 @@ ARGS  ?=
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
+# Tests start the program hundreds of times: compiling it anew each time would take longer than most of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test prove check fix coverage docs bench diagram clean
 
