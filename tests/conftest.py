@@ -20,6 +20,7 @@ _node = pytest.StashKey[SharedNode]()
 _folder = pytest.StashKey["tempfile.TemporaryDirectory[str]"]()
 # Who starts the tests in the background has them ignore Ctrl-C, and so would every process that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ.pop("COLUMNS", None)  # of the terminal that the tests were started in: the program prints for a pipe here
 
 
 def pytest_report_header() -> str:
