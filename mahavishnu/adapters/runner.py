@@ -134,16 +134,15 @@ async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> Workflow
 
     async def one(repo: str) -> WorkflowResult:
         async with places:
-            if attempt is not None:  # each of them does something else: one key is not enough
+            if attempt is not None and len(names) > 1:  # each of them does something else: one key is not enough
                 current_attempt.set(replace(attempt, part=repo))
             return await run_whole(run, [repo])
 
-    if len(names) == 1:
-        results = {names[0]: await run_whole(run, names)}
-    else:
-        async with asyncio.TaskGroup() as group:
-            tasks = {name: group.create_task(one(name)) for name in names}
-        results = {name: task.result() for name, task in tasks.items()}
+    # Also for a single repo: the group passes on a cancellation that a run swallows, so that the answer of a run that
+    # was interrupted is not taken for its outcome.
+    async with asyncio.TaskGroup() as group:
+        tasks = {name: group.create_task(one(name)) for name in names}
+    results = {name: task.result() for name, task in tasks.items()}
     failures = [result for result in results.values() if result.failed]
     if not failures:
         return WorkflowResult(status="completed", results=results)
