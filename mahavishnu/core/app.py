@@ -143,7 +143,7 @@ class MahavishnuApp:
             return await self.execute_workflow_parallel(task, adapter_name, repos)
         result = await self.runner.run_again(task, adapter_name, repos)
         if result.failed:  # the letter that is retried takes the failure in
-            result.update(workflow_id=attempt.letter.task_id, dlq_enqueued=False)
+            result.update(workflow_id=attempt.letter.task_id, dlq_enqueued=False, error_category=None)
         if self.dlq_integration is not None:
             self.dlq_integration.count_run(failed=result.failed)
         return result

@@ -69,3 +69,23 @@ async def test_a_workflow_that_cancels_itself_is_captured_though_its_caller_igno
     await turn()
     calling.cancel()
     assert (await calling)["dlq_task_id"] == "wf_1"
+
+
+async def test_a_retry_answers_with_the_keys_of_a_captured_failure(house: House) -> None:
+    app = house.app()
+    answers = list[Any]()
+
+    async def callback(task: Any, repos: list[str]) -> Any:
+        answers.append(await app.run_again(task, repos))
+        return answers[-1]
+
+    async def workflow(task: Any, repos: list[str]) -> None:
+        raise NETWORK
+
+    app.register_adapter("sweep", workflow)
+    queue_of(app).processing.callback = callback
+    await app.execute_workflow({"id": "wf_1"}, "sweep", ["api"])
+    await queue_of(app).retry_task("wf_1")
+    (answer,) = answers
+    found = {name: answer[name] for name in ("workflow_id", "dlq_enqueued", "error_category")}
+    assert found == {"workflow_id": "wf_1", "dlq_enqueued": False, "error_category": None}
