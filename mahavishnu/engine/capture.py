@@ -123,9 +123,9 @@ class CapturePipeline:
         Each step is done for all of them before the next one, which takes a fifth less time than one after the other.
         """
         now, began = self._queue.clock.now(), self._queue.clock.monotonic()
-        if not self._queue.chain.is_prompt:
-            captures = self._without_slow(captures)
         try:
+            if not self._queue.chain.is_prompt:  # inside: a classifier that is made for the first failure may fail
+                captures = self._without_slow(captures)
             captures = await self._for_each(self._assess, captures, now, began)
             captures = await self._for_each(self._decide_and_make, captures, now, began)
             made = [(capture, capture.letter) for capture in captures if capture.letter is not None]

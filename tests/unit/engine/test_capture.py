@@ -17,6 +17,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import CaptureOutcome, DLQIntegration
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import Event
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
@@ -208,6 +209,18 @@ class TestBatch:
         decided = await asyncio.gather(*start_captures(app, ["wf_0", "wf_1"]))
         assert all(each.letter is not None for each in decided)
         assert "letter 'wf_1' is stored, but something stumbled over it" in caplog.text
+
+    async def test_a_classifier_that_cannot_be_made_is_not_raised(
+        self, house: House, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def make() -> Chain:
+            raise InvalidInput("the rules are wrong")
+
+        integration = DLQIntegration(None, house.queue(chain=make))
+        captures = [integration.capture(LetterRequest(f"wf_{n}", {"n": n}), NETWORK) for n in range(2)]
+        problems = [outcome.problem for outcome in await asyncio.gather(*captures)]
+        assert problems == ["InvalidInput: the rules are wrong"] * 2
+        assert "'wf_1' could not be captured" in caplog.text
 
     @pytest.mark.parametrize("odd", [asyncio.CancelledError(), BaseException("neither"), ValueError("bad")])
     @pytest.mark.parametrize("place", ["strategy", "text", "listener"])
