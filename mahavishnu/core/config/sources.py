@@ -132,8 +132,17 @@ def read_sources(model: type[BaseModel], file: SettingsFile, arguments: Mapping[
         if given.value is not None or not _is_structured(schema_at(model, keys))
     }
     from_arguments = _flat(arguments, ARGUMENT) if arguments else {}
+    from_file, from_arguments = _in_known_case(model, from_file), _in_known_case(model, from_arguments)
     given = _overlay(_overlay(from_file, from_environment), from_arguments)
     return Sources(file, dict(arguments), given, tuple(problems))
+
+
+def _in_known_case(model: type[BaseModel], values: Values) -> Values:
+    """The values with the first key in the case of its setting; a key that is in that case already wins."""
+    known = model.model_fields
+    other = {keys: value for keys, value in values.items() if keys[0] not in known and keys[0].lower() in known}
+    exact = {keys: value for keys, value in values.items() if keys not in other}
+    return _overlay({(keys[0].lower(), *keys[1:]): value for keys, value in other.items()}, exact)
 
 
 def _flat(value: Any, where: str, keys: Keys = ()) -> Values:

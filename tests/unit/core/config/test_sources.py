@@ -57,6 +57,20 @@ def test_the_file_may_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
         MahavishnuSettings()
 
 
+def test_keys_and_sections_may_be_written_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As variables may; the precedence of the sources stays, and in one source the usual spelling wins."""
+    yaml("DLQ_Max_Size: 101\nCIRCUIT:\n  failure_threshold: 3\nRETRY_JITTER: true\nretry_jitter: false\n")
+    settings = MahavishnuSettings(Dlq_Stop_Grace_Seconds=7)
+    found = settings.dlq_max_size, settings.circuit.failure_threshold, settings.retry_jitter
+    assert (*found, settings.dlq_stop_grace_seconds) == (101, 3, False, 7)
+    origins = settings.origins()
+    assert origins["dlq_max_size"] == "settings/mahavishnu.yaml:1"
+    assert origins["circuit.failure_threshold"] == "settings/mahavishnu.yaml:3"
+    monkeypatch.setenv("MAHAVISHNU_DLQ_MAX_SIZE", "102")
+    assert MahavishnuSettings().dlq_max_size == 102
+    assert MahavishnuSettings(DLQ_MAX_SIZE=103).dlq_max_size == 103
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
