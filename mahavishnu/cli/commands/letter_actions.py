@@ -53,19 +53,6 @@ def redrive(
 
 
 @expand_options
-def resurrect(
-    context: typer.Context,
-    chosen: Filters,
-    options: BulkRunOptions,
-    tasks: Tasks = None,
-    reason: Reason = None,
-    json: AsJson = False,
-) -> None:
-    """The same as redrive."""
-    _move_letters(context, "redrive", tasks, chosen, options, reason, json)
-
-
-@expand_options
 def retry(
     context: typer.Context,
     chosen: Filters,
@@ -221,6 +208,7 @@ def _action(verb: str, summary: str) -> Callable[..., None]:
     return expand_options(act)
 
 
+resurrect = _action("redrive", "The same as redrive.")
 resolve = _action("resolve", "Close cases: a person settled it otherwise.")
 fail = _action("fail", "Close cases: it will never work; the letters are kept for analysis.")
 cancel = _action("cancel", "Close cases: nobody wants the work any more.")
