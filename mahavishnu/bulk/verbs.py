@@ -8,6 +8,7 @@ from typing import Any
 
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.moves import isolate_letter
 from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Edit, Verb, apply_edit
 from mahavishnu.model import lifecycle
 from mahavishnu.model.bulk_run import BulkRun
@@ -65,8 +66,12 @@ class RunVerb:
         return self._run.patch is None and self._run.verb in _BY_STATE
 
     def change(self, letter: DeadLetter, now: datetime) -> DeadLetter:
-        """The letter after its move. Raises IllegalMove, and InvalidInput for a task that cannot be patched."""
-        return self._change(self._context, self._run, letter, now)
+        """The letter after its move.
+
+        Raises IllegalMove, InvalidInput for a task that cannot be patched, and UnworkableLetter.
+        """
+        with isolate_letter(letter.key):
+            return self._change(self._context, self._run, letter, now)
 
     async def prepare(
         self, before: Sequence[DeadLetter], after: Sequence[DeadLetter]

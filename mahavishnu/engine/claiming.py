@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -102,16 +101,20 @@ class Claimer:
         lease, owner, backoffs = timedelta(seconds=limits.lease_seconds), context.owner, context.backoffs
         claims: dict[str, _Claim] = {}
         while len(claims) < most and (letter := self.due.pop()) is not None:
-            key, adapter = letter.key, letter.adapter
-            if key in self._leases or key in claims or key in started or limits.may_be_leased(letter, now):
-                continue
-            token, until = new_token(), context.clock.now() + lease
-            with contextlib.suppress(IllegalMove):
+            try:
+                key, adapter = letter.key, letter.adapter
+                if key in self._leases or key in claims or key in started or limits.may_be_leased(letter, now):
+                    continue
+                token, until = new_token(), context.clock.now() + lease
                 letter = lifecycle.claim(letter, owner=owner, token=token, until=until, now=now, backoffs=backoffs)
                 if self._is_safe(letter, claims):
                     claims[key] = _Claim(letter, token, adapter)
                 else:
                     self.due.expect_more()  # until there is a place for it
+            except IllegalMove:
+                continue
+            except Exception:  # the others are run all the same
+                log.exception("letter %r cannot be claimed and is left alone", letter.task_id)
         return claims
 
     def _is_safe(self, claim: DeadLetter, claims: dict[str, _Claim]) -> bool:

@@ -21,7 +21,7 @@ from mahavishnu.engine.store_session import StoreSession
 from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
-from mahavishnu.model.clock import Clock
+from mahavishnu.model.clock import Clock, add_time
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
@@ -56,8 +56,9 @@ class Limits:
 
     def may_be_leased(self, letter: DeadLetter, now: datetime) -> bool:
         """Whether somebody's lease on the letter may still last by their clock."""
-        grace = timedelta(seconds=self.skew_seconds)
-        return letter.status is DeadLetterStatus.RETRYING and letter.due_at is not None and letter.due_at + grace > now
+        if letter.status is not DeadLetterStatus.RETRYING or letter.due_at is None:
+            return False
+        return add_time(letter.due_at, timedelta(seconds=self.skew_seconds)) > now
 
     def lease_end(self, now: datetime) -> datetime:
         """Until when a lease lasts that begins or is renewed now."""

@@ -182,8 +182,8 @@ class LeaseTable:
 
         try:
             letter = await write_under_lease(self._letters, leased.letter, release, self._pause, _PATIENCE)
-        except StoreError as problem:
-            log.warning("letter %r could not be given back, its lease will run out: %s", leased.key, problem)
+        except Exception as problem:  # whatever it is, the others are given back
+            log.warning("letter %r could not be given back, its lease will run out: %r", leased.key, problem)
             return
         finally:
             self.remove(leased)
@@ -218,8 +218,8 @@ class LeaseTable:
             letter = await write_under_lease(
                 self._letters, leased.letter, renew, lambda tries: self._clock.sleep(0.1 * tries), 1
             )
-        except StoreError as problem:
-            log.warning("the lease on letter %r could not be renewed: %s", leased.key, problem)
+        except Exception as problem:  # whatever it is, the other leases are renewed
+            log.warning("the lease on letter %r could not be renewed: %r", leased.key, problem)
             return False
         if letter is not None:
             leased.letter = letter

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError
+from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, UnworkableLetter
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor, Result, update_with_retry
 
 Change = Callable[[DeadLetter], DeadLetter]
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def isolate_letter(key: str) -> Iterator[None]:
+    """Raise UnworkableLetter in place of any error but our own: one letter of many must not stop the others."""
+    try:
+        yield
+    except MahavishnuError:
+        raise
+    except Exception as problem:
+        log.exception("letter %r cannot be handled and is left alone", key)
+        raise UnworkableLetter(key, problem) from problem
 
 
 @dataclass(slots=True)
@@ -84,7 +99,8 @@ async def _move_page(
     changed: list[DeadLetter] = []
     for letter in page:
         try:
-            after = change(letter)
+            with isolate_letter(letter.key):
+                after = change(letter)
         except MahavishnuError as problem:
             result.refused[letter.key] = str(problem)
         else:
@@ -103,7 +119,8 @@ async def _move_page(
             if isinstance(written, StoreError):
                 raise written
             if written is None:  # another process was quicker: read the letter again
-                updated = await update_with_retry(letters, letter.key, change)
+                with isolate_letter(letter.key):
+                    updated = await update_with_retry(letters, letter.key, change)
                 if updated is not None and updated.after is updated.before:
                     continue
                 written = updated.after if updated else None

@@ -82,6 +82,8 @@ class WaitingRoom:
                     return admitted
                 except StoreError as problem:  # a letter that cannot be read or written does not hold up the others
                     log.debug("letter %r has to wait on: %s", waiting.task_id, problem)
+                except Exception:
+                    log.exception("letter %r cannot be let in and waits on", waiting.task_id)
                 else:
                     await self.collection.remove([waiting])
             if page.next is None:

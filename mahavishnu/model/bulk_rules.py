@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 from mahavishnu.model.bulk_run import ACTIVE, AWAITED, ENDED, PAGE, BulkRun, RunCounts, RunLease, RunState
-from mahavishnu.model.clock import instant
+from mahavishnu.model.clock import add_time, instant
 from mahavishnu.model.errors import IllegalRunMove, InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED, DeadLetterStatus, Unchanged
@@ -133,7 +133,7 @@ def is_busy(letter: DeadLetter, now: datetime) -> bool:
     """Whether a worker is running the letter. A letter whose lease ended more than `GRACE_SECONDS` ago is not busy."""
     if letter.status is not DeadLetterStatus.RETRYING or letter.due_at is None:
         return False
-    return now < letter.due_at + timedelta(seconds=GRACE_SECONDS)
+    return now < add_time(letter.due_at, timedelta(seconds=GRACE_SECONDS))
 
 
 # --- how a run changes

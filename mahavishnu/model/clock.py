@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from mahavishnu.model.errors import InvalidInput
+
+LAST_INSTANT = datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC)
 
 
 class Clock(Protocol):
@@ -57,6 +59,18 @@ def instant(value: datetime) -> datetime:
     except OverflowError:
         raise InvalidInput(f"{value.isoformat()} is no instant in UTC: years go from 1 to 9999") from None
     return value.replace(microsecond=value.microsecond // 1000 * 1000)
+
+
+def add_time(moment: datetime, time: timedelta) -> datetime:
+    """`moment` plus `time`, at most the last instant that there is: a stored date may be as late as that.
+
+    >>> add_time(LAST_INSTANT, timedelta(days=1)) == LAST_INSTANT
+    True
+    """
+    try:
+        return moment + time
+    except OverflowError:
+        return LAST_INSTANT
 
 
 def instant_text(value: datetime) -> str:

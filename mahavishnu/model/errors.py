@@ -5,6 +5,7 @@ MahavishnuError
 │   ├── NoSuchAdapter           … because nothing is registered that could run such a workflow
 │   ├── InvalidPayload          … because JSON cannot hold it; names the path
 │   └── InvalidQuery            … because the kind has no such field, or the cursor is of another list
+├── UnworkableLetter            this one letter has values that no move can work with; the others are well
 ├── QueueFull (ValueError)      one open letter too many; nothing was stored
 ├── NoSuchLetter (LookupError)  there is no letter for this task
 ├── NoSuchGroup (LookupError)   no letter has this fingerprint, and nothing is recorded about it
@@ -80,6 +81,14 @@ class QueueFull(MahavishnuError, ValueError):
             "archive or resolve letters, or raise dlq_max_size"
         )
         self.task_id, self.size, self.max_size = task_id, size, max_size
+
+
+class UnworkableLetter(MahavishnuError):
+    """This one letter of many cannot be handled; the others can."""
+
+    def __init__(self, key: str, problem: Exception) -> None:
+        super().__init__(f"letter {key!r} cannot be handled: {type(problem).__name__}: {problem}")
+        self.key = key
 
 
 class NoSuchLetter(MahavishnuError, LookupError):

@@ -21,7 +21,7 @@ from typing import Any
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.bulk_run import ItemOutcome, outcome_mark, outcomes_after, outcomes_after_redrive
-from mahavishnu.model.clock import instant
+from mahavishnu.model.clock import add_time, instant
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, LostLease, NotDue
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
@@ -44,6 +44,7 @@ MAX_PRIORITY = 100  # that requeues may lift a letter to
 BY_LIMIT = "system_max_retries"  # `by` where the limit of requeues gives a letter up
 MAX_RUNS = 10  # bulk runs that a letter keeps, besides those that are not over
 MAX_RECOVERIES = 3  # leases in a row that may run out before it counts as a failed attempt
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class Move(StrEnum):
@@ -178,7 +179,7 @@ def next_generation(former: DeadLetter, fresh: DeadLetter) -> tuple[FormerLetter
         fresh,
         generation=former.generation + fresh.generation,
         tallies=former.tallies.combine(fresh.tallies),
-        updated_at=max(fresh.updated_at, former.updated_at + timedelta(milliseconds=1)),
+        updated_at=max(fresh.updated_at, add_time(former.updated_at, _MILLISECOND)),
         previous_entry_id=former.entry_id,
         absorbed=(*former.absorbed, former.entry_id, *fresh.absorbed)[-MAX_ABSORBED:],
         dlq_retry_count=former.dlq_retry_count + fresh.dlq_retry_count,
@@ -517,7 +518,7 @@ def _require_lease(letter: DeadLetter, move: Move, token: str) -> Lease:
 
 def _change(letter: DeadLetter, now: datetime, **changes: Any) -> DeadLetter:
     # A machine whose clock is behind must not move the letter back in time.
-    return evolve(letter, updated_at=max(instant(now), letter.updated_at + timedelta(milliseconds=1)), **changes)
+    return evolve(letter, updated_at=max(instant(now), add_time(letter.updated_at, _MILLISECOND)), **changes)
 
 
 def _due(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> datetime:

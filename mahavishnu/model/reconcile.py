@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mahavishnu.model import lifecycle
+from mahavishnu.model.clock import add_time
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, RequeueOutcome
 
@@ -71,7 +72,7 @@ def _absorb(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLette
         absorbed=(*theirs.absorbed, *ours.absorbed, ours.entry_id)[-lifecycle.MAX_ABSORBED :],
         dlq_retry_count=theirs.dlq_retry_count + ours.dlq_retry_count,
         tallies=theirs.tallies.combine(ours.tallies),
-        updated_at=max(theirs.updated_at, ours.updated_at) + timedelta(milliseconds=1),
+        updated_at=add_time(max(theirs.updated_at, ours.updated_at), timedelta(milliseconds=1)),
     )
 
 

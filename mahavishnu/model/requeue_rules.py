@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mahavishnu.model.clock import instant
+from mahavishnu.model.clock import add_time, instant
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, RequeueOutcome, ResolutionStatus, RetryPolicy
@@ -79,5 +79,5 @@ class RequeueRules:
             return "only a person can say whether it helps to run it again"
         if times >= self.attempts or letter.dlq_retry_count >= self.max_dlq_retries:
             return "it was sent back often enough: it is left for people"
-        due = letter.exhausted_at + self.waiting_time(times)
+        due = add_time(letter.exhausted_at, self.waiting_time(times))
         return None if now >= due else f"it is not sent back before {due.isoformat()}"

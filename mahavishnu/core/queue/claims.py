@@ -20,7 +20,7 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
-from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchLetter
+from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchLetter, StoreError
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter, evolve
@@ -227,17 +227,22 @@ class Claims:
         chosen: list[tuple[DeadLetter, str]] = []
         for letter in wanted:
             now, token = self._clock.now(), new_token()
-            if self._context.limits.may_be_leased(letter, now) or not batch.may_go(
-                letter.adapter, self._position(letter)
-            ):
-                continue
-            if await blocked_by(self._letters, letter):
-                continue
             try:
+                if self._context.limits.may_be_leased(letter, now) or not batch.may_go(
+                    letter.adapter, self._position(letter)
+                ):
+                    continue
+                if await blocked_by(self._letters, letter):
+                    continue
                 claim = lifecycle.claim(
                     letter, owner=owner, token=token, until=now + lease, now=now, backoffs=self._context.backoffs
                 )
             except IllegalMove:
+                continue
+            except StoreError:
+                raise
+            except Exception:  # the others are handed out all the same
+                log.exception("letter %r cannot be claimed and is left alone", letter.task_id)
                 continue
             if claim.lease is None or batch.is_safe(claim):
                 chosen.append((claim, token))

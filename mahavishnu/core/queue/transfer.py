@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.core.queue import reads
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
+from mahavishnu.engine.moves import isolate_letter
 from mahavishnu.model import lifecycle
-from mahavishnu.model.clock import Clock
+from mahavishnu.model.clock import Clock, add_time, instant_text
 from mahavishnu.model.errors import (
     CorruptRecord,
     IllegalMove,
@@ -30,6 +32,9 @@ from mahavishnu.stores.kinds import LETTERS
 _TRIES = 50
 _NAMED_LETTERS = 50  # that an audit entry names
 _LARGEST = 2**31 - 1
+_MOST_REVISIONS = 100_000  # each is a record of its own, which goes when the letter is deleted
+_AHEAD = timedelta(days=1)  # by which the clock of the machine that exported may be ahead
+_IMPORTED_BY = " (imported by "
 _ENTRY_ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
 
 
@@ -70,8 +75,10 @@ class Transfer:
         """Take in what `export` gave: `new`, `joined` with the open letter of that task, `succeeded` a closed one,
         or `same` if it is here already.
 
-        A letter that was being run comes back as it was before. Raises InvalidInput for what is no sound letter,
-        IllegalMove while the letter that it would change is being run, DLQFullError if there is no room, StoreError.
+        A letter that was being run comes back as it was before. If somebody imports it, the names of those who
+        resolved or requeued it are marked with that: whoever writes the document may name anybody. Raises InvalidInput
+        for what is no sound letter, or has a date that has not come yet, IllegalMove while the letter that it would
+        change is being run, DLQFullError if there is no room, StoreError.
         """
         taken = await self.import_letters([document], by=by)
         for problem in taken.refused.values():
@@ -91,7 +98,8 @@ class Transfer:
                 for place, document in enumerate(documents):
                     name = _name(document, place)
                     try:
-                        became = await self._import(document, by)
+                        with isolate_letter(name):
+                            became = await self._import(document, by)
                         result.taken.setdefault(name, became)  # one that is sent twice was new the first time
                     except (StoreUnavailable, StoreMisconfigured):
                         raise
@@ -106,7 +114,8 @@ class Transfer:
     async def _import(self, document: Mapping[str, Any], by: str) -> str:
         ours = parse_letter(document)
         self._context.letter_factory.check_size(ours)
-        ours = _require_sound(_without_lease(ours))
+        _require_past(ours, self._clock.now())
+        ours = _mark_names(_require_sound(_without_lease(ours)), by)
         stored: str | None = None
         if ours.is_open:
             await self._context.capacity.reserve(ours.task_id)
@@ -150,10 +159,46 @@ def parse_letter(document: Mapping[str, Any]) -> DeadLetter:
     except CorruptRecord as problem:
         raise InvalidInput(f"this is no exported letter: {problem.reason}") from None
     _require_sound(letter)
-    for name, value in document.items():
+    requeue = document.get("requeue") or {}
+    for name, value in (*document.items(), *((f"requeue.{name}", each) for name, each in requeue.items())):
         lowest = -_LARGEST if name == "priority" else 0
-        if type(value) is int and name != "task" and not lowest <= value <= _LARGEST:  # statistics add them up
-            raise InvalidInput(f"{name} of letter {key!r:.80} cannot be {value!s:.80}")
+        most = _MOST_REVISIONS if name == "revision" else _LARGEST  # statistics add them up
+        if type(value) is int and name != "task" and not lowest <= value <= most:
+            raise InvalidInput(f"{name} of letter {key!r:.80} cannot be {value!s:.80}: it goes from {lowest} to {most}")
+    return letter
+
+
+def _require_past(letter: DeadLetter, now: datetime) -> None:
+    """Raise InvalidInput for a date in the future: later moves would come before it. Only its retry may be due then."""
+    dates = {name: getattr(letter, name) for name in _DATES}
+    dates["resolution_timestamp"] = letter.resolution.at
+    dates["requeue.at"] = letter.requeue and letter.requeue.at
+    dates |= {f"failures[{place}].at": failure.at for place, failure in enumerate(letter.failures)}
+    latest = add_time(now, _AHEAD)
+    for name, moment in dates.items():
+        if moment is not None and moment > latest:
+            raise InvalidInput(
+                f"{name} of letter {letter.key!r:.80} is {instant_text(moment)}, which has not come yet: correct it, "
+                "or the clock of this machine"
+            )
+
+
+_DATES = [each.name for each in fields(DeadLetter) if each.name.endswith("_at") and each.name != "due_at"]
+
+
+def _mark_names(letter: DeadLetter, by: str) -> DeadLetter:
+    """The letter with the names of people in it marked by who imports it, unless that is nobody in particular."""
+
+    def marked(name: str) -> str:
+        name = name.partition(_IMPORTED_BY)[0]
+        return name if name == by else f"{name}{_IMPORTED_BY}{by})"
+
+    if by == DEFAULT_ACTOR:
+        return letter
+    if letter.resolution.by is not None:
+        letter = evolve(letter, resolution=replace(letter.resolution, by=marked(letter.resolution.by)))
+    if letter.requeue is not None:
+        letter = evolve(letter, requeue=replace(letter.requeue, by=marked(letter.requeue.by)))
     return letter
 
 

@@ -19,7 +19,7 @@ from mahavishnu.core.queue.transfer import letter_as_line
 from mahavishnu.model.errors import ItemFailed
 from mahavishnu.stores.base import Cursor, Page
 from mahavishnu.testing.letters import make_letter
-from tests.unit.api.conftest import ApiHarness
+from tests.unit.api.conftest import ApiHarness, bearer
 
 PAGES = 400  # of 500 letters: much more than what fits between two sockets
 
@@ -79,3 +79,19 @@ async def test_a_letter_that_the_store_refuses_does_not_stop_an_import(
     told = (await api.post("/dlq/import", lines)).json()
     assert (told["taken"], list(told["refused"])) == ({"good": "new", "fine": "new"}, ["bad"])
     assert "10.1.2.3" not in str(told)
+
+
+async def test_impossible_dates_and_numbers_are_refused_and_names_are_marked(guarded_api: ApiHarness) -> None:
+    line = json.loads(letter_as_line(make_letter(status="completed")))
+    lines: dict[str, dict[str, Any]] = {
+        "late": {"updated_at": "9999-12-31T23:59:59.999Z"},
+        "resolved": {"resolution_timestamp": "2027-01-01T00:00:00Z"},
+        "edited": {"revision": 2**31 - 1},
+        "forged": {"resolved_by": "ada"},
+    }
+    sent = [{**line, "task_id": name, "entry_id": name, **values} for name, values in lines.items()]
+    told = (await guarded_api.post("/dlq/import", sent, headers=bearer("operator"))).json()
+    assert (told["taken"], list(told["refused"])) == ({"forged": "new"}, ["late", "resolved", "edited"])
+    assert "updated_at of letter 'late' is 9999-12-31T23:59:59.999Z, which has not come yet" in told["refused"]["late"]
+    seen = (await guarded_api.get("/dlq/forged", headers=bearer("viewer"))).json()
+    assert seen["resolved_by"] == "ada (imported by olga)"

@@ -85,3 +85,11 @@ def test_an_import_is_sent_in_batches_that_the_server_accepts(run: Run, monkeypa
     monkeypatch.setenv("MAHAVISHNU_SERVER__MAX_BODY_BYTES", "1024")
     large = run("dlq", "import", "-", stdin="\n" + json.dumps({"task_id": "x" * 2000}))
     assert large.code == 2 and large.err.startswith("mahavishnu: line 2: ")
+
+
+def test_a_letter_from_the_future_is_refused_by_its_line(run: Run) -> None:
+    first, *others = run("dlq", "export").out.splitlines()
+    late = json.dumps({**json.loads(first), "updated_at": "9999-12-31T23:59:59.999Z"})
+    done = run("dlq", "--store", "sqlite:///other.db", "import", "-", stdin="\n".join([late, *others]))
+    assert (done.code, done.out) == (1, "4 new\n")
+    assert done.err.startswith("mahavishnu: line 1, ") and "has not come yet" in done.err

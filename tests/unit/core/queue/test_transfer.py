@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue, DLQFullError
 from mahavishnu.core.queue.transfer import letter_as_line, parse_letter
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model import lifecycle
+from mahavishnu.model.clock import LAST_INSTANT
 from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidPayload, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import get_one
 from mahavishnu.stores.kinds import HISTORY
+from mahavishnu.testing.clock import START
 from mahavishnu.testing.letters import make_letter
 from tests.strategies import letters
 from tests.unit.queues import House, Runs, heard, letter_of, sound
@@ -210,6 +213,10 @@ async def test_a_refusal_leaves_the_room_as_it_was(house: House) -> None:
 
 LEASE = {"owner": "w", "token": "t", "manual": False, "prior_due": "2026-01-01T00:00:00Z"}
 RUN = {"status": "retrying", "due_at": "2026-01-01T00:00:00Z", "total_attempts": 1}
+REQUEUE = {"at": "2026-01-01T00:00:00Z", "by": "ann", "outcome": "failed"}
+DATES = [
+    "failed_at", "created_at", "updated_at", "last_retry_at", "exhausted_at", "completed_at", "archived_at",
+]  # fmt: skip
 JUNK = [
     ("text", "a letter is a JSON object"),
     ({}, "no 'task_id'"),
@@ -224,6 +231,11 @@ JUNK = [
     ({"tally_deduplicated": 2**31}, "tally_deduplicated"),
     ({"tally_deduplicated": -1}, "tally_deduplicated"),
     ({"priority": -(2**31)}, "priority"),
+    ({"revision": 100_001}, "revision .* goes from 0 to 100000"),
+    ({"requeue": {**REQUEUE, "automatic": 2**31}}, "requeue.automatic"),
+    ({"requeue": {**REQUEUE, "at": "2027-01-01T00:00:00Z"}}, "requeue.at .* has not come yet"),
+    *(({name: "9999-12-31T23:59:59.999Z"}, f"{name} .* has not come yet") for name in DATES),
+    ({"failures": [{"at": "2026-01-03T00:00:00Z", "message": ""}]}, r"failures\[0\].at .* has not come yet"),
     ({"namespace": "a/b"}, "namespace"),
     ({"status": "lost"}, "lost"),
     ({"status": "completed"}, "must be resolved"),
@@ -246,6 +258,52 @@ async def test_junk_is_refused_with_a_reason(house: House, junk: Any, said: str)
     with pytest.raises(InvalidInput, match=said):
         await dlq.transfer.import_letter(document)
     assert (await sound(dlq))["queue_size"] == 0
+
+
+async def test_a_clock_that_is_a_day_ahead_and_a_retry_in_years_are_no_reason_to_refuse(house: House) -> None:
+    dlq = house.queue()
+    day = START + timedelta(days=1)
+    letter = make_letter(task_id="wf", failed_at=day, created_at=day, updated_at=day, due_at=LAST_INSTANT)
+    assert await dlq.transfer.import_letter(json.loads(letter_as_line(letter))) == "new"
+    assert (await letter_of(dlq, "wf")).due_at == LAST_INSTANT
+
+
+async def test_nobody_is_named_in_a_letter_as_if_they_had_done_it_here(house: House, there: House) -> None:
+    here, other = house.queue(), there.queue()
+    await here.enqueue("wf", {}, [], "connection refused")
+    await here.requeue_from_dlq("wf", resolved_by="olga")
+    await here.letters.resolve("wf", by="ada")
+    (document,) = await lines(here, status="completed")
+    for by, resolved, requeued in (
+        ("olga", "ada (imported by olga)", "olga"),
+        ("vic", "ada (imported by vic)", "olga (imported by vic)"),
+        ("api_user", "ada", "olga"),  # nobody in particular
+    ):
+        await other.transfer.import_letter({**document, "task_id": by, "entry_id": by}, by=by)
+        letter = await letter_of(other, by)
+        assert letter.requeue is not None
+        assert (letter.resolution.by, letter.requeue.by) == (resolved, requeued)
+    (line,) = await lines(other, status="completed", task_id="vic")
+    await house.queue().transfer.import_letter({**line, "task_id": "again", "entry_id": "again"}, by="eve")
+    assert (await letter_of(here, "again")).resolution.by == "ada (imported by eve)"
+    await there.close()
+
+
+async def test_a_letter_that_cannot_be_handled_does_not_stop_an_import(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reconcile(theirs: DeadLetter, *_: object) -> None:
+        raise OverflowError("date value out of range")
+
+    dlq = house.queue()
+    await dlq.enqueue("b", {}, [], "connection refused")
+    monkeypatch.setattr("mahavishnu.core.queue.transfer.reconcile_letters", reconcile)
+    documents = [json.loads(letter_as_line(make_letter(task_id=name, entry_id=name))) for name in "abc"]
+    result = await dlq.transfer.import_letters(documents)
+    assert result.taken == {"a": "new", "c": "new"}
+    assert {name: str(why) for name, why in result.refused.items()} == {
+        "b": "letter 'b' cannot be handled: OverflowError: date value out of range"
+    }
 
 
 async def test_what_a_store_could_not_keep_is_refused(house: House) -> None:
