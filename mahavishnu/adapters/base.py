@@ -8,15 +8,18 @@ import difflib
 import functools
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from mahavishnu.model.errors import InvalidInput, NoSuchAdapter
+from mahavishnu.model.json_value import Json, json_text
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import SourceKind
 
 _MOST_THREADS = 1000  # as many as dlq_retry_concurrency allows; they are made when they are needed
 Workflow: TypeAlias = Callable[[Any, list[str]], Any]
@@ -44,14 +47,21 @@ class PythonAdapter:
     """
 
     def __init__(self, function: Workflow) -> None:
+        """Raises InvalidInput for a generator function: calling it runs nothing of it."""
+        if _is_generator(function):
+            raise InvalidInput(
+                f"{function!r} is a generator function: calling it would run nothing of it. "
+                "Give a function that does the work and returns"
+            )
         self.function = function
 
     async def run(self, task: Any, repos: list[str]) -> Any:
         if is_async(self.function):
-            return await self.function(task, repos)
-        context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        result = await loop.run_in_executor(_thread_pool(), context.run, _call, self.function, task, repos)
+            result = await self.function(task, repos)
+        else:
+            context = contextvars.copy_context()
+            loop = asyncio.get_running_loop()
+            result = await loop.run_in_executor(_thread_pool(), context.run, _call, self.function, task, repos)
         return await result if inspect.isawaitable(result) else result
 
     def __repr__(self) -> str:
@@ -77,8 +87,18 @@ def _thread_pool() -> ThreadPoolExecutor:
 
 def is_async(function: Workflow) -> bool:
     """Whether calling it gives something to await without doing the work first."""
-    method = getattr(type(function), "__call__", None)  # noqa: B004 - not a test whether it can be called
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method)
+    return any(map(inspect.iscoroutinefunction, _callables(function)))
+
+
+def _is_generator(function: Workflow) -> bool:
+    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in _callables(function))
+
+
+def _callables(function: Workflow) -> tuple[Any, Any]:
+    """What a call may run: the function, or the `__call__` of an object (also of one that a `partial` is of)."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function, getattr(type(function), "__call__", None)  # noqa: B004 - not a test whether it can be called
 
 
 def as_adapter(thing: Adapter | Workflow) -> Adapter:
@@ -142,6 +162,7 @@ class Attempt:
     attempt_id: str
     part: str | None = None  # the repo, where the run of one letter is one run for each of its repos
     _ended: list[bool] = field(default_factory=list, repr=False, compare=False)
+    _own_failures: dict[frozenset[str], BaseException | str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -158,10 +179,46 @@ class Attempt:
         """The run has ended."""
         self._ended.append(True)
 
+    def is_run_of(self, task_id: str | None, task: Any, adapter: str | None) -> bool:
+        """Whether such a workflow is the one that is being run again, rather than another one that it starts.
+
+        It is if the adapter is the same, as far as both are known, and the id; without an id, the payload.
+        """
+        source = self.letter.source
+        if adapter is not None and source.kind is SourceKind.WORKFLOW and source.queue not in (None, "", adapter):
+            return False
+        if task_id is not None:
+            return task_id in (self.letter.task_id, source.id)
+        try:
+            return Json(json_text(task)) == self.letter.payload
+        except Exception:  # the task is user code: anything can happen in it
+            return False
+
+    def note_own_failure(self, repos: Iterable[str], error: BaseException | str) -> None:
+        """Note that the workflow that is being run again failed for these repos: that is the attempt's failure."""
+        self._own_failures[_as_set(repos)] = error
+
+    def note_own_success(self, repos: Iterable[str]) -> None:
+        """Note that it succeeded for these repos, perhaps after a failure."""
+        for failed in [each for each in self._own_failures if each <= _as_set(repos)]:
+            del self._own_failures[failed]
+
+    @property
+    def own_failure(self) -> BaseException | str | None:
+        """How the workflow failed that is being run again; None if it did not, or succeeded after that."""
+        return next(iter(self._own_failures.values()), None)
+
     @property
     def number(self) -> int:
         """Which run of this letter it is, from 1."""
         return self.letter.total_attempts
+
+
+def _as_set(repos: Iterable[str]) -> frozenset[str]:
+    try:
+        return frozenset(repos)
+    except Exception:  # no list of texts: a user's mistake, or code of a user that raises
+        return frozenset()
 
 
 def _digest(text: str) -> str:
@@ -171,3 +228,28 @@ def _digest(text: str) -> str:
 
 current_attempt: ContextVar[Attempt | None] = ContextVar("mahavishnu_attempt", default=None)
 """The attempt that the running code is part of; None outside of one."""
+
+
+def live_attempt() -> Attempt | None:
+    """The attempt that the running code is part of, unless its run is over; None outside of one."""
+    attempt = current_attempt.get()
+    return None if attempt is None or attempt.is_over else attempt
+
+
+@contextmanager
+def run_as(task_id: str | None, task: Any, adapter: str) -> Iterator[Attempt | None]:
+    """While a workflow runs inside of a retry: the attempt, if this is the workflow that is being run again.
+
+    Any other one is run for the first time, and does not see the attempt: its idempotency key is of other work.
+    """
+    if current_attempt.get() is None:
+        yield None
+        return
+    attempt = live_attempt()
+    if attempt is not None and not attempt.is_run_of(task_id, task, adapter):
+        attempt = None
+    token = current_attempt.set(attempt)
+    try:
+        yield attempt
+    finally:
+        current_attempt.reset(token)

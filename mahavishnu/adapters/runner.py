@@ -6,14 +6,17 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from mahavishnu.adapters.base import AdapterRegistry, current_attempt
 from mahavishnu.classify.exceptions import message_of
+from mahavishnu.model.errors import is_end
 from mahavishnu.model.json_value import json_text, texts
 
 Run = Callable[[list[str]], Awaitable[Any]]
 _CONCURRENT_REPOS = 16  # of one workflow
+_NOT_RUN = (GeneratorType, AsyncGeneratorType, CoroutineType)
 
 
 class WorkflowFailed(Exception):
@@ -84,8 +87,7 @@ class TaskSnapshot:
     __slots__ = ("_before", "_task")
 
     def __init__(self, task: Any) -> None:
-        # Inside of a retry nothing is captured: its letter has the task.
-        self._task, self._before = task, _json_or_none(task) if current_attempt.get() is None else None
+        self._task, self._before = task, _json_or_none(task)
 
     @property
     def task(self) -> Any:
@@ -104,24 +106,38 @@ def _json_or_none(task: Any) -> str | None:
 
 async def run_whole(run: Run, repos: Sequence[str]) -> WorkflowResult:
     """One run for all repos."""
+    cancelled_before = times_cancelled()
     try:
         answer = await run(list(repos))
         failure = failure_in_result(answer)  # inside of the try: this looks at what user code made
-    except asyncio.CancelledError as problem:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+    except BaseException as problem:  # also one that is no Exception, such as a panic in Rust, or a group with one
+        if is_interruption(problem, cancelled_before):
             raise
-        return _failed_result(problem)  # nobody cancelled the run: something inside of it cancelled itself
-    except Exception as problem:
         return _failed_result(problem)
     if failure is None:
         return WorkflowResult(status="completed", result=answer)
     result = _failed_result(failure)
     result["result"] = answer
+    if not isinstance(answer, Mapping):
+        return result
     for name in ("results", "repos"):
         if isinstance(answer.get(name), dict):
             result["results"] = answer[name]
     return result
+
+
+def times_cancelled() -> int:
+    """How often the running task was asked to end."""
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
+
+
+def is_interruption(error: BaseException, cancelled_before: int) -> bool:
+    """Whether a run was ended from outside, and did not fail: its process ends, or its task was cancelled.
+
+    It did fail if nobody cancelled the task since it had been cancelled so often: something in the run did it.
+    """
+    return is_end(error) or (isinstance(error, asyncio.CancelledError) and times_cancelled() > cancelled_before)
 
 
 async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> WorkflowResult:
@@ -154,8 +170,13 @@ async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> Workflow
 def failure_in_result(result: Any) -> BaseException | str | None:
     """What a result says about its own failure; None if it does not say that it failed.
 
-    A result may bring the exception itself as an attribute `exception`: that says more than its text.
+    A result may bring the exception itself as an attribute `exception`: that says more than its text. What would have
+    to be iterated or awaited to do the work is a failure: nothing of it was run.
     """
+    if isinstance(result, _NOT_RUN):
+        if isinstance(result, CoroutineType):
+            result.close()  # otherwise Python warns about it, too
+        return TypeError(f"the workflow answered {result!r:.200}: nothing of that was run")
     if not isinstance(result, Mapping):
         return None
     if result.get("status") not in ("failed", "error") and result.get("success", True) is not False:
@@ -201,8 +222,8 @@ def _combined_failure(failures: Sequence[WorkflowResult], runs: int) -> Workflow
         result = WorkflowResult(status="failed", error=first["error"], error_type=first["error_type"])
         result.exception = first.exception
         return result
-    raised = [each.exception for each in failures if isinstance(each.exception, Exception)]
+    raised = [each.exception for each in failures if each.exception is not None]
     messages = "; ".join(dict.fromkeys(str(each["error"]) for each in failures))
     if len(raised) == len(failures):
-        return _failed_result(ExceptionGroup(f"{len(failures)} of {runs} repos failed: {messages:.500}", raised))
+        return _failed_result(BaseExceptionGroup(f"{len(failures)} of {runs} repos failed: {messages:.500}", raised))
     return _failed_result(f"{len(failures)} of {runs} repos failed: {messages}")

@@ -8,10 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
-from uuid import uuid4
 
-from mahavishnu.adapters.base import Adapter, AdapterRegistry, PythonAdapter, Workflow, current_attempt
-from mahavishnu.adapters.runner import TaskSnapshot, WorkflowResult, WorkflowRunner, failed_repos, failure_in_result
+from mahavishnu.adapters.base import Adapter, AdapterRegistry, PythonAdapter, Workflow, current_attempt, run_as
+from mahavishnu.adapters.runner import (
+    TaskSnapshot,
+    WorkflowResult,
+    WorkflowRunner,
+    failed_repos,
+    failure_in_result,
+    is_interruption,
+    times_cancelled,
+)
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings, ReloadResult
 from mahavishnu.core.config.schema import is_opensearch
@@ -21,6 +28,7 @@ from mahavishnu.core.resilience import ErrorRecoveryManager
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import new_task_id
 from mahavishnu.model.letter import DEFAULT_ADAPTER
 from mahavishnu.model.letter_parts import Source
 from mahavishnu.stores.base import Store
@@ -82,17 +90,21 @@ class MahavishnuApp:
 
             @functools.wraps(function)
             async def guarded(task: Any, repos: Sequence[str] = ()) -> Any:
-                snapshot = TaskSnapshot(task)
-                try:
-                    answer = await plain.run(task, list(repos))
-                    failure = failure_in_result(answer)
-                except Exception as problem:
-                    await self._capture(problem, snapshot.task, name, repos)
-                    raise
-                if failure is not None:
-                    left = failed_repos(answer, repos) if self.config.retry_only_failed_repos else None
-                    await self._capture(failure, snapshot.task, name, left or repos)
-                return answer
+                snapshot, cancelled_before = TaskSnapshot(task), times_cancelled()
+                with run_as(_given_id(None, task), task, name) as attempt:
+                    try:
+                        answer = await plain.run(task, list(repos))
+                        failure = failure_in_result(answer)
+                    except BaseException as problem:
+                        if not is_interruption(problem, cancelled_before):
+                            await self._capture(problem, snapshot.task, name, repos)
+                        raise
+                    if failure is not None:
+                        left = failed_repos(answer, repos) if self.config.retry_only_failed_repos else None
+                        await self._capture(failure, snapshot.task, name, left or repos)
+                    elif attempt is not None:
+                        attempt.note_own_success(repos)
+                    return answer
 
             return cast(F, guarded)
 
@@ -218,15 +230,18 @@ class MahavishnuApp:
         *,
         each: bool,
     ) -> WorkflowResult:
-        run = await self.runner.run(task, adapter_name, repos, per_repo=each)
-        if not run.result.failed:
-            if self.dlq_integration is not None:
-                self.dlq_integration.count_run()
+        with run_as(_given_id(task_id, task), task, adapter_name) as attempt:
+            run = await self.runner.run(task, adapter_name, repos, per_repo=each)
+            if not run.result.failed:
+                if attempt is not None:
+                    attempt.note_own_success(run.repos)
+                if self.dlq_integration is not None:
+                    self.dlq_integration.count_run()
+                return run.result
+            left = run.failed_repos if self.config.retry_only_failed_repos else run.repos
+            outcome = await self._capture(run.error, run.snapshot.task, adapter_name, left, task_id, metadata, enqueue)
+            run.result.update(outcome)
             return run.result
-        left = run.failed_repos if self.config.retry_only_failed_repos else run.repos
-        outcome = await self._capture(run.error, run.snapshot.task, adapter_name, left, task_id, metadata, enqueue)
-        run.result.update(outcome)
-        return run.result
 
     async def _capture(
         self,
@@ -238,14 +253,27 @@ class MahavishnuApp:
         metadata: Mapping[str, Any] | None = None,
         enqueue: bool | None = None,
     ) -> dict[str, Any]:
-        name = task_id or (task.get("id") if isinstance(task, dict) else None)
-        name = str(name) if name else f"wf_{uuid4().hex}"
+        given = _given_id(task_id, task)
+        name = given or new_task_id()
         if self.dlq_integration is None or enqueue is False:
             return {"workflow_id": name, "dlq_enqueued": False}
         source = Source(queue=adapter_name)
         request = LetterRequest(task_id=name, task=task, repos=repos, metadata=metadata, source=source)
-        outcome = await self.dlq_integration.capture(request, error, adapter=adapter_name, requested=bool(enqueue))
+        outcome = await self.dlq_integration.capture(
+            request, error, adapter=adapter_name, requested=bool(enqueue), named=given is not None
+        )
         return {"workflow_id": name, **outcome.as_result()}
+
+
+def _given_id(task_id: str | None, task: Any) -> str | None:
+    """The id that the caller named, else the task's own; None if there is none, or none that can be read."""
+    for name in (task_id, task.get("id") if isinstance(task, dict) else None):
+        try:
+            if name or (name == 0 and name is not False):
+                return str(name)
+        except Exception:  # such as of pandas.NA, which is neither true nor false
+            continue
+    return None
 
 
 class OpenSearchIntegration:

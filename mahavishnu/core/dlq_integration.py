@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from mahavishnu.adapters.base import current_attempt
+from mahavishnu.adapters.base import live_attempt
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import POLICY_OF
 from mahavishnu.core import wiring
@@ -91,16 +91,25 @@ class DLQIntegration:
         return await Assessor(self.dlq.context.chain).assess(error, self.dlq.clock.now(), named=named)
 
     async def capture(
-        self, request: LetterRequest, error: BaseException | str, *, adapter: str | None = None, requested: bool = False
+        self,
+        request: LetterRequest,
+        error: BaseException | str,
+        *,
+        adapter: str | None = None,
+        requested: bool = False,
+        named: bool = True,
     ) -> CaptureOutcome:
         """Keep a failed run if the strategy says so. Never raises, because the run has an error of its own to tell.
 
-        Inside of a retry nothing is captured unless it is `requested`: the retry's own letter takes the failure in.
+        Inside of a retry the failure of the retried workflow itself is not captured unless it is `requested`: its
+        letter takes it in. Other workflows that it runs are. `named` False says that the id was made for this failure.
         """
         self._counts["workflows_executed"] += 1
         self._counts["workflows_failed"] += 1
-        attempt = current_attempt.get()
-        if attempt is not None and not attempt.is_over and not requested:
+        attempt = live_attempt()
+        own_id = request.task_id if named else None
+        if attempt is not None and not requested and attempt.is_run_of(own_id, request.task, adapter):
+            attempt.note_own_failure(request.repos, error)
             self._counts["folded"] += 1
             return CaptureOutcome(request.task_id, folded=True)
         return await self._pipeline.capture(request, error, adapter, requested, self._strategy)

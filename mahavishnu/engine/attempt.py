@@ -20,7 +20,7 @@ from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.leases import LeasedLetter, LeaseTable
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
-from mahavishnu.model.errors import ENDS, StoreError
+from mahavishnu.model.errors import StoreError, is_end
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
@@ -78,7 +78,13 @@ class AttemptRunner:
         """
         letter = leased.letter
         self._context.announce(EventName.RETRY_STARTED, letter)
-        running = leased.running = asyncio.ensure_future(self._call_and_assess(leased, letter))
+        caller = asyncio.current_task()
+        cancelled_before = caller.cancelling() if caller else 0
+
+        def is_stopped() -> bool:
+            return leased.lost or (caller is not None and caller.cancelling() > cancelled_before)
+
+        running = leased.running = asyncio.ensure_future(self._call_and_assess(leased, letter, is_stopped))
         try:
             attempt = await running
         except asyncio.CancelledError:
@@ -153,12 +159,16 @@ class AttemptRunner:
 
     # --- call, assess
 
-    async def _call_and_assess(self, leased: LeasedLetter, letter: DeadLetter) -> RunningAttempt:
+    async def _call_and_assess(
+        self, leased: LeasedLetter, letter: DeadLetter, is_stopped: Callable[[], bool]
+    ) -> RunningAttempt:
         attempt = await self._call(leased, letter)
+        if is_stopped():  # it was interrupted: what it answers or raises then, having swallowed that, is no outcome
+            raise asyncio.CancelledError
         return attempt if attempt.error is None else await self._assess(attempt)
 
     async def _call(self, leased: LeasedLetter, letter: DeadLetter) -> RunningAttempt:
-        """Call the workflow with a time limit. A cancelled call has no outcome: the cancellation passes through.
+        """Call the workflow with a time limit, and note what it answers or raises, `CancelledError` included.
 
         A sync callback runs in a thread, so that it cannot stop the others; past the limit it is counted as failed, but
         nothing can interrupt a thread.
@@ -171,21 +181,17 @@ class AttemptRunner:
             async with asyncio.timeout(limit_seconds) as limit:
                 result = await self._adapter.run(letter.task, list(letter.repos))
                 error = failure_in_result(result)
-        except asyncio.CancelledError as problem:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+        except BaseException as problem:  # also pytest's `fail`: meant for whoever calls workflows, which is us
+            if is_end(problem):
                 raise
-            error = problem  # nobody cancelled the run: something inside of it cancelled itself
-        except Exception as problem:
-            late = limit.expired()
-            error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds") if late else problem
-        except ENDS:
-            raise
-        except BaseException as problem:  # such as pytest's `fail`: meant for whoever calls workflows, which is us
             error = problem
         finally:
             current_attempt.reset(token)
             current.end()
+        if result is None and error is None:  # a callback that ran the workflow, and did not look at its result
+            error = current.own_failure
+        if limit.expired():  # whatever it answered: it was interrupted
+            error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds")
         left = failed_repos(result, letter.repos) if error is not None else None
         ended, ended_at = self._clock.monotonic(), self._clock.now()
         return RunningAttempt(leased, letter, result, error, ended - started, ended, ended_at, failed_repos=left)

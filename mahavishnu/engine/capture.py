@@ -53,7 +53,7 @@ class CaptureOutcome:
     letter: DeadLetter | None = None
     skip_reason: str | None = None
     problem: str | None = None
-    folded: bool = False  # it happened inside of a retry, whose letter takes it in
+    folded: bool = False  # it is the failure of a retry, whose letter takes it in
 
     def as_result(self) -> dict[str, Any]:
         """The keys that a workflow's result gets."""

@@ -33,6 +33,11 @@ from typing import Any
 ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
+def is_end(error: BaseException) -> bool:
+    """Whether it ends the process or a generator, alone or in a group."""
+    return isinstance(error, ENDS) or (isinstance(error, BaseExceptionGroup) and error.subgroup(ENDS) is not None)
+
+
 class MahavishnuError(Exception):
     """The root: catch this to catch everything that is raised here on purpose."""
 

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+from uuid import uuid4
 
 from mahavishnu.model.errors import InvalidInput
 
@@ -80,6 +81,11 @@ new_entry_id = EntryIds()
 def new_token() -> str:
     """A lease token: unique, and impossible to guess."""
     return _draw_random()[:8].hex()
+
+
+def new_task_id() -> str:
+    """An id for work that has none, or none that can be kept."""
+    return f"wf_{uuid4().hex}"
 
 
 def document_key(task_id: str, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE) -> str:

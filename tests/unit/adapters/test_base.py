@@ -13,6 +13,7 @@ import pytest
 
 from mahavishnu.adapters.base import PythonAdapter, as_adapter
 from mahavishnu.model.errors import InvalidInput
+from tests.unit.queues import House, letter_of, queue_of
 
 HERE: contextvars.ContextVar[str] = contextvars.ContextVar("here", default="nowhere")
 
@@ -89,3 +90,73 @@ async def test_sync_functions_that_hang_do_not_hold_up_others() -> None:
     finally:
         go.set()
         assert await asyncio.gather(*hanging) == [True] * 40
+
+
+def generator(task: Any, repos: list[str]) -> Any:
+    yield task
+
+
+async def async_generator(task: Any, repos: list[str]) -> Any:
+    yield task
+
+
+class Generates:
+    def __call__(self, task: Any, repos: list[str]) -> Any:
+        yield task
+
+    def run(self, task: Any, repos: list[str]) -> Any:
+        yield task
+
+
+GENERATORS = {
+    "function": generator,
+    "async function": async_generator,
+    "callable object": type("Callable", (), {"__call__": async_generator})(),
+    "method": Generates().run,
+    "adapter": Generates(),
+    "partial": functools.partial(generator, 1),
+    "partial of an object": functools.partial(type("Callable", (), {"__call__": generator})(), repos=[]),
+}
+
+
+@pytest.mark.parametrize("function", GENERATORS.values(), ids=GENERATORS)
+async def test_a_generator_is_refused_because_calling_it_runs_nothing(house: House, function: Any) -> None:
+    app = house.app()
+    for register in (
+        functools.partial(app.register_adapter, "sweep", function),
+        functools.partial(app.workflow("sweep"), function),
+    ):
+        with pytest.raises(InvalidInput, match="generator function"):
+            register()
+    if not isinstance(function, Generates):  # that is no callback
+        with pytest.raises(InvalidInput, match="generator function"):
+            await queue_of(app).start_retry_processor(function)
+
+
+async def pending() -> str:
+    return "done"
+
+
+@pytest.mark.parametrize(
+    "answer", [generator, async_generator, lambda *a: pending()], ids=["generator", "async generator", "coroutine"]
+)
+async def test_a_run_that_answers_what_was_not_run_has_failed(house: House, answer: Any) -> None:
+    app = house.app()
+
+    class Wrong:
+        async def run(self, task: Any, repos: list[str]) -> Any:
+            return answer(task, repos)
+
+    app.register_adapter("sweep", Wrong())
+    result = await app.execute_workflow({"id": "wf_1"}, "sweep", ["api"])
+    assert (result["error_type"], result["dlq_enqueued"]) == ("TypeError", True)
+    assert "nothing of that was run" in result["error"]
+    await queue_of(app).retry_task("wf_1")
+    assert (await letter_of(queue_of(app), "wf_1")).is_open
+
+
+async def test_a_coroutine_that_an_async_function_forgot_to_await_is_run() -> None:
+    async def forgetful(task: Any, repos: list[str]) -> Any:
+        return pending()
+
+    assert await PythonAdapter(forgetful).run({}, []) == "done"

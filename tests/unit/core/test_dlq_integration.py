@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import dataclass
 from datetime import date
@@ -11,10 +12,13 @@ from unittest.mock import ANY
 
 import pytest
 
+from mahavishnu.adapters.base import current_attempt
+from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
 from tests.unit.queues import NETWORK, Gate, House, Runs, fails, letter_of, queue_of, sound, until
@@ -450,7 +454,7 @@ async def test_a_requested_capture_inside_a_retry_makes_a_letter(any_house: Hous
     integration = DLQIntegration(None, queue)
 
     async def parent(task: Any, repos: list[str]) -> str:
-        requests = [LetterRequest(task_id="asked", task={}), LetterRequest(task_id="folded", task={})]
+        requests = [LetterRequest(task_id="asked", task={}), LetterRequest(task_id="parent", task={})]
         outcomes = [
             await integration.capture(each, ConnectionError("down"), requested=each.task_id == "asked")
             for each in requests
@@ -462,3 +466,120 @@ async def test_a_requested_capture_inside_a_retry_makes_a_letter(any_house: Hous
     assert (await queue.retry_task("parent"))["result"] == "True True"
     assert await queue.get_task("asked") is not None
     assert await queue.get_task("folded") is None
+
+
+class TestInsideOfARetry:
+    """What fails inside of a retry: the letter takes in its own workflow's failure, and nothing else."""
+
+    async def retried(self, app: MahavishnuApp, callback: Any) -> DeadLetter:
+        queue = queue_of(app)
+        queue.processing.callback = callback
+        app.register_adapter("sweep", Runs(NETWORK))
+        await app.execute_workflow({"id": "parent", "n": 1}, "sweep", ["api", "web"])
+        await queue.retry_task("parent")
+        return await letter_of(queue, "parent")
+
+    @pytest.mark.parametrize("named", [True, False], ids=["with an id", "without an id"])
+    @pytest.mark.parametrize("decorated", [True, False])
+    async def test_another_workflow_that_fails_is_captured_though_the_retry_ignores_it(
+        self, any_house: House, named: bool, decorated: bool
+    ) -> None:
+        app = any_house.app()
+        child = app.workflow("child")(Runs(NETWORK))
+        task = {"id": "child", "n": 2} if named else {"n": 2}
+
+        async def callback(_: Any, repos: list[str]) -> str:
+            if decorated:
+                with contextlib.suppress(ConnectionError):
+                    await child(task, ["api"])
+            else:
+                await app.execute_workflow(task, "child", ["api"])
+            return "done"
+
+        assert (await self.retried(app, callback)).status == "completed"
+        (left,) = await queue_of(app).list_tasks()
+        assert (left.task, left.repos, left.adapter) == (task, ("api",), "child")
+
+    async def test_the_same_payload_under_another_id_is_other_work(self, house: House) -> None:
+        app = house.app()
+
+        async def callback(task: Any, repos: list[str]) -> str:
+            await app.execute_workflow(task, "sweep", repos, task_id="another")
+            return "done"
+
+        await self.retried(app, callback)
+        assert [letter.task_id for letter in await queue_of(app).list_tasks()] == ["another"]
+
+    async def test_a_task_that_a_nested_run_changes_is_kept_as_it_was(self, house: House) -> None:
+        app = house.app()
+
+        async def child(task: Any, repos: list[str]) -> None:
+            task["n"] = "changed"
+            raise NETWORK
+
+        app.register_adapter("child", child)
+
+        async def callback(task: Any, repos: list[str]) -> str:
+            await app.execute_workflow({"id": "child", "n": 2}, "child")
+            return "done"
+
+        await self.retried(app, callback)
+        assert (await letter_of(queue_of(app), "child")).task == {"id": "child", "n": 2}
+
+    async def test_another_workflow_does_not_see_the_attempt(self, house: House) -> None:
+        app = house.app()
+        seen = dict[str, Any]()
+
+        async def child(task: Any, repos: list[str]) -> None:
+            seen[task["id"]] = current_attempt.get()
+
+        app.register_adapter("child", child)
+
+        async def callback(task: Any, repos: list[str]) -> str:
+            await app.execute_workflow({"id": "child"}, "child", repos)
+            seen["before"] = current_attempt.get()
+            app.register_adapter("sweep", child)
+            await app.execute_workflow(task, "sweep", repos)
+            return "done"
+
+        await self.retried(app, callback)
+        assert seen["child"] is None
+        assert seen["parent"] is seen["before"] is not None
+
+    @pytest.mark.parametrize("named", [True, False], ids=["by its id", "by its payload"])
+    async def test_its_own_failure_is_the_attempts_though_the_callback_says_nothing(
+        self, house: House, named: bool
+    ) -> None:
+        app = house.app()
+        app.register_adapter("sweep", Runs(NETWORK))
+        task = {"id": "parent"} if named else {"n": 1}
+        name = (await app.execute_workflow(task, "sweep", ["api"]))["dlq_task_id"]
+
+        async def callback(task: Any, repos: list[str]) -> None:
+            await app.execute_workflow(task, "sweep", repos)
+
+        queue_of(app).processing.callback = callback
+        assert (await queue_of(app).retry_task(name))["success"] is False
+        (letter,) = await queue_of(app).list_tasks()
+        assert (letter.task_id, letter.last_error, letter.occurrences) == (name, "connection refused", 1)
+        assert len(letter.failures) == 2
+
+    async def test_its_own_success_after_a_failure_is_the_attempts(self, house: House) -> None:
+        app = house.app()
+
+        async def callback(task: Any, repos: list[str]) -> None:
+            app.register_adapter("sweep", Runs(NETWORK, None))
+            await app.execute_workflow(task, "sweep", ["api"])
+            await app.execute_workflow(task, "sweep", repos)
+
+        assert (await self.retried(app, callback)).status == "completed"
+
+    async def test_a_success_for_another_repo_does_not_make_up_for_a_failure(self, house: House) -> None:
+        app = house.app()
+
+        async def callback(task: Any, repos: list[str]) -> None:
+            app.register_adapter("sweep", Runs(NETWORK, None))
+            for repo in repos:
+                await app.execute_workflow(task, "sweep", [repo])
+
+        assert (await self.retried(app, callback)).is_open
