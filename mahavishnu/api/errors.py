@@ -32,6 +32,7 @@ from mahavishnu.model.errors import (
     NoSuchLetter,
     NotDue,
     QueueFull,
+    ReadTimeout,
     StoreError,
     StoreUnavailable,
 )
@@ -71,6 +72,7 @@ _STATUSES: tuple[tuple[type[BaseException], int, str], ...] = (
     (InvalidQuery, 422, "invalid-query"),
     (InvalidInput, 422, "invalid-input"),
     (StoreUnavailable, 503, "store-unavailable"),
+    (ReadTimeout, 503, "read-timeout"),
     (CorruptRecord, 503, "corrupt-record"),
     (StoreError, 503, "store-error"),
     (MahavishnuError, 409, "refused"),
@@ -90,7 +92,7 @@ def problem(status: int, name: str, detail: str, *, headers: Mapping[str, str] |
 def problem_for(error: Exception) -> Response:
     """The response to an error of ours. What a store says about itself goes to the log only."""
     status, name = next((status, name) for kind, status, name in _STATUSES if isinstance(error, kind))
-    if isinstance(error, StoreError):
+    if isinstance(error, StoreError) and not isinstance(error, ReadTimeout):
         log.error("the store failed: %s", error)
         detail = "the store cannot answer now; nothing else is known: look again before you repeat what changes things"
         return problem(status, name, detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})

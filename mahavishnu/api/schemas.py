@@ -31,6 +31,7 @@ from mahavishnu.model.ids import MAX_TASK_ID_BYTES
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
+from mahavishnu.model.query import MOST_LISTED, MOST_VALUES
 
 Name = Annotated[StrictStr, Field(min_length=1, max_length=500)]
 TaskId = Annotated[StrictStr, Field(min_length=1, max_length=MAX_TASK_ID_BYTES)]
@@ -69,7 +70,8 @@ def _as_list(given: Any) -> Any:
 
 
 AnyOf = Annotated[list[T], _OneOrMany()]
-AnyOfMany = Annotated[list[T], Field(max_length=10_000), _OneOrMany()]  # what every store can look for at once
+AnyOfMany = Annotated[list[T], Field(max_length=MOST_VALUES), _OneOrMany()]  # what every store can look for at once
+AnyOfFew = Annotated[list[T], Field(max_length=MOST_LISTED), _OneOrMany()]
 
 
 class RequestModel(BaseModel):
@@ -299,8 +301,8 @@ class Filter(RequestModel):
     queue: AnyOfMany[Name] | None = None
     fingerprint: AnyOfMany[Name] | None = None
     task_id: AnyOfMany[TaskId] | None = None
-    repo: AnyOfMany[Name] | None = None
-    run: AnyOfMany[Name] | None = None
+    repo: AnyOfFew[Name] | None = None
+    run: AnyOfFew[Name] | None = None
     text: Annotated[StrictStr, Field(max_length=1000)] | None = Field(
         default=None, description="Words of the error, all of which occur"
     )

@@ -20,6 +20,7 @@ MahavishnuError
     ├── StoreUnavailable        the store cannot answer now; trying later makes sense
     ├── StoreMisconfigured      wrong password, authority, permission or mapping; trying later does not help
     ├── StoreCorrupt            the file is torn, foreign or from a newer version; it was left as it is
+    ├── ReadTimeout             this one read took too long and was broken off; a narrower query helps
     ├── ItemFailed              this one record was refused by the store
     └── CorruptRecord           this one record cannot be read
 """
@@ -182,6 +183,13 @@ class StoreMisconfigured(StoreError):
 
 class StoreCorrupt(StoreError):
     """The file is torn, foreign or written by a newer version; it was left as it is."""
+
+
+class ReadTimeout(StoreError):
+    """Reading what a query means took too long, so that others would have had to wait; the store is well."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"reading {what} took longer than {seconds:g} s and was broken off: ask for less, by a filter")
 
 
 class ItemFailed(StoreError):

@@ -17,6 +17,10 @@ from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCate
 Scalar: TypeAlias = "str | int | float | bool | datetime"
 LONGEST_WORD = 100
 MOST_WORDS = 2000
+MOST_VALUES = 10_000  # that a query compares with: what every store can look for at once
+MOST_CONDITIONS = 1000  # counting those inside of others
+MOST_LISTED = 100  # values for a field that is a list: stores compare each of them with each record
+_LISTED = frozenset({"repos", "runs", "depends_on", "absorbed", "words"})
 _WORD = re.compile(r"\w+")
 
 
@@ -193,16 +197,36 @@ def _check_values(field: str, values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def require_query(query: Any) -> Query:
-    """The query, if it is one. Raises InvalidInput."""
+    """The query, if it is one, and no larger than a store can answer while others wait. Raises InvalidInput."""
     if not isinstance(query, Query):
         raise InvalidInput(f"a query is a mahavishnu.model.query.Query, not {query!r:.80}")
+    waiting = [(condition, 0) for condition in query.where]
+    conditions = values = 0
+    while waiting:
+        condition, depth = waiting.pop()
+        conditions += 1
+        if depth > MAX_CONDITION_DEPTH:
+            raise InvalidQuery(_TOO_DEEP)
+        match condition:
+            case Not(inner):
+                waiting.append((inner, depth + 1))
+            case AnyOf(several):
+                waiting += [(each, depth + 1) for each in several]
+            case Is(field, wanted):
+                values += len(wanted)
+                if field in _LISTED and len(wanted) > MOST_LISTED:
+                    raise InvalidQuery(f"{field} can be one of {MOST_LISTED} values, not {len(wanted)}: {_PARTS}")
+        if values > MOST_VALUES or conditions > MOST_CONDITIONS:
+            raise InvalidQuery(
+                f"a query has {MOST_VALUES} values and {MOST_CONDITIONS} conditions at most, this one more: {_PARTS}"
+            )
     return query
 
 
 def filter_query(filters: Mapping[str, Any]) -> Query:
-    """The query of these filters. Raises InvalidInput for unknown filters and invalid values."""
+    """The query of these filters. Raises InvalidInput for unknown filters, invalid values, and too many of them."""
     try:
-        return letter_query(**filters)
+        return require_query(letter_query(**filters))
     except InvalidInput:
         raise
     except (TypeError, ValueError, AttributeError) as problem:
@@ -212,6 +236,8 @@ def filter_query(filters: Mapping[str, Any]) -> Query:
 # --- a query as plain JSON values, and back: for what is kept, and for what comes from outside
 
 MAX_CONDITION_DEPTH = 50  # conditions inside of conditions
+_TOO_DEEP = f"the conditions are nested deeper than {MAX_CONDITION_DEPTH}"
+_PARTS = "ask for them in parts"
 _BOUNDS = ("at_least", "below", "at_most")
 
 
@@ -244,7 +270,7 @@ def query_from_json(document: Any) -> Query:
 
 def _condition_to_json(condition: Condition, depth: int) -> dict[str, Any]:
     if depth > MAX_CONDITION_DEPTH:
-        raise InvalidQuery(f"the conditions are nested deeper than {MAX_CONDITION_DEPTH}")
+        raise InvalidQuery(_TOO_DEEP)
     match condition:
         case Is(field, values):
             return {"is": {"field": field, "values": [_scalar_to_json(value) for value in values]}}
@@ -281,7 +307,7 @@ def _scalar_to_json(value: Scalar) -> Any:
 
 def _read_condition(document: Any, depth: int) -> Condition:
     if depth > MAX_CONDITION_DEPTH:
-        raise InvalidQuery(f"the conditions are nested deeper than {MAX_CONDITION_DEPTH}")
+        raise InvalidQuery(_TOO_DEEP)
     if not isinstance(document, Mapping) or len(document) != 1:
         raise InvalidQuery(f"a condition is an object with one of {', '.join(_READ)}, not {document!r:.80}")
     ((name, inside),) = document.items()

@@ -20,6 +20,7 @@ from mahavishnu.model.errors import (
     InvalidInput,
     InvalidQuery,
     ItemFailed,
+    ReadTimeout,
     StoreMisconfigured,
     StoreUnavailable,
 )
@@ -31,7 +32,8 @@ from mahavishnu.stores.base import Cursor, get_one, write_one
 from mahavishnu.stores.kind import Field, FieldType, Kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.stores.sqlite.store import MANY, SQLiteCollection
+from mahavishnu.stores.sqlite.query import Sql
+from mahavishnu.stores.sqlite.store import MANY, READERS, SQLiteCollection
 from mahavishnu.testing import make_letter
 
 SOON = timedelta(milliseconds=20)
@@ -474,6 +476,38 @@ class TestQueries:
         await notes.find(Query((Is("text", ("secret",)),)))
         (record,) = caplog.records
         assert '"text" IN (?)' in record.getMessage() and "secret" not in record.getMessage()
+
+    async def test_one_that_takes_too_long_is_broken_off_and_the_next_is_answered(
+        self, store: SQLiteStore, notes: SQLiteCollection[Note], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await notes.write([Note(f"{number}") for number in range(5000)])
+        monkeypatch.setattr("mahavishnu.stores.sqlite.store.READ_SECONDS", 0.0)
+        for read in (notes.find(Query((Is("text", ("x",)),))), notes.tally(Query((Is("text", ("x",)),)))):
+            with pytest.raises(ReadTimeout, match="took longer than 0 s and was broken off"):
+                await read
+        monkeypatch.undo()
+        assert (await notes.tally(Query((Is("text", ("x",)),)))).total.count == 0
+        assert (await store.health()).status == "ok"
+
+    async def test_a_record_is_read_by_its_key_while_queries_take_long(
+        self, store: SQLiteStore, notes: SQLiteCollection[Note]
+    ) -> None:
+        await notes.write([Note("a")])
+        begun, end = threading.Barrier(READERS + 1), threading.Event()
+
+        def take_long(rows: object) -> None:
+            begun.wait()
+            end.wait()
+
+        sql = Sql("SELECT 1")
+        slow = [asyncio.create_task(store.open_file().read(notes.table, sql, take_long)) for _ in range(READERS)]
+        try:
+            await asyncio.to_thread(begun.wait)
+            assert await asyncio.wait_for(get_one(notes, "a"), 60) == Note("a")
+            assert (await store.health()).status == "ok"
+        finally:
+            end.set()
+            await asyncio.gather(*slow)
 
     async def test_many_values(self, notes: SQLiteCollection[Note]) -> None:
         await notes.write([Note("a", "x\0y"), Note("b", "x"), Note("c", "z", 3)])

@@ -21,7 +21,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from mahavishnu.model.errors import CorruptRecord, InvalidInput, ItemFailed, StoreError, StoreUnavailable
+from mahavishnu.model.errors import CorruptRecord, InvalidInput, ItemFailed, ReadTimeout, StoreError, StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
 from mahavishnu.stores.kind import Kind, T
@@ -35,7 +35,9 @@ from mahavishnu.stores.sqlite.writer import CloseRequest, Missed, Writer, WriteR
 __all__ = ["SQLiteCollection", "SQLiteStore"]
 
 log = logging.getLogger(__name__)
-READERS = 2
+READERS = 2  # for each of the two: records by their keys, and what queries mean
+READ_SECONDS = 30.0  # after which a read for a query is broken off
+_CHECKED_EVERY = 10_000  # instructions of SQLite between two looks at the clock
 SLOW_SECONDS = 1.0
 MANY = 100  # records are encoded where they are handed in, unless there are so many that the loop would feel it
 SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
@@ -129,6 +131,8 @@ class OpenFile:
             raise translate_error(problem, self.path) from problem
         self._prepared = {table.format for table in tables}
         self._writer = Writer(connection, self.path, self._prepared)
+        # A record by its key is read at once, whatever queries others are waiting for.
+        self._getters = ThreadPoolExecutor(READERS, f"getter of {self.path.name}")
         self._readers = ThreadPoolExecutor(READERS, f"reader of {self.path.name}")
         self._own = threading.local()
         self._reading: list[sqlite3.Connection] = []
@@ -138,24 +142,38 @@ class OpenFile:
         self._writer.submit(call)
         return call.answer
 
-    async def read(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
-        """What `make` makes of the rows found, both in a reader's thread."""
+    async def get(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
+        """What `make` makes of the rows of these keys, both in a thread that reads nothing else."""
+        return await self._in_thread(self._getters, self._select(table, sql, make))
 
+    async def read(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
+        """What `make` makes of the rows found, both in a reader's thread. Raises ReadTimeout."""
+        return await self._in_thread(self._readers, self._select(table, sql, make))
+
+    def _select(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> Callable[[sqlite3.Connection], R]:
         def read(connection: sqlite3.Connection) -> R:
             if table.format not in self._prepared:  # of a kind that was not named when the store was opened
                 prepare(connection, table)
                 self._prepared.add(table.format)
             start = time.monotonic()
-            rows = connection.execute(*sql).fetchall()
+            connection.set_progress_handler(lambda: time.monotonic() > start + READ_SECONDS, _CHECKED_EVERY)
+            try:
+                rows = connection.execute(*sql).fetchall()
+            except sqlite3.OperationalError as problem:
+                if problem.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                    raise
+                raise ReadTimeout(table.kind.name, READ_SECONDS) from None
+            finally:
+                connection.set_progress_handler(None, 0)
             if (seconds := time.monotonic() - start) > SLOW_SECONDS:
                 log.warning("%.1f s for %s: %s", seconds, table.kind.name, sql.text)  # the text has no values in it
             return make(rows)
 
-        return await self._in_thread(read)
+        return read
 
     async def look(self) -> None:
         """Raise StoreError unless the file can be read."""
-        await self._in_thread(lambda connection: connection.execute("SELECT 1 FROM _kinds").fetchall())
+        await self._in_thread(self._getters, lambda connection: connection.execute("SELECT 1 FROM _kinds").fetchall())
 
     async def close(self) -> None:
         """Wait for all that was asked for. The writing connection goes last: then SQLite empties the log."""
@@ -163,9 +181,9 @@ class OpenFile:
         self._writer.submit(farewell)
         await farewell.answer
 
-    async def _in_thread(self, function: Callable[[sqlite3.Connection], R]) -> R:
+    async def _in_thread(self, threads: ThreadPoolExecutor, function: Callable[[sqlite3.Connection], R]) -> R:
         try:
-            answer = asyncio.get_running_loop().run_in_executor(self._readers, self._read, function)
+            answer = asyncio.get_running_loop().run_in_executor(threads, self._read, function)
         except RuntimeError:  # closed since the caller looked
             raise StoreUnavailable(f"{self.path} is closed") from None
         return await answer
@@ -182,6 +200,7 @@ class OpenFile:
 
     def _close_connections(self, connection: sqlite3.Connection) -> None:
         self._readers.shutdown()
+        self._getters.shutdown()
         for each in (*self._reading, connection):
             each.close()
 
@@ -221,7 +240,7 @@ class SQLiteCollection(Generic[T]):
 
     async def get(self, keys: Sequence[str]) -> list[Result[T]]:
         sql = sqlite_sql.current(self.table, keys)
-        return await self._store.open_file().read(self.table, sql, lambda rows: self._in_order(keys, rows))
+        return await self._store.open_file().get(self.table, sql, lambda rows: self._in_order(keys, rows))
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.model.errors import ReadTimeout, StoreUnavailable
 from tests.unit.api.conftest import ApiHarness
 
 NEW = {"task_id": "wf", "error": "connection reset"}
@@ -32,6 +32,17 @@ async def test_an_unavailable_store_is_503_and_500_for_a_requeue(
         assert "10.1.2.3" not in answer.text
     requeued = await api.post("/dlq/wf/requeue")
     assert (requeued.status_code, "10.1.2.3" in requeued.text) == (500, False)
+
+
+async def test_a_read_that_takes_too_long_says_what_to_do(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow(*_: object, **__: object) -> None:
+        raise ReadTimeout("letters", 30.0)
+
+    monkeypatch.setattr(type(api.dlq.context.letters), "find", slow)
+    answer = await api.get("/dlq")
+    assert (answer.status_code, answer.headers.get("retry-after")) == (503, None)
+    assert answer.json()["type"].endswith(":read-timeout")
+    assert answer.json()["detail"].startswith("reading letters took longer than 30 s and was broken off")
 
 
 async def test_unknown_paths_and_methods(api: ApiHarness) -> None:

@@ -67,11 +67,12 @@ async def test_an_instant_that_utc_does_not_have_is_refused(api: ApiHarness, mom
 
 
 async def test_a_list_too_long_for_a_store_is_refused(api: ApiHarness) -> None:
-    Filter(repo=["a"] * 10_000)
-    with pytest.raises(ValidationError, match="10000 items"):
-        Filter(repo=["a"] * 10_001)
-    asked = {"verb": "archive", "filter": {"metadata": ["a=1"] * 101}}
-    assert (await api.post("/runs/preview", asked)).status_code == 422
+    for name, most in (("task_id", 10_000), ("repo", 100), ("run", 100)):
+        Filter.model_validate({name: ["a"] * most})
+        with pytest.raises(ValidationError, match=f"{most} items"):
+            Filter.model_validate({name: ["a"] * (most + 1)})
+    for wide in ({"metadata": ["a=1"] * 101}, {"repo": ["a"] * 101}):
+        assert (await api.post("/runs/preview", {"verb": "archive", "filter": wide})).status_code == 422
 
 
 async def test_an_instant_without_a_zone_is_utc(api: ApiHarness) -> None:

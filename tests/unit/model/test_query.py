@@ -15,12 +15,18 @@ from mahavishnu.model.query import (
     LONGEST_WORD,
     MOST_WORDS,
     SOONEST_FIRST,
+    AnyOf,
     At,
     Between,
+    Condition,
     Is,
+    Missing,
+    Not,
     Query,
     Sort,
+    filter_query,
     letter_query,
+    require_query,
     words,
 )
 from tests.unit.letters import NAIVE, NOON, noon
@@ -163,3 +169,33 @@ def test_a_text_is_found_by_its_own_words(text: str) -> None:
         return
     assert words(text) != ()
     assert query.where == tuple(Is("words", (word,)) for word in words(text))
+
+
+def nested(depth: int) -> Condition:
+    return Missing("due_at") if depth == 0 else Not(nested(depth - 1))
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ((Is("repos", ("a",) * 101),), "repos can be one of 100 values, not 101: ask for them in parts"),
+        ((Not(Is("words", ("a",) * 101)),), "words can be one of 100 values"),
+        ((Is("task_id", ("a",) * 10_001),), "10000 values and 1000 conditions at most"),
+        ((AnyOf((Is("task_id", ("a",) * 6000), Is("queue", ("a",) * 6000))),), "10000 values"),
+        ((Missing("due_at"),) * 1001, "1000 conditions"),
+        ((AnyOf((Missing("due_at"),) * 1000),), "1000 conditions"),
+        ((nested(51),), "nested deeper than 50"),
+    ],
+)
+def test_a_query_that_would_hold_up_others_is_refused(where: tuple[Condition, ...], said: str) -> None:
+    with pytest.raises(InvalidQuery, match=said):
+        require_query(Query(where))
+
+
+def test_a_query_as_large_as_it_may_be_is_taken() -> None:
+    where = (Is("repos", ("a",) * 100), Is("task_id", ("a",) * 9900), nested(50), *(Missing("due_at"),) * 900)
+    query = Query(where)
+    assert require_query(query) is query
+    assert filter_query({"repo": ["a"] * 100, "task_id": ["a"] * 9900}).where
+    with pytest.raises(InvalidQuery, match="in parts"):
+        filter_query({"repo": ["a"] * 101})
