@@ -105,6 +105,7 @@ def letters(texts: st.SearchStrategy[str] = awkward_texts) -> st.SearchStrategy[
         runs=several,
         run_outcomes=several,
         revision=counts,
+        captured_digest=some,
         settled=some,
         tallies=st.builds(Tallies, **{each.name: counts for each in fields(Tallies)}),
         exhausted_at=date,

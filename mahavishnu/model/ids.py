@@ -121,6 +121,16 @@ def document_key(task_id: str, namespace: str = DEFAULT_NAMESPACE, queue: str = 
     return key
 
 
+def derived_task_id(task_id: str, mark: str) -> str:
+    """`<task_id>@<mark>`; of a task id over 512 bytes, its hash in place of it, so that the result is not too long.
+
+    >>> derived_task_id("nightly", "5f1c")
+    'nightly@5f1c'
+    """
+    name = task_id.encode()
+    return f"{task_id if len(name) <= MAX_KEY_BYTES else _HASHED + hashlib.sha256(name).hexdigest()}@{mark}"
+
+
 def partition_of(key: str) -> int:
     """Which of the 256 partitions a key falls into; workers that share an index each take some of them."""
     return zlib.crc32(key.encode()) % PARTITIONS

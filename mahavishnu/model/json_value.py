@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import math
 import re
@@ -20,6 +21,7 @@ MAX_DEPTH = 200  # far below every parser's own limit, so that what is accepted 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=lambda value: _coerce(value)).encode
 _decode = json.JSONDecoder().raw_decode  # without a look for white space around the value: here is none
+_encode_sorted = json.JSONEncoder(check_circular=False, separators=(",", ":"), sort_keys=True).encode
 _encode_parsed = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
 Difference = dict[str, Any]  # `path`, `before` and `after`, see `difference`
 
@@ -40,10 +42,12 @@ class Json:
     {'type': 'code_sweep'}
     """
 
-    __slots__ = ("_value", "text")
+    __slots__ = ("_value", "digest", "text")
 
     text: str
     """The JSON text: ASCII, no white space."""
+    digest: str
+    """24 characters that equal values have in common, however they are spelled. It takes a while, once."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -81,7 +85,10 @@ class Json:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """Encode the text of a parsed value when somebody asks for it: only then is the attribute missing."""
+        """Make the digest, or the text of a parsed value, when it is asked for: only then is the attribute missing."""
+        if name == "digest":
+            self.digest = hashlib.blake2b(_encode_sorted(self.shared_value).encode(), digest_size=12).hexdigest()
+            return self.digest
         if name != "text":
             raise AttributeError(name)
         value = self._value  # read before the text: another thread may encode the text and drop the value

@@ -55,8 +55,9 @@ class DeadLetter(_CachedText):
     that this one succeeded, or that were written elsewhere at the same time and merged into it. `runs` are the bulk
     runs that have moved it: the last ones, and all that are not over; `run_outcomes` are its outcomes for those that
     redrove it, as `<outcome> <run id>`, `open` if not known yet. `revision` counts the edits; the state before each is
-    kept. `settled` is the last outcome reported for a claim of `claims.claim`, as `<outcome> <token>`. `more_repos` are
-    the repos that the task failed for while it was being run for others.
+    kept. `captured_digest` is the digest of the payload as it was captured, once a person has changed the payload.
+    `settled` is the last outcome reported for a claim of `claims.claim`, as `<outcome> <token>`. `more_repos` are the
+    repos that the task failed for while it was being run; none are all of them, if the lease says `failed_again`.
     """
 
     task_id: str
@@ -99,6 +100,7 @@ class DeadLetter(_CachedText):
     runs: tuple[str, ...] = ()
     run_outcomes: tuple[str, ...] = ()
     revision: int = 0
+    captured_digest: str | None = None
     settled: str | None = None
     tallies: Tallies = _NO_TALLIES
     exhausted_at: datetime | None = None

@@ -116,13 +116,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to run a letter until its `due_at`, and the state to return to if the run does not count."""
+    """The right to run a letter until its `due_at`, and the state to return to if the run does not count.
+
+    `failed_again`: the task failed elsewhere since the lease was given, so that a success of the run is not the end.
+    """
 
     owner: str
     token: str
     prior: DeadLetterStatus = DeadLetterStatus.PENDING
     prior_due: datetime | None = None
     manual: bool = False
+    failed_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

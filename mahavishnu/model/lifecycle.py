@@ -37,6 +37,7 @@ from mahavishnu.model.letter_parts import (
     ResolutionStatus,
     RetryPolicy,
 )
+from mahavishnu.model.work import all_repos, has_failed_again, with_more_work
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
 MAX_ABSORBED = 50  # entry ids that a letter keeps of those that it absorbed or succeeded
@@ -83,7 +84,7 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.CLAIM: (RETRYING, PENDING, EXHAUSTED),  # the lease ran out; the third time it counts as a failure
         Move.RENEW: (RETRYING,),
         Move.RELEASE: (PENDING, EXHAUSTED),  # back to its state before the claim
-        Move.SUCCEED: (COMPLETED, PENDING, EXHAUSTED),  # open again if it failed for more repos meanwhile
+        Move.SUCCEED: (COMPLETED, PENDING, EXHAUSTED),  # open again if the task failed again meanwhile
         Move.FAIL: (PENDING, EXHAUSTED),  # by the budget; a manual retry returns to its prior state
         Move.EXHAUST: (EXHAUSTED, PENDING),  # a manual retry returns to its prior state
         Move.MERGE: (RETRYING,),
@@ -146,18 +147,14 @@ def merge(
 ) -> DeadLetter:
     """Record that the same open task failed again: one more occurrence; the schedule and the budget stay.
 
-    Adds `depends_on` to the dependencies of the next run, and `repos` to those to be done, unless the letter is for all
-    repos; while the letter is being run they are for the run after that. A requeue in flight has failed by this.
+    Adds `depends_on` to the dependencies of the next run, and `repos` to those to be done; none are all. While the
+    letter is being run that is for the run after this one, which there is even if this one succeeds: nobody knows
+    whether it began before or after the run that failed. A requeue in flight has failed by this.
     """
     _guard(letter, Move.MERGE)
     if letter.requeue is not None and letter.status is not RETRYING and instant(failure.at) >= letter.requeue.at:
         letter = _close_requeue(letter, RequeueOutcome.FAILED)
-    if letter.repos:
-        which = "more_repos" if letter.status is RETRYING else "repos"
-        fresh = [repo for repo in repos if repo not in letter.repos]
-        letter = evolve(letter, **{which: tuple(dict.fromkeys((*getattr(letter, which), *fresh)))})
-    if depends_on:
-        letter = evolve(letter, depends_on=tuple(dict.fromkeys((*letter.depends_on, *depends_on))))
+    letter = with_more_work(letter, repos, depends_on)
     failures = _append_failure(letter.failures, failure)
     return _change(
         letter,
@@ -276,16 +273,16 @@ def succeed(
 ) -> DeadLetter:
     """The run succeeded: the letter is completed, and kept until retention removes it.
 
-    If the task failed for more repos meanwhile, the move closes this case and opens one for those repos.
+    If the task failed again meanwhile, the move closes this case and opens one for what failed.
     """
     lease = _require_lease(letter, Move.SUCCEED, token)
     letter = _close_requeue(letter, RequeueOutcome.SUCCEEDED)
-    more = letter.more_repos
+    again, repos = has_failed_again(letter), letter.more_repos
     done = _close(letter, COMPLETED, ResolutionStatus.REQUEUED, "retry_success", now, by=lease.owner)
-    if not more:
+    if not again:
         return done
-    again = evolve(_reopen(done, now), repos=more, more_repos=(), completed_at=None)
-    return _schedule(again, instant(now), None, backoffs)
+    opened = evolve(_reopen(done, now), repos=repos, more_repos=(), completed_at=None)
+    return _schedule(opened, instant(now), None, backoffs)
 
 
 def fail(
@@ -355,6 +352,8 @@ def edit(
             raise InvalidInput(f"{value!r:.80} cannot be the {name} of letter {letter.key!r}")
     if changes.get("due_at"):
         changes["due_at"] = instant(changes["due_at"])
+    if letter.captured_digest is None and changes.get("payload", letter.payload).text != letter.payload.text:
+        changes["captured_digest"] = letter.payload.digest
     edited = _change(letter, now, **changes, revision=letter.revision + 1)
     if "payload" in changes:
         edited = evolve(edited, run_outcomes=outcomes_after_redrive(letter.run_outcomes, sent=False))
@@ -541,9 +540,9 @@ def _schedule(letter: DeadLetter, now: datetime, retry_in: timedelta | None, bac
 
 def _with_added_repos(letter: DeadLetter) -> DeadLetter:
     """Add the repos that the task failed for during this run to those of the next one."""
-    if not letter.more_repos:
+    if not has_failed_again(letter):
         return letter
-    return evolve(letter, repos=tuple(dict.fromkeys((*letter.repos, *letter.more_repos))), more_repos=())
+    return evolve(letter, repos=all_repos(letter.repos, letter.more_repos), more_repos=())
 
 
 def _append_failure(failures: tuple[Failure, ...], failure: Failure) -> tuple[Failure, ...]:

@@ -9,6 +9,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import add_time
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, RequeueOutcome
+from mahavishnu.model.work import with_more_work
 
 _EDITED = ("payload", "labels", "depends_on", "retry_policy", "priority")  # what a person may have changed
 
@@ -76,15 +77,6 @@ def _absorb(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLette
     )
 
 
-def _all_repos(theirs: DeadLetter, ours: DeadLetter) -> dict[str, tuple[str, ...]]:
-    """The repos of both, for the next run if theirs is being run; a letter without repos is for all of them."""
-    if not theirs.repos or not ours.repos:
-        return {}
-    which = "more_repos" if theirs.status is DeadLetterStatus.RETRYING else "repos"
-    fresh = [repo for repo in ours.repos if repo not in theirs.repos]
-    return {which: tuple(dict.fromkeys((*getattr(theirs, which), *fresh)))}
-
-
 def _was_changed_by_people(ours: DeadLetter) -> bool:
     """Whether a person edited or requeued it in the local store."""
     return bool(ours.revision or ours.requeue)
@@ -95,6 +87,7 @@ def _with_changes_of_people(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:
     if ours.revision:
         joined = evolve(
             joined,
+            captured_digest=joined.captured_digest or ours.captured_digest,
             **{name: getattr(ours, name) for name in _EDITED},
             max_retries=max(ours.max_retries, joined.retry_count),
             revision=joined.revision + ours.revision,
@@ -110,7 +103,7 @@ def _with_changes_of_people(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:
 
 def _merge_open_letters(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
     """One letter of two open ones, as if the later failure had been merged into the other. It was opened once."""
-    absorbing = _absorb(theirs, ours, ours.generation - 1)
+    absorbing = with_more_work(_absorb(theirs, ours, ours.generation - 1), ours.repos, ours.depends_on)
     first, last = sorted((theirs, ours), key=lambda letter: (letter.failed_at, letter.entry_id))
     failures = tuple(sorted({*theirs.failures, *ours.failures}, key=lambda failure: (failure.at, failure.message)))
     return evolve(
@@ -118,8 +111,6 @@ def _merge_open_letters(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
         error=first.error,
         failed_at=first.failed_at,
         fingerprint=first.fingerprint,
-        **_all_repos(theirs, ours),
-        depends_on=tuple(dict.fromkeys((*theirs.depends_on, *ours.depends_on))),
         last_error=failures[-1].message if failures else last.last_error,
         occurrences=theirs.occurrences + ours.occurrences,
         total_attempts=theirs.total_attempts + ours.total_attempts,

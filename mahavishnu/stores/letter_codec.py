@@ -131,6 +131,7 @@ def _lasting_part(letter: DeadLetter) -> LastingPart:
         letter.absorbed,
         letter.more_repos,
         tuple([_failure_part(each) for each in letter.failures]),
+        letter.captured_digest,
     )
 
 
@@ -158,7 +159,7 @@ def _passing_part(letter: DeadLetter) -> PassingPart:
         part.resolved_by, part.resolution_notes = resolution.by, resolution.notes
     if lease := letter.lease:
         prior_due = instant_text(lease.prior_due) if lease.prior_due else None
-        part.lease = LeasePart(lease.owner, lease.token, lease.prior, prior_due, lease.manual)
+        part.lease = LeasePart(lease.owner, lease.token, lease.prior, prior_due, lease.manual, lease.failed_again)
         part.claim_owner = lease.owner
     if sent := letter.requeue:
         part.requeue = RequeuePart(instant_text(sent.at), sent.by, sent.outcome, sent.boost, sent.automatic, sent.notes)
@@ -272,7 +273,8 @@ def _letter(
     made.total_attempts = passing.total_attempts or 0
     made.due_at = _maybe_instant(passing.due_at)
     if lease := passing.lease:
-        made.lease = Lease(lease.owner, lease.token, lease.prior, _maybe_instant(lease.prior_due), lease.manual)
+        prior_due = _maybe_instant(lease.prior_due)
+        made.lease = Lease(lease.owner, lease.token, lease.prior, prior_due, lease.manual, lease.failed_again)
     made.recoveries = passing.recoveries
     made.last_retry_at = _maybe_instant(passing.last_retry_at)
     if lasting.failures:
@@ -297,6 +299,7 @@ def _letter(
     made.runs = passing.runs or ()
     made.run_outcomes = passing.run_outcomes or ()
     made.revision = lasting.revision
+    made.captured_digest = lasting.captured_digest
     made.settled = passing.settled
     if counted is not None:
         made.tallies = Tallies(*astuple(counted))

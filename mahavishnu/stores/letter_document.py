@@ -29,7 +29,7 @@ class FailurePart(Struct, omit_defaults=True, gc=False):
     duration_seconds: int | float | None = None
 
 
-class LeasePart(Struct, gc=False):
+class LeasePart(Struct, omit_defaults=True, gc=False):
     """The lease, if the letter has one."""
 
     owner: str
@@ -37,6 +37,7 @@ class LeasePart(Struct, gc=False):
     prior: DeadLetterStatus
     prior_due: str | None
     manual: bool
+    failed_again: bool = False
 
 
 class RequeuePart(Struct, omit_defaults=True, gc=False):
@@ -84,6 +85,7 @@ class LastingPart(Struct, omit_defaults=True, gc=False):
     absorbed: tuple[str, ...] | None = ()
     more_repos: tuple[str, ...] | None = ()
     failures: tuple[FailurePart, ...] | None = ()
+    captured_digest: str | None = None
 
 
 class PassingPart(Struct, omit_defaults=True, gc=False):

@@ -75,6 +75,7 @@ leases = st.builds(
     prior=st.sampled_from([DeadLetterStatus.PENDING, DeadLetterStatus.EXHAUSTED]),
     prior_due=maybe(instants),
     manual=st.booleans(),
+    failed_again=st.booleans(),
 )
 requeues = st.builds(Requeue, instants, texts, counts, maybe(texts), st.sampled_from(RequeueOutcome), automatic=counts)
 resolutions = st.just(Resolution()) | st.builds(
@@ -132,6 +133,7 @@ letters = st.builds(
     runs=st.lists(texts, max_size=3).map(tuple),
     run_outcomes=st.lists(texts, max_size=3).map(tuple),
     revision=counts,
+    captured_digest=maybe(texts),
     settled=maybe(texts),
     tallies=tallies,
     exhausted_at=maybe(instants),

@@ -77,7 +77,7 @@ def full_letter(shelf: str) -> DeadLetter:
         max_retries=7,
         total_attempts=9,
         due_at=START + timedelta(days=1, milliseconds=1),
-        lease=Lease("worker-7", "t0k3n", DeadLetterStatus.EXHAUSTED, LAST_MOMENT, manual=True),
+        lease=Lease("worker-7", "t0k3n", DeadLetterStatus.EXHAUSTED, LAST_MOMENT, manual=True, failed_again=True),
         recoveries=1,
         last_retry_at=START + timedelta(seconds=3),
         failures=(
@@ -99,6 +99,7 @@ def full_letter(shelf: str) -> DeadLetter:
         runs=("run-1", "run-2"),
         run_outcomes=("failed_again run-1", "open run-2"),
         revision=3,
+        captured_digest="6ad41e29f5c1",
         settled="failed token-1",
         occurrences=5,
         tallies=Tallies(*range(1, len(fields(Tallies)) + 1)),

@@ -37,6 +37,7 @@ from mahavishnu.model.lifecycle import (
     resolve,
     restore,
     succeed,
+    violations,
 )
 from tests.unit.letters import BY, IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
 
@@ -106,7 +107,20 @@ def test_edit_changes_what_was_named_and_nothing_else() -> None:
     }
 
     assert changes.keys() == EDITABLE.keys()
-    assert edit(letter, now=noon(3), **changes) == made(letter, **changes, revision=1)
+    expected = made(letter, **changes, revision=1, captured_digest=letter.payload.digest)
+    assert edit(letter, now=noon(3), **changes) == expected
+
+
+def test_an_edited_letter_remembers_what_it_was_captured_with() -> None:
+    """Whatever it was edited to since; an edit of something else, or to what it is, is none of the payload."""
+    letter = captured(payload=Json.of({"n": 1}))
+    digest = letter.payload.digest
+
+    noted = edit(letter, now=noon(3), payload=Json.of({"n": 1}), priority=3)
+    edited = edit(noted, now=noon(4), payload=Json.of({"n": True}))
+    again = edit(edited, now=noon(5), payload=Json.of({"n": 3}))
+
+    assert [each.captured_digest for each in (noted, edited, again)] == [None, digest, digest]
 
 
 @pytest.mark.parametrize(
@@ -183,6 +197,7 @@ def test_merge_counts_the_failure_and_leaves_the_schedule() -> None:
             occurrences=2,
             last_error="the same again",
             failures=(problem,),
+            lease=letter.lease and replace(letter.lease, failed_again=True),
             tallies=letter.tallies.plus("deduplicated"),
         )
 
@@ -439,7 +454,7 @@ def run_for_api() -> DeadLetter:
 def test_a_run_is_not_for_what_failed_meanwhile() -> None:
     """But the next one is, whatever becomes of this one."""
     running = run_for_api()
-    assert (running.repos, running.more_repos) == (("api",), ("web",))
+    assert (running.repos, running.more_repos) == (("api",), ("api", "web"))
     ends = {
         ("api", "web"): [
             fail(running, failure=failure(), **IN_TIME),
@@ -447,7 +462,7 @@ def test_a_run_is_not_for_what_failed_meanwhile() -> None:
             release(running, **IN_TIME),
             claimed(running, noon(60), token="token-2"),
         ],
-        ("core", "web"): [fail(running, failure=failure(), left=("core",), **IN_TIME)],
+        ("core", "api", "web"): [fail(running, failure=failure(), left=("core",), **IN_TIME)],
     }
 
     for repos, letters in ends.items():
@@ -455,7 +470,10 @@ def test_a_run_is_not_for_what_failed_meanwhile() -> None:
 
 
 def test_a_success_is_none_for_what_failed_meanwhile() -> None:
-    """That case is closed and the next one opened, in one move: as when it had failed a moment later."""
+    """That case is closed and the next one opened, in one move: as when it had failed a moment later.
+
+    Nobody knows whether it failed before or after the run of that repo, so it is run again.
+    """
     running = run_for_api()
 
     after = succeed(running, **IN_TIME)
@@ -465,7 +483,7 @@ def test_a_success_is_none_for_what_failed_meanwhile() -> None:
         status=PENDING,
         lease=None,
         due_at=noon(3 + 5),
-        repos=("web",),
+        repos=("api", "web"),
         more_repos=(),
         updated_at=running.updated_at + timedelta(milliseconds=2),  # this clock is behind
         tallies=running.tallies.plus("retry_success", "reopened"),
@@ -476,9 +494,55 @@ def test_a_success_is_none_for_what_failed_meanwhile() -> None:
     assert (no_budget.status, no_budget.tallies.exhausted) == (EXHAUSTED, 1)
 
 
-@pytest.mark.parametrize(("repos", "failed_for"), [((), ("web",)), (("api",), ("api",)), (("api",), ())], ids=str)
-def test_what_a_run_is_for_anyway_is_done_with_it(repos: tuple[str, ...], failed_for: tuple[str, ...]) -> None:
-    """A letter without repos is for all of them."""
+@pytest.mark.parametrize(
+    ("repos", "failed_for", "next_if_failed"),
+    [((), (), ()), ((), ("web",), ()), (("api",), ("api",), ("api",)), (("api",), (), ())],
+    ids=str,
+)
+def test_what_failed_during_a_run_is_run_again_whatever_becomes_of_it(
+    repos: tuple[str, ...], failed_for: tuple[str, ...], next_if_failed: tuple[str, ...]
+) -> None:
+    """Without repos a failure is one for all of them."""
     running = merge(claimed(captured(repos=repos)), failure(at=noon(2)), noon(2), failed_for)
+    succeeded = succeed(running, **IN_TIME)
+    failed = fail(running, failure=failure(), **IN_TIME)
 
-    assert succeed(running, **IN_TIME).status is COMPLETED
+    assert (succeeded.status, succeeded.repos, succeeded.lease) == (PENDING, failed_for, None)
+    assert (failed.repos, failed.more_repos) == (next_if_failed, ())
+    assert succeed(claimed(succeeded), **IN_TIME).status is COMPLETED
+    assert violations(succeeded) == violations(failed) == []
+
+
+def test_failures_during_a_run_add_up() -> None:
+    running = claimed(captured(repos=("api",)))
+    for repos, expected in ((("web",), ("web",)), (("api", "web"), ("web", "api")), ((), ()), (("web",), ())):
+        running = merge(running, failure(at=noon(2)), noon(2), repos)
+        assert running.more_repos == expected
+
+    assert (running.occurrences, succeed(running, **IN_TIME).repos) == (5, ())
+
+
+def test_a_running_letter_of_an_earlier_version_is_run_again_for_its_further_repos() -> None:
+    """Its lease has no mark yet."""
+    running = replace(claimed(captured(repos=("api",))), more_repos=("web",))
+
+    assert succeed(running, **IN_TIME).repos == ("web",)
+    assert merge(running, failure(at=noon(2)), noon(2), ("docs",)).more_repos == ("web", "docs")
+
+
+def test_a_success_counts_for_who_sent_it_although_the_task_failed_again() -> None:
+    """The requeue and the bulk run have their outcome; what failed since is a case of its own."""
+    sent = requeue(captured(), **BY)
+    sent = mark_moved_by_run(sent, redrive(sent, now=NOON), "run-1", awaited=True)
+    running = merge(claimed(sent, noon(1)), failure(at=noon(2)), noon(2))
+
+    after = succeed(running, **IN_TIME)
+
+    assert after.is_open and after.requeue is not None
+    assert after.requeue.outcome is RequeueOutcome.SUCCEEDED
+    assert outcome_for(after, "run-1") is ItemOutcome.SUCCEEDED
+
+
+def test_a_failure_for_all_repos_makes_the_letter_one_for_all() -> None:
+    assert merge(captured(repos=("api",)), failure(), NOON).repos == ()
+    assert merge(captured(), failure(), NOON, ("api",)).repos == ()

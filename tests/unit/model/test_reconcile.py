@@ -175,7 +175,7 @@ def test_two_open_ones_become_one() -> None:
 
     live = reconcile_letters(theirs, ours, NOW).live
 
-    assert live is not None
+    assert live is not None and theirs.lease is not None
     assert live == replace(
         theirs,
         occurrences=3,
@@ -184,6 +184,7 @@ def test_two_open_ones_become_one() -> None:
         tallies=Tallies(retry_failed=2, deduplicated=2),  # the merge, and that of two letters one is left
         failures=(theirs.failures[0], *sorted([theirs.failures[1], *ours.failures], key=lambda each: each.at)),
         last_error="again",
+        lease=replace(theirs.lease, failed_again=True),
         updated_at=live.updated_at,
     )
     assert live.updated_at > max(theirs.updated_at, ours.updated_at)
@@ -382,7 +383,8 @@ def test_what_is_being_run_there_is_for_our_repos_the_next_time() -> None:
     theirs = claimed(letter("theirs", repos=("api",)))
     live = reconcile_letters(theirs, letter("ours", 2, repos=("web", "api")), NOW).live
     assert live is not None
-    assert (live.repos, live.more_repos) == (("api",), ("web",))
+    assert (live.repos, live.more_repos) == (("api",), ("web", "api"))
+    assert lifecycle.succeed(live, token="token-1", now=NOW).repos == ("web", "api"), "nobody knows which was first"
     assert violations(live) == []
 
 
@@ -394,6 +396,7 @@ def test_what_people_did_to_a_letter_that_was_kept_locally_counts() -> None:
     live = reconcile_letters(theirs, ours, NOW).live
     assert live is not None and not violations(live)
     assert (live.entry_id, live.version, live.task, live.revision) == ("theirs", (3,), {"fixed": True}, 1)
+    assert live.captured_digest == theirs.payload.digest
     assert (live.status, live.due_at, live.priority) == (DeadLetterStatus.PENDING, noon(7), 10)
     assert live.requeue == ours.requeue and live.dlq_retry_count == 1
 

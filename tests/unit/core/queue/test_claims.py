@@ -273,8 +273,23 @@ class TestSettling:
         await due(queue)
         claim = await claim_one(queue)
         await due(queue)  # it failed once more, and is merged
+        letter = await queue.claims.settle("wf_1", claim.token, "failed", error="connection reset")
+        assert (letter.status, letter.occurrences, letter.retry_count) == ("pending", 2, 1)
+
+    async def test_a_success_is_not_the_end_of_what_failed_during_the_run(self, any_house: House) -> None:
+        """Also if the lease was renewed since; and told twice it is told once."""
+        queue = any_house.queue()
+        await due(queue)
+        claim = await claim_one(queue)
+        await due(queue)
+        await queue.claims.renew("wf_1", claim.token)
         letter = await queue.claims.settle("wf_1", claim.token, "succeeded")
-        assert (letter.status, letter.occurrences) == ("completed", 2)
+        assert (letter.status, letter.tallies.retry_success, letter.tallies.reopened) == ("pending", 1, 1)
+        assert await queue.claims.settle("wf_1", claim.token, "succeeded") == letter
+        any_house.clock.advance(3600)
+        again = await claim_one(queue)
+        assert (await queue.claims.settle("wf_1", again.token, "succeeded")).status == "completed"
+        await sound(queue)
 
     async def test_another_namespace_is_another_letter(self, house: House) -> None:
         queue = house.queue()

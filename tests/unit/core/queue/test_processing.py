@@ -508,6 +508,26 @@ async def test_a_failure_for_more_repos_during_a_run_is_not_lost_with_its_succes
     await sound(queue)
 
 
+async def test_a_failure_during_a_run_is_run_again_although_that_run_succeeds(any_house: House) -> None:
+    queue = any_house.queue(gate := Gate())
+    await queue.enqueue("wf_1", {"n": 1}, ["api"], "connection refused", "immediate")
+    run = asyncio.create_task(queue.retry_task("wf_1"))
+    await gate.reached()
+    merged = await queue.enqueue("wf_1", {"n": 1}, ["api"], "connection refused", "immediate")
+    gate.open()
+    assert (await run)["success"]
+    letter = await letter_of(queue, "wf_1")
+    assert (letter.entry_id, letter.status, letter.repos, letter.occurrences) == (
+        merged.entry_id,
+        "pending",
+        ("api",),
+        2,
+    )
+    assert await queue.run_due() == 1
+    assert (await letter_of(queue, "wf_1")).status == "completed"
+    await sound(queue)
+
+
 async def test_a_letter_says_why_of_its_latest_failure_and_stays_in_its_group(any_house: House) -> None:
     """After an edit it fails otherwise: cause, category and the reason for that belong together."""
     queue = any_house.queue(Runs(TypeError("age is a text"), MemoryError("too large"), PermissionError("denied")))

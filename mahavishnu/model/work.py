@@ -1,0 +1,66 @@
+"""Which failed runs are the same work, under which task id other work is kept, and what one more failure adds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mahavishnu.model.ids import derived_task_id
+from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.letter_parts import DeadLetterStatus
+
+
+def same_work(letter: DeadLetter, payload: Json) -> bool:
+    """Whether a run of the letter's task that failed with this payload is the letter's work.
+
+    Of a letter whose payload a person changed, both are: the one that it has, and the one it was captured with.
+    """
+    if letter.payload.text == payload.text:  # nearly always: a digest takes much longer
+        return True
+    return payload.digest in (letter.payload.digest, letter.captured_digest)
+
+
+def same_letters(one: DeadLetter, other: DeadLetter) -> bool:
+    """Whether two letters of one task, which two stores have, are the same work, so that one of them has to run.
+
+    If people changed the payloads of both to different ones, they are not: neither change may be dropped.
+    """
+    return same_work(one, other.payload) or same_work(other, one.payload)
+
+
+def as_other_work(letter: DeadLetter) -> DeadLetter:
+    """The letter under `<task id>@<digest of its payload as captured>`; its source names the task id that it had."""
+    return _renamed(letter, letter.captured_digest or letter.payload.digest)
+
+
+def as_sole_work(letter: DeadLetter) -> DeadLetter:
+    """The letter under `<task id>@<entry id>`, which no other letter can have."""
+    return _renamed(letter, letter.entry_id)
+
+
+def _renamed(letter: DeadLetter, mark: str) -> DeadLetter:
+    source = letter.source if letter.source.id is not None else replace(letter.source, id=letter.task_id)
+    return evolve(letter, task_id=derived_task_id(letter.task_id, mark), source=source)
+
+
+def all_repos(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """The repos of both. Without repos a letter is for all of them."""
+    return tuple(dict.fromkeys((*one, *other))) if one and other else ()
+
+
+def with_more_work(letter: DeadLetter, repos: tuple[str, ...], depends_on: tuple[str, ...]) -> DeadLetter:
+    """The open letter, to be done for `repos` too, after the tasks in `depends_on` too.
+
+    While it is being run this is for the next run: that there has to be one is noted on the lease.
+    """
+    if depends_on:
+        letter = evolve(letter, depends_on=tuple(dict.fromkeys((*letter.depends_on, *depends_on))))
+    if letter.status is not DeadLetterStatus.RETRYING or letter.lease is None:
+        return evolve(letter, repos=all_repos(letter.repos, repos))
+    more = all_repos(letter.more_repos, repos) if has_failed_again(letter) else repos
+    return evolve(letter, more_repos=more, lease=replace(letter.lease, failed_again=True))
+
+
+def has_failed_again(letter: DeadLetter) -> bool:
+    """Whether its task failed elsewhere while it was being run, so that a success of the run is not the end of it."""
+    return letter.lease is not None and (letter.lease.failed_again or bool(letter.more_repos))
