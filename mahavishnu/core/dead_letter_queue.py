@@ -7,6 +7,7 @@ rules of `mahavishnu.model`, write by compare-and-set, and publish events.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -235,7 +236,7 @@ class DeadLetterQueue:
         await self.context.open()
         tally = await self.context.letters.tally(Query(), numbers.GROUPS, sums=numbers.SUMS)
         deleted = await self._deletion.sums()
-        health, processor = await self.store.health(), self.processing.processor
+        health, processor = await self.health(), self.processing.processor
         return {
             **numbers.statistics(tally, self.max_size, deleted, self.context.counts),
             "is_processor_running": processor is not None and processor.is_running,
@@ -261,8 +262,14 @@ class DeadLetterQueue:
         try:
             await self.context.open()
         except StoreError as problem:
-            return Health("down", str(problem))
-        return await self.store.health()
+            health = Health("down", str(problem))
+        else:
+            health = await self.store.health()
+        if not (count := len(self.context.waiting.in_memory)):
+            return health
+        text = f"{count} failures are in this process's memory only, because the store could not take them"
+        status = "degraded" if health.status == "ok" else health.status
+        return replace(health, status=status, detail="; ".join(filter(None, [text, health.detail])))
 
     async def health_warnings(self, stats: Mapping[str, Any] | None = None) -> list[str]:
         """What a person should look at now, what matters most first: groups that grow, groups that are back, then what

@@ -27,7 +27,7 @@ from mahavishnu.engine.recorder import CaptureKind, CaptureResult
 from mahavishnu.engine.strategies import Decision, Occurrence, Strategy, decide
 from mahavishnu.engine.waiting_room import WaitingPlace
 from mahavishnu.model.backoff import BUILT_IN
-from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull, StoreError
+from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.json_value import json_safe_copy, safe_repr, texts
 from mahavishnu.model.letter import DeadLetter
@@ -249,19 +249,23 @@ class CapturePipeline:
                 if problem is not None:
                     raise problem
                 self._finish(capture, (await self._intake.record(letter)).letter)
-            except (QueueFull, StoreError, InvalidPayload) as refusal:
+            except Exception as refusal:  # whatever it is: the failure must not end in a log line
                 waits = await self._keep_waiting(letter, refusal)
                 resolve(capture.future, CaptureOutcome(letter.task_id, capture.category, problem=waits))
         except Exception as another:
             self._give_up(capture, another)
 
-    async def _keep_waiting(self, letter: DeadLetter, refusal: MahavishnuError) -> str:
+    async def _keep_waiting(self, letter: DeadLetter, refusal: Exception) -> str:
         """Keep a letter that cannot be recorded now until it can. Returns where it is, for the caller."""
         place = await self._queue.waiting.keep(letter)
         self._counts["kept_waiting"] += 1
         memory = "" if place is WaitingPlace.STORE else " in this process's memory, because the store cannot take it"
-        waits = f"{refusal}; it waits{memory} to be let in (entry {letter.entry_id})"
-        log.error("the failure of task %r is no letter yet: %s", letter.task_id, waits)
+        ours = not isinstance(refusal, MahavishnuError)  # a mistake of ours
+        why = f"{type(refusal).__name__}: {safe_str(refusal)}" if ours else str(refusal)
+        waits = f"{why}; it waits{memory} to be let in (entry {letter.entry_id})"
+        log.error(
+            "the failure of task %r is no letter yet: %s", letter.task_id, waits, exc_info=refusal if ours else None
+        )
         return waits
 
     # --- announce

@@ -65,7 +65,7 @@ class StoreSession:
             if self._open_in is asyncio.get_running_loop():
                 await flush_before_exit(self._store, self._waiting)
             self._open_in = None
-            await self._store.close()
+        await self._store.close()  # also where opening has failed: a part of it may be open
 
     async def _open_store(self) -> None:
         try:

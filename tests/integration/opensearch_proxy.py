@@ -103,6 +103,10 @@ class Proxy:
         """What happens to the next requests whose path ends so, one action for each."""
         self._plans += [(ending, action) for action in actions]
 
+    def forget(self) -> None:
+        """From now on, everything is passed on."""
+        self._plans.clear()
+
     def count(self, ending: str) -> int:
         return sum(request.line.endswith(ending) for request in self.requests)
 

@@ -455,12 +455,27 @@ async def test_a_primary_that_is_full_sends_only_what_it_refused_to_the_local_st
     assert set(await two.at_home()) == {"a", "b", "c"}
 
 
-async def test_a_refused_record_is_its_callers_business(two: Two) -> None:
+async def test_a_new_record_that_the_primary_refuses_is_kept_locally_until_it_does_not(two: Two) -> None:
     two.primary.faults.item_failed("write", keys={"b"})
+    results = await two.letters.write([make_letter(task_id=key) for key in "ab"])
+    assert all(isinstance(result, DeadLetter) for result in results)
+    assert not (await two.kept())["b"].uncertain
+    assert two.store.away is None
+    await two.store.drain()
+    health = await two.store.health()
+    assert (health.status, health.waiting) == ("degraded", 1)
+    assert "'b' was refused" in health.detail
+    two.primary.faults.clear()
+    assert (await two.store.drain()).moved == 1
+    assert set(await two.at_home()) == {"a", "b"}
+
+
+async def test_a_record_that_neither_store_takes_failed(two: Two) -> None:
+    two.primary.faults.item_failed("write", keys={"b"})
+    two.local.faults.item_failed("write", keys={"b"})
     results = await two.letters.write([make_letter(task_id=key) for key in "ab"])
     assert isinstance(results[0], DeadLetter)
     assert isinstance(results[1], ItemFailed)
-    assert await two.kept() == {}
 
 
 async def test_a_record_that_the_primary_refuses_to_take_home_stays_and_is_reported(two: Two) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.model.clock import SystemClock, instant_text
-from mahavishnu.model.errors import StoreMisconfigured
+from mahavishnu.model.errors import ItemFailed, StoreMisconfigured
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import At, Is, Missing, Query
@@ -299,3 +299,91 @@ async def test_dates_are_exact_to_the_millisecond(server: Server) -> None:
         await store.collection(LETTERS).write([make_letter(task_id="a", failed_at=at)])
     assert server.search({"term": {"failed_at": instant_text(at)}}) == {"a"}
     assert server.search({"range": {"failed_at": {"gt": instant_text(at)}}}) == set()
+
+
+TEMPLATES: dict[str, dict[str, Any]] = {
+    "no source": {"mappings": {"_source": {"enabled": False}}},
+    "a source without the payload": {"mappings": {"_source": {"excludes": ["task"]}}},
+    "a source of one field": {"mappings": {"_source": {"includes": ["status"]}}},
+    "required routing": {"mappings": {"_routing": {"required": True}}},
+    "short lists": {"settings": {"index.max_result_window": 100}},
+    "a pipeline that is not there": {"settings": {"index.final_pipeline": "none such"}},
+    "a first pipeline that is not there": {"settings": {"index.default_pipeline": "none such"}},
+}
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+async def test_a_template_of_the_server_s_users_does_not_change_a_new_index(
+    server: Server, opensearch: Servers, template: str
+) -> None:
+    path = f"/_index_template/{server.prefix}"
+    body = {"index_patterns": [f"{server.prefix}_*"], "priority": 500, "template": TEMPLATES[template]}
+    assert opensearch.request("PUT", path, body)[0] == 200
+    try:
+        async with server.store() as store:
+            letters = store.collection(LETTERS)
+            stored = await letters.write(
+                [make_letter(task_id=f"{number:03}", task={"n": number}) for number in range(150)]
+            )
+            assert await letters.get(["007"]) == [stored[7]]
+            assert list((await letters.find(Query(limit=200))).items) == stored
+            assert (await store.health()).status == "ok"
+    finally:
+        assert opensearch.request("DELETE", path)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("mapping", "said"),
+    [
+        ({"_source": {"enabled": False}}, "_source does not keep the whole document"),
+        ({"_source": {"excludes": ["task"]}}, "_source does not keep the whole document"),
+        ({"_source": {"includes": ["status"]}}, "_source does not keep the whole document"),
+        ({"_routing": {"required": True}}, "_routing is required"),
+    ],
+)
+async def test_an_index_that_does_not_give_back_what_it_gets_is_refused(
+    server: Server, mapping: dict[str, Any], said: str
+) -> None:
+    server.make(mapping)
+    with pytest.raises(StoreMisconfigured, match=said):
+        await server.store().open()
+
+
+async def test_lists_that_an_older_index_keeps_too_short_are_made_longer(server: Server) -> None:
+    server.request("PUT", "", {"settings": {"number_of_replicas": 0, "index.max_result_window": 100}})
+    async with server.store() as store:
+        letters = store.collection(LETTERS)
+        stored = await letters.write([make_letter(task_id=f"{number:03}") for number in range(150)])
+        assert list((await letters.find(Query(limit=200))).items) == stored
+        server.request("PUT", "/_settings", {"index.max_result_window": 100})
+        health = await store.health()
+        assert health.status == "degraded"
+        assert "max_result_window of 100" in health.detail
+
+
+async def test_a_pipeline_of_an_older_index_is_reported_and_what_it_refuses_fails(server: Server) -> None:
+    server.request("PUT", "", {"settings": {"number_of_replicas": 0, "index.final_pipeline": "nosuch"}})
+    async with server.store() as store:
+        with pytest.raises(ItemFailed, match="nosuch"):
+            await write_one(store.collection(LETTERS), make_letter())
+        health = await store.health()
+        assert health.status == "degraded"
+        assert "the final_pipeline 'nosuch'" in health.detail
+        server.request("PUT", "/_settings", {"index.final_pipeline": "_none"})
+        assert await write_one(store.collection(LETTERS), make_letter()) is not None
+        assert (await store.health()).status == "ok"
+
+
+async def test_a_block_of_the_metadata_alone_is_no_trouble(server: Server) -> None:
+    async with server.store() as store:
+        first = await write_one(store.collection(LETTERS), make_letter(task_id="a"))
+        server.request("PUT", "/_settings", {"index.blocks.metadata": True})
+        try:
+            assert (await store.health()).status == "ok"
+            async with server.store() as another:  # it cannot look at the mapping
+                second = await write_one(another.collection(LETTERS), make_letter(task_id="b"))
+                assert list((await another.collection(LETTERS).find(Query())).items) == [first, second]
+                assert (await another.health()).status == "ok"
+        finally:
+            server.request("PUT", "/_settings", {"index.blocks.metadata": None})
+        assert (await store.health()).status == "ok"

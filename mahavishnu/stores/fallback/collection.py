@@ -211,13 +211,14 @@ class FallbackCollection(Generic[T]):
             results = await self._primary.write(records)
         except (StoreUnavailable, StoreMisconfigured) as problem:
             results, lost = [problem] * len(records), problem
-        kept = [index for index, result in enumerate(results) if _means_away(result)]
-        if not kept:
+        # Also what is refused for its own sake: somebody may mend the reason, and a drain tries again.
+        problems = {index: result for index, result in enumerate(results) if isinstance(result, StoreError)}
+        if not problems:
             return results
-        problems = [result for result in results if isinstance(result, StoreError) and _means_away(result)]
         if lost is not None:
             self._note_failure(lost)
-        for index, result in zip(kept, await self._keep_locally([records[i] for i in kept], problems), strict=True):
+        kept = await self._keep_locally([records[index] for index in problems], [*problems.values()])
+        for index, result in zip(problems, kept, strict=True):
             results[index] = result
         return results
 

@@ -32,8 +32,9 @@ class FallbackStore(OpenClose):
 
     An absent primary costs one time-out, not one per call: from then on it is only tried in the background, after
     `pause_seconds` and then less and less often, up to every `longest_pause_seconds`. A primary that is *misconfigured*
-    is no outage: `open` raises StoreMisconfigured. If that happens later, to one kind of record, reads of this kind
-    raise it, and new ones are kept locally rather than lost; the other kinds go on.
+    is no outage: `open` raises StoreMisconfigured, and what is written in spite of that is kept locally. If that
+    happens later, to one kind of record, reads of this kind raise it, and new ones are kept locally rather than lost;
+    the other kinds go on.
     """
 
     def __init__(
@@ -73,9 +74,14 @@ class FallbackStore(OpenClose):
             await self._open_primary()
         except StoreUnavailable as problem:
             self.primary_failed(problem)
+        except StoreMisconfigured as problem:
+            self.primary_failed(problem)
+            raise
         except BaseException:
             await self.local.close()
             raise
+        else:
+            self._away = None
         self._watch = asyncio.create_task(self._watch_primary(), name="mahavishnu fallback watch")
 
     async def close(self) -> None:

@@ -10,6 +10,7 @@ import ssl
 import time
 import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from inspect import iscoroutinefunction
 from io import BytesIO
 from pathlib import Path
@@ -17,15 +18,16 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from opensearchpy import AIOHttpConnection, AsyncOpenSearch, JSONSerializer, SerializationError
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
+from tenacity import AsyncRetrying, retry_if_exception, stop_before_delay, wait_random_exponential
 
 from mahavishnu.model.errors import InvalidInput, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores.opensearch.errors import store_error
+from mahavishnu.stores.opensearch.errors import Blocked, TooLarge, reading, store_error
 
 log = logging.getLogger(__name__)
 CONNECTIONS = 64  # to each node: with fewer than there are requests at once, some of them starve
 SHORTEST_TRY = 0.1
 LARGE_BODY = 500_000
+_NO_USE = (Blocked, TooLarge)  # to try again
 V = TypeVar("V")
 
 
@@ -129,6 +131,10 @@ class Client:
                 return await self.once(method, path, text, params, within=max(share, SHORTEST_TRY))
         raise AssertionError("retrying ends by an answer or an error")
 
+    def reading(self) -> AbstractContextManager[None]:
+        """Around what takes an answer apart: raises StoreUnavailable where the answer is not OpenSearch's."""
+        return reading(self._description)
+
     async def open(self) -> None:
         """Allow requests. Raises StoreMisconfigured for what can be seen without a connection."""
         number = 10**30
@@ -217,7 +223,7 @@ class LoopBound(Generic[V]):
 def retrying(seconds: float, on: type[Exception] = StoreUnavailable) -> AsyncRetrying:
     """Repeat an attempt while it raises `on`, with random pauses, for so many seconds; then raise its last error."""
     return AsyncRetrying(
-        retry=retry_if_exception_type(on),
+        retry=retry_if_exception(lambda problem: isinstance(problem, on) and not isinstance(problem, _NO_USE)),
         wait=wait_random_exponential(multiplier=0.05, max=0.5),
         stop=stop_before_delay(seconds),
         reraise=True,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Any
 
-from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.errors import MahavishnuError, StoreError, StoreMisconfigured, StoreUnavailable
 
 LONGEST_REASON = 300
 # Reasons quote values of the document, and the name of the user: neither belongs into logs.
@@ -42,6 +43,14 @@ class RequestRejected(Exception):
     def __init__(self, status: int, type_: str, reason: str) -> None:
         super().__init__(f"{type_}: {reason}" if type_ else reason or f"HTTP {status}")
         self.status, self.type, self.reason = status, type_, reason
+
+
+class Blocked(StoreUnavailable):
+    """OpenSearch takes no such request now, and a moment will not change that; nothing was done."""
+
+
+class TooLarge(StoreUnavailable):
+    """The server, or something before it, does not take as many bytes at once; nothing was done."""
 
 
 def item_status(status: int, type_: str, reason: str) -> ItemStatus:
@@ -91,6 +100,17 @@ def store_error(problem: Exception, where: str) -> StoreError | RequestRejected:
     return StoreUnavailable(f"{where} did not answer: {type(causes[-1]).__name__}{hint}", maybe_written=True)
 
 
+@contextmanager
+def reading(where: str) -> Iterator[None]:
+    """Around what takes an answer apart. Raises StoreUnavailable where that fails: the answer is not OpenSearch's."""
+    try:
+        yield
+    except MahavishnuError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise _foreign(where, "its answer has another form") from None
+
+
 def shorten(reason: Any) -> str:
     """A reason without the values and names in it, as one line that is not too long."""
     return _QUOTES.sub("", str(reason))[:LONGEST_REASON].replace("\n", " ")
@@ -103,15 +123,26 @@ def _from_answer(status: int, info: Any, where: str) -> StoreError | RequestReje
     type_, reason = item_error(error)
     if status == 401:
         return StoreMisconfigured(f"{where} does not accept the credentials (401): check user and password, or headers")
+    if status == 413:
+        return TooLarge(f"{where} does not take as many bytes at once (413)")
     match item_status(status, type_, reason):
-        case ItemStatus.BUSY | ItemStatus.FULL:
+        case ItemStatus.BUSY:
             return StoreUnavailable(f"{where} takes nothing now ({status}): {type_} {reason}".rstrip())
+        case ItemStatus.FULL:
+            return Blocked(f"{where} takes nothing now ({status}): {type_} {reason}".rstrip())
         case ItemStatus.AWAY:
             return StoreUnavailable(f"{where} failed ({status}): {type_} {reason}".rstrip(), maybe_written=True)
+        case _ if not type_ and not (status == 403 and isinstance(info, Mapping)):  # as every proxy can answer
+            return _foreign(where, f"HTTP {status} without a type of error")
         case _ if status == 403:
             return StoreMisconfigured(f"{where} forbids it (403); give the user this permission: {reason or type_}")
         case _:
             return RequestRejected(status, type_, reason)
+
+
+def _foreign(where: str, how: str) -> StoreUnavailable:
+    text = f"{where} does not answer like OpenSearch ({how}): check the address, and what stands before the server"
+    return StoreUnavailable(text, maybe_written=True)  # a proxy may hide the server's own answer
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:

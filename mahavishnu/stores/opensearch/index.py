@@ -14,8 +14,8 @@ from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavail
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.opensearch.client import Client, LoopBound
 from mahavishnu.stores.opensearch.documents import Documents
-from mahavishnu.stores.opensearch.errors import RequestRejected
-from mahavishnu.stores.opensearch.mapping import KEY, Layout, Plan, mapping, plan
+from mahavishnu.stores.opensearch.errors import Blocked, RequestRejected
+from mahavishnu.stores.opensearch.mapping import KEY, REQUIRED_SETTINGS, Layout, Plan, mapping, plan
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,12 @@ class Settings:
     def body(self) -> dict[str, Any]:
         # As many copies as there are nodes for, up to two: one node alone is not degraded for want of a second.
         copies = {"auto_expand_replicas": "0-1"} if self.replicas is None else {"number_of_replicas": self.replicas}
-        return {"number_of_shards": self.shards, "refresh_interval": self.refresh_interval, **copies}
+        return {
+            "number_of_shards": self.shards,
+            "refresh_interval": self.refresh_interval,
+            **copies,
+            **REQUIRED_SETTINGS,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,47 +98,46 @@ class Index(Generic[T]):
         try:
             found = await self.client.ask("GET", f"/{self.name}")
         except RequestRejected as problem:
-            if problem.status == 404:
+            if problem.type == "index_not_found_exception":
                 return None
             raise StoreMisconfigured(f"index {self.name} cannot be looked at: {problem}") from None
-        except StoreMisconfigured:
-            if await self._is_readable():  # a user who may only read has no right to look at the mapping
+        except (StoreMisconfigured, Blocked):
+            # A user who may only read has no right to look at the mapping, and a block of the metadata hides it.
+            if await self._is_readable():
                 return Plan(Layout(), None), IndexIdentity()
             raise
-        if not isinstance(found, dict) or not all(
-            isinstance(each, dict) and "mappings" in each for each in found.values()
-        ):
-            raise StoreMisconfigured(f"{self.client!r} does not answer like OpenSearch: check the address")
-        if len(found) != 1:
-            raise StoreMisconfigured(f"{self.name} stands for several indices ({', '.join(found)}); it must be one")
-        ((concrete, description),) = found.items()
         exact = re.compile(re.escape(self.name) + r"\.[0-9a-f]{12}")
-        identity = IndexIdentity(concrete, min(filter(exact.fullmatch, description.get("aliases", ())), default=""))
-        return plan(self.kind, concrete, description["mappings"]), identity
+        with self.client.reading():
+            if len(names := [*found.keys()]) > 1:
+                raise StoreMisconfigured(f"{self.name} stands for several indices ({', '.join(names)}); it must be one")
+            ((concrete, described),) = found.items()
+            identity = IndexIdentity(concrete, min(filter(exact.fullmatch, described["aliases"]), default=""))
+            return plan(self.kind, concrete, described["mappings"], described["settings"]["index"]), identity
 
-    async def apply_plan(
-        self, found: tuple[Plan, IndexIdentity] | None, *, within: float | None = None, again: bool = True
-    ) -> None:
+    async def apply_plan(self, found: tuple[Plan, IndexIdentity] | None, *, within: float | None = None) -> None:
         """Create or extend the index as `look` found necessary."""
-        if found is None:
-            identity = IndexIdentity(f"{self.name}-1", self._new_exact())
-            aliases: dict[str, Any] = {self.name: {}, identity.exact: {}}
-            body = {"settings": self._settings.body(), "mappings": mapping(self.kind), "aliases": aliases}
-            try:
-                await self.client.ask("PUT", f"/{self.name}-1", body, within=within)
-            except RequestRejected as problem:
-                if again and problem.type == "resource_already_exists_exception":  # another process was faster
-                    return await self.apply_plan(await self.look(), within=within, again=False)
-                raise StoreMisconfigured(f"index {self.name}-1 cannot be made: {problem}") from None
-            needed = Plan(Layout(), None)
-        else:
-            needed, identity = found
-            await self._extend(needed, within)
-            if identity.concrete and not identity.exact:
-                identity = await self._with_exact(identity, within)
+        needed, identity = found or await self._create(within)
+        await self._extend(needed, within)
+        if identity.concrete and not identity.exact:
+            identity = await self._with_exact(identity, within)
         self.layout, self.identity = needed.layout, identity
         self.documents = Documents(self.kind, needed.layout, identity.mark)
         self.ready, self._moved = True, False
+
+    async def _create(self, within: float | None) -> tuple[Plan, IndexIdentity]:
+        """Make the index, and look at what has come of it: templates of the server's users may have changed it."""
+        aliases: dict[str, Any] = {self.name: {}, self._new_exact(): {}}
+        body = {"settings": self._settings.body(), "mappings": mapping(self.kind), "aliases": aliases}
+        refusal: object = "it was deleted at once"
+        try:
+            await self.client.ask("PUT", f"/{self.name}-1", body, within=within)
+        except RequestRejected as problem:
+            if problem.type != "resource_already_exists_exception":  # another process was faster
+                raise StoreMisconfigured(f"index {self.name}-1 cannot be made: {problem}") from None
+            refusal = problem
+        if (found := await self.look()) is None:
+            raise StoreMisconfigured(f"index {self.name}-1 cannot be made: {refusal}")
+        return found
 
     def _new_exact(self) -> str:
         return f"{self.name}.{secrets.token_hex(6)}"
@@ -150,13 +154,14 @@ class Index(Generic[T]):
         return replace(identity, exact=exact)
 
     async def _extend(self, needed: Plan, within: float | None) -> None:
-        if needed.extension:
+        for what, change in (("settings", needed.settings), ("mapping", needed.extension)):
             try:
-                await self.client.ask("PUT", f"/{self.name}/_mapping", needed.extension, within=within)
+                if change:
+                    await self.client.ask("PUT", f"/{self.name}/_{what}", change, within=within)
             except RequestRejected as problem:
-                raise StoreMisconfigured(f"the mapping of {self.name} cannot be extended: {problem}") from None
-            if KEY in needed.extension.get("properties", {}):
-                await self._index_older_documents()
+                raise StoreMisconfigured(f"the {what} of {self.name} cannot be extended: {problem}") from None
+        if needed.extension and KEY in needed.extension.get("properties", {}):
+            await self._index_older_documents()
 
     async def _index_older_documents(self) -> None:
         """Index older documents by the new fields too, in the background: lists are sorted by the key field."""
@@ -191,7 +196,9 @@ class Index(Generic[T]):
                 started = self._written
                 try:
                     answer = await self.client.ask("POST", f"/{self.name}/_refresh")
-                    if failed := answer["_shards"]["failed"]:
+                    with self.client.reading():
+                        failed = answer["_shards"]["failed"]
+                    if failed:
                         raise StoreUnavailable(f"{self.name}: {failed} shards could not be refreshed")
                 except StoreMisconfigured:
                     if started > 1:  # else a user who may only read has written nothing

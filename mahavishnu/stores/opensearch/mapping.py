@@ -11,6 +11,18 @@ from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind
 
 LAYOUT = 1  # written into each index; raised when older code could misread or spoil a newer index
 KEY, STAMP, ORIGINALS = "store_key", "store_stamp", "store_originals"
+MOST_HITS = 10_000  # of one answer
+# Also the server's own values: said aloud, they win over the index templates of the server's users.
+REQUIRED_SETTINGS = {
+    "max_result_window": MOST_HITS,
+    "default_pipeline": "_none",
+    "final_pipeline": "_none",
+    "translog.durability": "request",
+}
+_WHOLE_DOCUMENT: dict[str, dict[str, Any]] = {
+    "_source": {"enabled": True, "includes": [], "excludes": []},
+    "_routing": {"required": False},
+}
 _META = "mahavishnu"
 _DOCUMENTED_INTEGERS = {"retry_count", "max_retries", "total_attempts"}  # users were told `integer`; others get `long`
 _UNSEARCHED = {"type": "keyword", "index": False, "doc_values": False}
@@ -37,17 +49,18 @@ class Plan:
     """What an existing index needs before it can be used, and how it is used then."""
 
     layout: Layout
-    extension: dict[str, Any] | None
+    extension: dict[str, Any] | None = None  # of its mapping
+    settings: dict[str, Any] | None = None
 
 
 def mapping(kind: Kind[Any]) -> dict[str, Any]:
     """For a new index. Strict, so that no payload can ever make it grow."""
     properties = {f.name: _property(f) for f in kind.fields} | _STORE_FIELDS
-    return {"dynamic": "strict", "_meta": {_META: {"layout": LAYOUT}}, "properties": properties}
+    return {"dynamic": "strict", **_WHOLE_DOCUMENT, "_meta": {_META: {"layout": LAYOUT}}, "properties": properties}
 
 
-def plan(kind: Kind[Any], index: str, found: Mapping[str, Any]) -> Plan:
-    """For the mapping of an existing index. Raises StoreMisconfigured naming the fields that contradict."""
+def plan(kind: Kind[Any], index: str, found: Mapping[str, Any], settings: Mapping[str, Any]) -> Plan:
+    """For the mapping and settings of an existing index. Raises StoreMisconfigured naming what contradicts."""
     layout = found.get("_meta", {}).get(_META, {}).get("layout", 0)
     if layout > LAYOUT:
         raise StoreMisconfigured(
@@ -55,7 +68,7 @@ def plan(kind: Kind[Any], index: str, found: Mapping[str, Any]) -> Plan:
         )
     existing: Mapping[str, Any] = found.get("properties", {})
     missing: dict[str, Any] = {}
-    problems: list[str] = []
+    problems = _incomplete(found)
     moved: set[str] = set()
     flat: dict[str, str] = {}
     for f in kind.fields:
@@ -83,14 +96,30 @@ def plan(kind: Kind[Any], index: str, found: Mapping[str, Any]) -> Plan:
     if problems:
         raise StoreMisconfigured(
             f"the mapping of index {index} contradicts, nothing was changed: {'; '.join(problems)}. "
-            "Reindex it into one with the right types, or choose another prefix"
+            "Reindex it into one without that (a template may have brought it about), or choose another prefix"
         )
     extension: dict[str, Any] = {"properties": missing} if missing else {}
     if found.get("dynamic") != "strict":
         extension["dynamic"] = "strict"
     if extension or layout != LAYOUT:
         extension["_meta"] = {**found.get("_meta", {}), _META: {"layout": LAYOUT}}
-    return Plan(Layout(frozenset(moved), flat), extension or None)
+    window = None if _window(settings) >= MOST_HITS else {"index.max_result_window": MOST_HITS}
+    return Plan(Layout(frozenset(moved), flat), extension or None, window)
+
+
+def setting_problems(settings: Mapping[str, Any]) -> list[str]:
+    """What in the settings of an index keeps records from being stored as they are, or found; and what to do."""
+    problems = []
+    if blocks := sorted(name for name, value in settings.get("blocks", {}).items() if value == "true"):
+        problems.append(f"is read-only ({', '.join(blocks)}); is the disk full?")
+    problems += [
+        f"has the {name} {pipeline!r}, which may change or refuse records: set it to '_none'"
+        for name in ("default_pipeline", "final_pipeline")
+        if (pipeline := settings.get(name, "_none")) != "_none"
+    ]
+    if (window := _window(settings)) < MOST_HITS:
+        problems.append(f"has a max_result_window of {window}, which lists do not work with: set it to {MOST_HITS}")
+    return problems
 
 
 def integer_bits(kind: Kind[Any], name: str) -> int:
@@ -115,6 +144,21 @@ def _property(f: Field[Any]) -> dict[str, Any]:
             return {"type": "flat_object"}
         case FieldType.JSON | FieldType.BLOB:
             return {"type": "object", "enabled": False}
+
+
+def _window(settings: Mapping[str, Any]) -> int:
+    return int(settings.get("max_result_window", MOST_HITS))
+
+
+def _incomplete(found: Mapping[str, Any]) -> list[str]:
+    """Why documents would not come back as they were sent, or be refused, whatever is in them."""
+    problems = []
+    source = found.get("_source", {})
+    if source.get("enabled", True) in (False, "false") or source.get("includes") or source.get("excludes"):
+        problems.append("_source does not keep the whole document")
+    if found.get("_routing", {}).get("required", False) not in (False, "false"):
+        problems.append("_routing is required")
+    return problems
 
 
 def _is_open_object(here: Mapping[str, Any]) -> bool:

@@ -14,8 +14,7 @@ from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, foreign_cursor
 from mahavishnu.stores.opensearch.documents import path_text
 from mahavishnu.stores.opensearch.mapping import KEY, Layout, integer_bits
 
-MOST_HITS = 10_000  # of one answer, by the server's default
-MOST_TERMS = 65_536  # of one condition, likewise
+MOST_TERMS = 65_536  # of one condition, by the server's default
 BUCKETS = 10_000
 NOTHING: dict[str, Any] = {"match_none": {}}
 _SORTABLE = (FieldType.KEYWORD, FieldType.DATE, FieldType.INTEGER)

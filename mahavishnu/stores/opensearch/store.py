@@ -28,9 +28,9 @@ from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.opensearch import query as opensearch_query
 from mahavishnu.stores.opensearch.client import Client
 from mahavishnu.stores.opensearch.documents import is_usable
-from mahavishnu.stores.opensearch.errors import RequestRejected, item_error
+from mahavishnu.stores.opensearch.errors import Blocked, RequestRejected, item_error
 from mahavishnu.stores.opensearch.index import Index, Settings
-from mahavishnu.stores.opensearch.query import MOST_HITS
+from mahavishnu.stores.opensearch.mapping import MOST_HITS, setting_problems
 from mahavishnu.stores.opensearch.writer import GroupCommit
 
 __all__ = ["OpenSearchCollection", "OpenSearchStore"]
@@ -127,21 +127,35 @@ class OpenSearchStore(OpenClose):
                 raise StoreUnavailable(f"{self!r} is not open")
             try:
                 cluster = await self._client.ask("GET", f"/_cluster/health/{names}", params={"timeout": "0s"})
-                blocked = {"filter_path": "*.settings.index.blocks"}
-                blocks = await self._client.ask("GET", f"/{names}/_settings", params=blocked)
+                problems = await self._setting_problems(names)
             except StoreMisconfigured:  # this user may not look at the cluster, but the store may work all the same
                 await self._client.ask("POST", f"/{names}/_search", {"size": 0})
                 return Health("ok", "it answers, but this user may not see the state of the cluster")
+            with self._client.reading():
+                status, missing, nodes = cluster["status"], cluster["unassigned_shards"], cluster["number_of_nodes"]
         except (StoreError, RequestRejected) as problem:
             return Health("down", str(problem))
-        status = cluster["status"]
         if status == "red":
             return Health("down", "a part of the indices is not available (red)")
-        if blocks:
-            return Health("degraded", f"read-only: {', '.join(sorted(blocks))}; is the disk full?")
+        if problems:
+            return Health("degraded", "; ".join(problems))
         if status == "yellow":
-            return Health("degraded", f"{cluster['unassigned_shards']} copies of the indices are missing (yellow)")
-        return Health("ok", f"{cluster['number_of_nodes']} nodes, {status}")
+            return Health("degraded", f"{missing} copies of the indices are missing (yellow)")
+        return Health("ok", f"{nodes} nodes, {status}")
+
+    async def _setting_problems(self, names: str) -> list[str]:
+        wanted = ("blocks", "default_pipeline", "final_pipeline", "max_result_window")
+        filters = {"filter_path": ",".join(f"*.settings.index.{name}" for name in wanted)}
+        try:
+            found = await self._client.ask("GET", f"/{names}/_settings", params=filters)
+        except Blocked:  # the metadata alone: records are stored and found all the same
+            return []
+        with self._client.reading():
+            return [
+                f"index {name} {problem}"
+                for name, described in sorted(found.items())
+                for problem in setting_problems(described["settings"]["index"])
+            ]
 
     def collection(self, kind: Kind[T]) -> OpenSearchCollection[T]:
         if kind not in self._collections:
@@ -199,15 +213,18 @@ class OpenSearchCollection(Generic[T]):
         documents = self.index.documents
         answer = await self._client.ask("POST", f"/{self.index.name}/_mget", {"ids": keys})
         results: list[Result[T]] = []
-        for hit in answer["docs"]:
-            if "error" in hit:
-                type_, reason = item_error(hit["error"])
-                if type_ == "index_not_found_exception":
-                    raise RequestRejected(404, type_, reason)
-                raise StoreUnavailable(f"{self.index.name}: {type_}: {reason}")
-            if hit["found"]:
-                self.index.confirm(hit["_index"])
-            results.append(documents.read(hit) if hit["found"] else None)
+        with self._client.reading():
+            for hit in answer["docs"]:
+                if "error" in hit:
+                    type_, reason = item_error(hit["error"])
+                    if type_ == "index_not_found_exception":
+                        raise RequestRejected(404, type_, reason)
+                    raise StoreUnavailable(f"{self.index.name}: {type_}: {reason}")
+                if hit["found"]:
+                    self.index.confirm(hit["_index"])
+                results.append(documents.read(hit) if hit["found"] else None)
+            if len(results) != len(keys):
+                raise ValueError
         return results
 
     async def _find(self, query: Query, after: Cursor | None) -> Page[T]:
@@ -228,15 +245,16 @@ class OpenSearchCollection(Generic[T]):
         items: list[T] = []
         positions: list[tuple[Any, ...]] = []
         corrupt: list[StoreError] = []
-        for hit in hits[: query.limit]:
-            self.index.confirm(hit["_index"])
-            record = documents.read(hit)
-            if isinstance(record, CorruptRecord):
-                corrupt.append(record)
-            else:
-                items.append(record)
-                positions.append(tuple(hit["sort"]))
-        following = Cursor(tuple(hits[query.limit - 1]["sort"]), snapshot) if more else None
+        with self._client.reading():
+            for hit in hits[: query.limit]:
+                self.index.confirm(hit["_index"])
+                record = documents.read(hit)
+                if isinstance(record, CorruptRecord):
+                    corrupt.append(record)
+                else:
+                    items.append(record)
+                    positions.append(tuple(hit["sort"]))
+            following = Cursor(tuple(hits[query.limit - 1]["sort"]), snapshot) if more else None
         return Page(items, following, positions, tuple(corrupt))
 
     async def _search(self, body: Mapping[str, Any], snapshot: str | None) -> tuple[list[dict[str, Any]], str | None]:
@@ -247,20 +265,23 @@ class OpenSearchCollection(Generic[T]):
             text = json.dumps({**body, "pit": {"id": snapshot, "keep_alive": KEEP_SNAPSHOT}}).encode()
             try:
                 answer = await self._client.once("POST", "/_search", text, _WHOLE, within=rest / 2)
-                return answer["hits"]["hits"], answer["pit_id"]
+                with self._client.reading():
+                    return answer["hits"]["hits"], answer["pit_id"]
             except (RequestRejected, StoreUnavailable) as problem:
                 log.debug("a snapshot of %s is gone, the list goes on without: %s", self.index.name, problem)
             await self.index.refresh()
             rest -= time.monotonic() - start
         answer = await self._client.ask("POST", f"/{self.index.name}/_search", body, _WHOLE, within=rest)
-        return answer["hits"]["hits"], None
+        with self._client.reading():
+            return answer["hits"]["hits"], None
 
     async def _take_snapshot(self) -> str | None:
         path = f"/{self.index.name}/_search/point_in_time"
         parameters = {"keep_alive": KEEP_SNAPSHOT, "allow_partial_pit_creation": "false"}
         try:
             answer = await self._client.once("POST", path, None, parameters, within=self._client.timeout / 4)
-            return str(answer["pit_id"])
+            with self._client.reading():
+                return str(answer["pit_id"])
         except (RequestRejected, StoreError) as problem:  # too many of them, or not permitted
             log.debug("no snapshot of %s: %s", self.index.name, problem)
             return None
@@ -278,18 +299,19 @@ class OpenSearchCollection(Generic[T]):
         cells: dict[tuple[Any, ...], Cell] = {}
         while True:
             answer = await self._client.ask("POST", f"/{self.index.name}/_search", body, _WHOLE)
-            if not by:
-                count = answer["hits"]["total"]["value"]
-                return Tally(
-                    {(): opensearch_query.cell(count, answer.get("aggregations", {}), sums, spans)} if count else {}
-                )
-            groups = answer["aggregations"]["groups"]
-            for bucket in groups["buckets"]:
-                values = opensearch_query.group(self.kind, by, bucket["key"])
-                cells[values] = opensearch_query.cell(bucket["doc_count"], bucket, sums, spans)
-            if "after_key" not in groups or len(groups["buckets"]) < opensearch_query.BUCKETS:
-                return Tally(cells)
-            body["aggs"]["groups"]["composite"]["after"] = groups["after_key"]
+            with self._client.reading():
+                if not by:
+                    count = answer["hits"]["total"]["value"]
+                    return Tally(
+                        {(): opensearch_query.cell(count, answer.get("aggregations", {}), sums, spans)} if count else {}
+                    )
+                groups = answer["aggregations"]["groups"]
+                for bucket in groups["buckets"]:
+                    values = opensearch_query.group(self.kind, by, bucket["key"])
+                    cells[values] = opensearch_query.cell(bucket["doc_count"], bucket, sums, spans)
+                if "after_key" not in groups or len(groups["buckets"]) < opensearch_query.BUCKETS:
+                    return Tally(cells)
+                body["aggs"]["groups"]["composite"]["after"] = groups["after_key"]
 
     async def _read(self, request: Callable[[], Awaitable[R]]) -> R:
         """The answer to a read. If somebody has dropped the index, it is made again, and the read finds nothing."""

@@ -15,14 +15,14 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Generic
 
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.kind import T
 from mahavishnu.stores.opensearch.client import SHORTEST_TRY, retrying
 from mahavishnu.stores.opensearch.documents import LONGEST_KEY, PendingWrite, WriteRequest, is_usable
-from mahavishnu.stores.opensearch.errors import ItemStatus, RequestRejected, item_error, item_status
+from mahavishnu.stores.opensearch.errors import ItemStatus, RequestRejected, TooLarge, item_error, item_status
 from mahavishnu.stores.opensearch.index import Index, IndexIdentity
 from mahavishnu.stores.opensearch.mapping import STAMP
 
@@ -31,6 +31,7 @@ UNDER_WAY = 2
 MOST_OPERATIONS = 500
 FEW_OPERATIONS = 50
 MOST_BYTES = 5_000_000
+_FOUND = {"_source", "_seq_no", "_primary_term", "_version"}  # in a document that is there
 _WHOLE_STORE = (StoreUnavailable, StoreMisconfigured)
 _ANSWER = ",".join(
     f"items.*.{part}"
@@ -218,10 +219,9 @@ class GroupCommit(Generic[T]):
         body = b"".join([write.body for write in writes])
         try:
             answer = await self._client.once("POST", f"/{name}/_bulk", body, parameters, within=seconds)
-            items = _items(answer)
-            if len(items) != len(writes):
-                raise StoreUnavailable("the answer to a bulk is not complete", maybe_written=True)
-        except RequestRejected as problem:
+            with self._client.reading():
+                items = _items(answer, len(writes))
+        except (RequestRejected, TooLarge) as problem:
             return await self._divide(writes, problem, deadline)
         except StoreUnavailable as problem:
             return self._note_unanswered(writes, problem)
@@ -244,6 +244,9 @@ class GroupCommit(Generic[T]):
         self._trouble = None
         for write, item in zip(writes, items, strict=True):
             status = item["status"]
+            if status < 300 and "_seq_no" not in item:
+                write.settle(ItemFailed(write.key, "a pipeline of the index has dropped it"))
+                continue
             if status < 300:
                 write.settle_stored(self._index, mark, item)
                 self._index.confirm(item["_index"])
@@ -293,11 +296,12 @@ class GroupCommit(Generic[T]):
         return await self._round([each for each in writes if each.call and each.encode(self._index)], deadline)
 
     async def _divide(
-        self, writes: list[PendingWrite], problem: RequestRejected, deadline: float
+        self, writes: list[PendingWrite], problem: RequestRejected | TooLarge, deadline: float
     ) -> list[PendingWrite]:
         """The whole bulk was refused: find the one that it is about."""
         if (
-            item_status(problem.status, problem.type, problem.reason) is ItemStatus.OUTDATED
+            isinstance(problem, RequestRejected)
+            and item_status(problem.status, problem.type, problem.reason) is ItemStatus.OUTDATED
             and not writes[0].looked_again
         ):
             for write in writes:
@@ -310,7 +314,7 @@ class GroupCommit(Generic[T]):
                 *await self._round(writes[half:], deadline),
             ]
         (write,) = writes
-        if problem.status == 413:
+        if isinstance(problem, TooLarge):
             write.settle(ItemFailed(write.key, f"{len(write.body)} bytes are more than the server takes"))
         else:
             write.settle(ItemFailed(write.key, str(problem)))
@@ -330,15 +334,21 @@ class GroupCommit(Generic[T]):
             answer = await self._client.once(
                 "POST", f"/{self._index.name}/_mget", ids, parameters, within=self._share(deadline)
             )
-            if any("error" in document for document in answer["docs"]):
-                raise StoreUnavailable("what became of a write cannot be seen")
+            with self._client.reading():
+                documents = answer["docs"]
+                if any("error" in document for document in documents):
+                    raise StoreUnavailable("what became of a write cannot be seen")
+                if len(documents) != len(writes) or not all(
+                    each.keys() >= _FOUND for each in documents if each["found"]
+                ):
+                    raise ValueError
         except (StoreUnavailable, StoreMisconfigured, RequestRejected) as problem:
             for write in writes:
                 write.trouble = StoreUnavailable(str(problem))
                 write.uncertain = True
             return True
         self._index.mark_dirty()  # what is found here may have landed since the last refresh
-        for write, document in zip(writes, answer["docs"], strict=True):
+        for write, document in zip(writes, documents, strict=True):
             was_lost, write.uncertain = write.uncertain, True
             version = write.record.version
             if not document["found"]:
@@ -370,10 +380,12 @@ class GroupCommit(Generic[T]):
         return writes
 
 
-def _items(answer: Any) -> list[Any]:
-    """Of the answer to a bulk; none if it is something else, from whatever stands between us and OpenSearch."""
-    found = answer.get("items", ()) if isinstance(answer, Mapping) else ()
-    return [item for each in found for item in each.values()]
+def _items(answer: Any, expected: int) -> list[Any]:
+    """Of the answer to a bulk, with all that is needed of them. Raises one of the errors for which `reading` is."""
+    items = [item for each in answer["items"] for item in each.values()]
+    if len(items) != expected or not all("_index" in item for item in items if item["status"] < 300):
+        raise ValueError
+    return items
 
 
 def _require_an_answer(results: list[Any]) -> list[Any]:

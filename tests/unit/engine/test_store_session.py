@@ -12,11 +12,12 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError, StoreMisconfigured
+from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.testing import turn
+from mahavishnu.testing import FaultyStore, ManualClock, turn
 from tests.unit.queues import NETWORK, Gate, House, Runs, fill, letter_of, sound
 
 
@@ -167,3 +168,29 @@ async def test_what_a_cycle_is_claiming_while_the_queue_is_closed_is_given_back_
     letters = await queue.list_tasks()
     assert {(letter.status, letter.total_attempts) for letter in letters} == {("pending", 0)}
     assert runs.calls == []
+
+
+async def test_what_fails_although_the_primary_is_misconfigured_from_the_start_is_kept_locally(tmp_path: Path) -> None:
+    primary = FaultyStore(MemoryStore())
+
+    def app() -> MahavishnuApp:
+        local = SQLiteStore(tmp_path / "local.db", kinds=KINDS)
+        store = FallbackStore(primary, local, kinds=KINDS, clock=ManualClock())
+        return MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:"), store=store)
+
+    primary.faults.misconfigured("open")
+    first, second = app(), app()
+    assert first.dlq is not None
+    for _ in range(2):
+        with pytest.raises(StoreMisconfigured):
+            await first.dlq.open()
+        result = await first.execute_workflow({"id": "a"}, "nobody")
+        assert not result["dlq_enqueued"]
+        assert "it waits to be let in" in result["dlq_error"]
+    await first.shutdown()
+    primary.faults.clear()
+    assert second.dlq is not None
+    async with second:
+        await second.dlq.store.drain()  # type: ignore[attr-defined]
+        assert await second.dlq.intake.admit_waiting() == 2
+        assert (await letter_of(second.dlq, "a")).occurrences == 2
