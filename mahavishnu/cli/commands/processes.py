@@ -123,6 +123,8 @@ def api_of(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> FastAPI:
 def _server(api: FastAPI) -> uvicorn.Server:
     import uvicorn
 
+    from mahavishnu.api.connections import BoundedProtocol
+
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Any:  # they are handled here: workers stop with the server
@@ -130,7 +132,8 @@ def _server(api: FastAPI) -> uvicorn.Server:
 
     config = uvicorn.Config(
         api,
-        http="h11",  # not what else may be installed: it refuses a head without an end, and httptools would keep it all
+        http=BoundedProtocol,  # not what else may be installed: httptools would keep a head without an end
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
