@@ -1,8 +1,7 @@
 """Capturing failures on one page: assess → decide → make → record → announce.
 
 `CapturePipeline` takes failed runs through all the steps, those that fail in the same moment together. It raises
-nothing, because the run has an error of its own to tell. `LetterIntake` is the second half of it, for all who bring new
-letters: it records them, announces them, and raises what keeps it from that.
+nothing, because the run has an error of its own to tell. `LetterIntake` is the second half of it.
 """
 
 from __future__ import annotations
@@ -15,33 +14,26 @@ from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from mahavishnu.classify.assess import Assessment, Assessor, context_for
-from mahavishnu.classify.exceptions import cut, safe_str
+from mahavishnu.classify.exceptions import cut, failure_of, safe_str
+from mahavishnu.classify.verdict import NOBODY, Verdict
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.dependencies import refuse_circle
+from mahavishnu.engine.intake import LetterIntake
 from mahavishnu.engine.letter_factory import LetterRequest, redact
-from mahavishnu.engine.recorder import CaptureKind, CaptureResult
 from mahavishnu.engine.strategies import Decision, Occurrence, Strategy, decide
 from mahavishnu.engine.waiting_room import WaitingPlace
-from mahavishnu.model.backoff import BUILT_IN
-from mahavishnu.model.errors import ENDS, InvalidPayload, MahavishnuError, QueueFull
-from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.errors import ENDS, MahavishnuError
 from mahavishnu.model.json_value import json_safe_copy, safe_repr, texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory, fast_constructor
-from mahavishnu.stores.base import Result
 
 log = logging.getLogger(__name__)
 _LONGEST_REASON = 500
 _LONGEST_TURN = 0.01  # seconds for which a batch may keep the event loop to itself
-_EVENTS = {
-    CaptureKind.CREATED: EventName.CAPTURED,
-    CaptureKind.MERGED: EventName.MERGED,
-    CaptureKind.REOPENED: EventName.REOPENED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +126,7 @@ class CapturePipeline:
         except Exception as problem:  # a mistake of ours: nobody may be left waiting
             for capture in captures:
                 if not capture.future.done():
-                    self._give_up(capture, problem)
+                    self._rescue(capture, problem)
 
     async def _for_each(
         self,
@@ -154,7 +146,7 @@ class CapturePipeline:
             except ENDS:
                 raise
             except BaseException as problem:
-                self._give_up(capture, problem)
+                self._rescue(capture, problem)
             else:
                 done.append(capture)
         return done
@@ -180,7 +172,7 @@ class CapturePipeline:
             assessor = Assessor(self._queue.chain)
             capture.assessment = await assessor.assess(capture.error, now, _classifier_context(capture, now))
         except Exception as problem:
-            self._give_up(capture, problem)
+            self._rescue(capture, problem)
         else:
             self._batcher.add(capture)
 
@@ -192,7 +184,7 @@ class CapturePipeline:
         occurrence = _new_occurrence(
             task_id=request.task_id,
             task=request.task,
-            repos=tuple(request.repos),
+            repos=_repos(request),
             error=capture.error,
             verdict=assessment.verdict,
             requested=capture.requested,
@@ -210,19 +202,43 @@ class CapturePipeline:
     # --- make
 
     def _make(self, request: LetterRequest, assessment: Assessment, now: datetime) -> DeadLetter:
-        """The letter; one with texts in the place of what JSON cannot hold, if there is such a thing in the request."""
-        factory, backoffs, by_category = self._queue.letter_factory, self._queue.backoffs, self._by_category()
+        """The letter. What is in the request that no letter can have is replaced, and kept in the metadata."""
+        factory = self._queue.letter_factory
+        make = partial(factory.make, by_category=self._by_category(), backoffs=self._queue.backoffs)
         try:
-            return factory.make(request, assessment, now, by_category=by_category, backoffs=backoffs)
+            return make(request, assessment, now)
         except ENDS:
             raise
         except BaseException as problem:  # encoding it runs code of whatever is in it
-            if isinstance(problem, MahavishnuError) and not isinstance(problem, InvalidPayload):
-                raise
             why = cut(safe_str(problem) or type(problem).__name__, _LONGEST_REASON)
-        log.error("task %r is kept as far as JSON can hold it, and nothing retries it: %s", request.task_id, why)
-        request = factory.with_placeholders(request, why)
-        return factory.make(request, assessment, now, by_category=by_category, backoffs=backoffs)
+        if (named := factory.with_usable_id(request)) is not request:
+            try:
+                return make(named, assessment, now)
+            except ENDS:
+                raise
+            except BaseException as problem:  # that was not all
+                request, why = named, cut(safe_str(problem) or type(problem).__name__, _LONGEST_REASON)
+        name = safe_repr(request.task_id)
+        log.error("task %s is kept as far as a letter can hold it, and nothing retries it: %s", name, why)
+        return make(factory.with_placeholders(request, why), assessment, now)
+
+    def _rescue(self, capture: PendingCapture, problem: BaseException) -> None:
+        """Record a failure by itself that could not be taken through a step, judged by nobody if that was the step."""
+        now = self._queue.clock.now()
+        try:
+            if capture.assessment is None:
+                why = cut(f"{type(problem).__name__}: {safe_str(problem)}", _LONGEST_REASON)
+                verdict = Verdict(ErrorCategory.PERMANENT, f"it could not be classified: {why}", NOBODY)
+                failure = failure_of(capture.error, at=now, category=verdict.category)
+                capture.assessment = Assessment(failure, verdict)
+            if capture.letter is None:
+                self._decide_and_make(capture, now)
+            if capture.letter is not None:
+                self._batcher.spawn(self._record_alone(capture, capture.letter, None), [capture], capture.context)
+        except ENDS:
+            raise
+        except BaseException:
+            self._give_up(capture, problem)
 
     # --- record
 
@@ -287,7 +303,7 @@ class CapturePipeline:
         self._queue.counts["capture_failed"] += 1
         self._counts["capture_failed"] += 1
         log.error(
-            "the failure of task %s could not be captured; its error: %s; its payload: %.2000s",
+            "the failure of task %s could not be captured; its error: %s; its payload: %s",
             safe_repr(request.task_id),
             safe_repr(capture.error),
             redact(json_safe_copy(request.task), self._queue.letter_factory.redact_keys),
@@ -299,7 +315,15 @@ class CapturePipeline:
 
 def _classifier_context(capture: PendingCapture, now: datetime) -> Any:
     request = capture.request
-    return context_for(now, request.task_id, request.task, capture.adapter, tuple(request.repos))
+    return context_for(now, request.task_id, request.task, capture.adapter, _repos(request))
+
+
+def _repos(request: LetterRequest) -> tuple[str, ...]:
+    """The repos, for those who judge the failure; none where they are no list of texts."""
+    try:
+        return texts(request.repos, "repos")
+    except Exception:
+        return ()
 
 
 def _advised(request: LetterRequest, decision: Decision) -> LetterRequest:
@@ -310,80 +334,3 @@ def _advised(request: LetterRequest, decision: Decision) -> LetterRequest:
         retry_policy=request.retry_policy if request.retry_policy is not None else decision.retry_policy,
         max_retries=request.max_retries if request.max_retries is not None else decision.max_retries,
     )
-
-
-class LetterIntake:
-    """Records new letters and announces them; lets in those that wait for room."""
-
-    def __init__(self, context: QueueContext) -> None:
-        self._queue = context
-
-    async def enqueue(
-        self, request: LetterRequest, error: BaseException | str, named: ErrorCategory | str | None = None
-    ) -> CaptureResult:
-        """Make a letter of a failure, whatever the strategy says, and record it. A `named` category counts.
-
-        Raises InvalidInput for what cannot be kept, and what `record` raises.
-        """
-        queue, task_id, now = self._queue, request.task_id, self._queue.clock.now()
-        context = context_for(now, task_id, request.task, repos=texts(request.repos, f"repos of task {task_id!r:.80}"))
-        assessment = await Assessor(queue.chain).assess(error, now, context, named)
-        return await self.record(queue.letter_factory.make(request, assessment, now, backoffs=queue.backoffs))
-
-    async def record(self, letter: DeadLetter) -> CaptureResult:
-        """Store a letter, and say how it came in. Raises DLQFullError, InvalidInput, StoreError."""
-        queue = self._queue
-        await queue.open()  # first: a letter that is too large has to wait somewhere
-        queue.letter_factory.check_size(letter)
-        if letter.depends_on:
-            await refuse_circle(queue.letters, letter)
-        if warning := queue.backoffs.problem_with(letter.retry_policy):
-            log.warning("letter %r: %s", letter.key, warning)
-        try:
-            recorded = await queue.recorder.record(letter, letter.failures[-1])
-        except QueueFull:
-            queue.counts["rejected_full"] += 1
-            raise
-        queue.announce(_EVENTS[recorded.kind], recorded.letter)
-        return recorded
-
-    async def record_many(self, letters: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
-        """Store letters by one write where that is enough; None for each that needs `record`.
-
-        `announce_captured` has to be called for each that is stored. Raises StoreError if the store could take none.
-        """
-        simple = [each for each in letters if self._is_simple(each)]
-        await self._queue.open()
-        stored = await self._queue.recorder.record_new(simple) if simple else []
-        if len(simple) == len(letters):
-            return stored
-        results = {id(each): result for each, result in zip(simple, stored, strict=True)}
-        return [results.get(id(each)) for each in letters]
-
-    def announce_captured(self, letter: DeadLetter) -> None:
-        """Publish the event of a letter that `record_many` stored."""
-        self._queue.announce(EventName.CAPTURED, letter)
-
-    def record_skipped(self, task_id: str, reason: str) -> None:
-        """Count, log and publish that a failure was not kept, because the strategy said so."""
-        self._queue.counts["skipped_by_strategy"] += 1
-        log.info("the failure of task %r is not kept: %s", task_id, reason)
-        detail = {"task_id": task_id, "reason": reason}
-        self._queue.events.publish(Event(EventName.SKIPPED, self._queue.clock.now(), None, detail))
-
-    async def admit_waiting(self) -> int:
-        """Let in failures that wait for room, as far as there is some. Returns how many."""
-        await self._queue.open()
-        if not self._queue.admits_waiting:
-            return 0
-        admitted = await self._queue.waiting.admit(self._queue.letter_factory.max_task_bytes)
-        for letter in admitted:
-            self._queue.announce(EventName.CAPTURED, letter, waited=True)
-        return len(admitted)
-
-    def _is_simple(self, letter: DeadLetter) -> bool:
-        """Whether nothing has to be looked up before it is stored."""
-        queue = self._queue
-        policy = letter.retry_policy
-        known = policy in BUILT_IN or queue.backoffs.problem_with(policy) is None
-        return known and not letter.depends_on and len(letter.payload.text) <= queue.letter_factory.max_task_bytes

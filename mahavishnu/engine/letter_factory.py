@@ -13,7 +13,7 @@ from mahavishnu.classify.verdict import POLICY_OF, policy
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, new_entry_id
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_entry_id, new_task_id
 from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, safe_repr, texts, type_label
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 MASK = "***"
-NOT_JSON = "dlq_not_json"  # in the metadata of a letter whose task or metadata JSON cannot hold
+# In the metadata of letters that could not be made as they were asked for:
+NOT_JSON = "dlq_not_json"  #: why: mostly because JSON cannot hold the task or the metadata
+GIVEN = "dlq_given"  #: what was given for the `task_id`, the `repos` and so on, where that cannot be kept as it is
 _new_letter = fast_constructor(DeadLetter)
 _WORKFLOW = Source()
 _default_policy = lru_cache(64)(policy)  # the settings name few
@@ -118,16 +120,46 @@ class LetterFactory:
             backoffs=backoffs,
         )
 
+    def with_usable_id(self, request: LetterRequest) -> LetterRequest:
+        """The request with another task id, if its own cannot be the name of a letter, and its own in the metadata.
+
+        A text that is given again gives the same id again.
+        """
+        where = (request.namespace, request.queue)
+        if _is_name(request.task_id, *where) or (_is_name(request.task_id) and not _is_name("any", *where)):
+            return request
+        labels = request.metadata if isinstance(request.metadata, Mapping) else {}
+        given = {"task_id": json_safe_copy(request.task_id, self._describe)}
+        return request._replace(task_id=_id_in_place_of(request.task_id), metadata={**labels, GIVEN: given})
+
     def with_placeholders(self, request: LetterRequest, why: str) -> LetterRequest:
-        """The request with descriptions in the place of what JSON cannot hold.
+        """The request with descriptions in the place of what JSON cannot hold, and without what no letter can have.
 
         Nothing retries such a letter by itself: it waits for a person, who reads the reason in its metadata.
         """
-        describe = type_label if self.redact_keys else safe_repr  # redacted values must not reappear in a description
-        labels = json_safe_copy(request.metadata, describe)
+        labels = json_safe_copy(request.metadata, self._describe)
+        plain = LetterRequest(request.task_id, json_safe_copy(request.task, self._describe), source=request.source)
+        given = {}
+        for name in ("task_id", "repos", "priority", "depends_on", "namespace", "queue", "reason"):
+            value = getattr(request, name)
+            try:
+                if name in ("repos", "depends_on"):
+                    value = texts(value, name)
+                plain = _checked(plain._replace(**{name: value}))
+            except Exception:
+                given[name] = json_safe_copy(value, self._describe)
+                if name == "task_id":
+                    plain = plain._replace(task_id=_id_in_place_of(value))
+        if request.metadata is not None and not isinstance(labels, dict):
+            given["metadata"] = labels
         labels = {**(labels if isinstance(labels, dict) else {}), NOT_JSON: why}
-        task = json_safe_copy(request.task, describe)
-        return request._replace(task=task, metadata=labels, retry_policy=RetryPolicy.NEVER)
+        if given:
+            before = labels.get(GIVEN)  # of an id that was replaced already
+            labels[GIVEN] = {**given, **before} if isinstance(before, dict) else given
+        return plain._replace(metadata=labels, retry_policy=RetryPolicy.NEVER)
+
+    def _describe(self, value: Any) -> str:
+        return type_label(value) if self.redact_keys else safe_repr(value)  # what is redacted must not reappear here
 
     def check_size(self, letter: DeadLetter) -> None:
         """Raise InvalidPayload if the payload is too large."""
@@ -178,6 +210,26 @@ def redact(value: Any, patterns: Sequence[str]) -> Any:
     if isinstance(value, list | tuple):
         return [redact(item, patterns) for item in value]
     return value
+
+
+def _is_name(task_id: Any, *where: Any) -> bool:
+    try:
+        document_key(task_id, *where)
+    except Exception:
+        return False
+    return True
+
+
+def _id_in_place_of(unusable: object) -> str:
+    return new_task_id(unusable) if unusable and isinstance(unusable, str) else new_task_id()
+
+
+def _checked(request: LetterRequest) -> LetterRequest:
+    """The request, if a letter can be named so and have these. Raises InvalidInput, or anything for an odd value."""
+    document_key(request.task_id, request.namespace, request.queue)
+    _priority(request)
+    _reason(request)
+    return request
 
 
 def _check(request: LetterRequest) -> None:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
-from uuid import uuid4
+from uuid import UUID, uuid4, uuid5
 
 from mahavishnu.model.errors import InvalidInput
 
@@ -24,6 +24,7 @@ _PLAIN = re.compile(r"[\w.-]{1,200}", re.ASCII)  # nearly every task id matches:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _LAST = (1 << 48) - 1
+_UNUSABLE = UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")  # the name space of ids that are no others, of RFC 4122
 
 
 class _Pool(NamedTuple):
@@ -83,9 +84,9 @@ def new_token() -> str:
     return _draw_random()[:8].hex()
 
 
-def new_task_id() -> str:
-    """An id for work that has none, or none that can be kept."""
-    return f"wf_{uuid4().hex}"
+def new_task_id(unusable: str | None = None) -> str:
+    """An id for work that has none; of one that has an `unusable` one, always the same."""
+    return f"wf_{(uuid4() if unusable is None else uuid5(_UNUSABLE, repr(unusable))).hex}"
 
 
 def document_key(task_id: str, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE) -> str:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.processing import Processing
     from mahavishnu.core.queue.requeue import Requeues
     from mahavishnu.core.queue.transfer import Transfer
-    from mahavishnu.engine.capture import LetterIntake
     from mahavishnu.engine.context import QueueContext
+    from mahavishnu.engine.intake import LetterIntake
 
 log = logging.getLogger(__name__)
 HEALTH_SECONDS = 300.0
@@ -25,7 +25,7 @@ REQUEUE_SECONDS = 60.0
 
 def make_intake(context: QueueContext) -> LetterIntake:
     """The service that makes letters of failures."""
-    from mahavishnu.engine.capture import LetterIntake
+    from mahavishnu.engine.intake import LetterIntake
 
     return LetterIntake(context)
 

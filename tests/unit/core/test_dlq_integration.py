@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from mahavishnu.adapters.base import current_attempt
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
-from mahavishnu.core.strategies import Decision, Occurrence
+from mahavishnu.core.strategies import Decision
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
@@ -153,9 +152,7 @@ class TestFailures:
         await queue_of(app).run_due()
         assert (x.calls, default.calls) == ([({"adapter": "x"}, ["api"])], [({}, ["api"])])
 
-    async def test_a_store_error_never_reaches_the_workflow(
-        self, any_house: House, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_a_store_error_never_reaches_the_workflow(self, any_house: House) -> None:
         app = any_house.app()
         with any_house.faults.misconfigured("write"):
             result = await fails(app, NETWORK)
@@ -164,11 +161,75 @@ class TestFailures:
         assert await queue_of(app).context.waiting.count() == 1
         await queue_of(app).run_due()
         assert (await letter_of(queue_of(app), "wf_1")).error == "connection refused"
-        caplog.clear()
-        bad = await app.execute_workflow({}, "sweep", [], task_id="x" * 10**6, metadata=7)  # type: ignore[arg-type]
-        assert (bad["status"], bad["dlq_enqueued"]) == ("failed", False)
-        assert "metadata of task" in caplog.text
-        assert (await sound(queue_of(app)))["lifetime_stats"]["capture_failed"] == 1
+
+    @pytest.mark.parametrize("task_id", ["x" * 9000, "a\ud800", "sha256:" + "é" * 5000], ids=["long", "half", "bytes"])
+    @pytest.mark.parametrize("named", [True, False])
+    async def test_an_id_that_cannot_be_kept_is_replaced(self, any_house: House, task_id: str, named: bool) -> None:
+        app = any_house.app()
+        app.register_adapter("sweep", runs := Runs(NETWORK))
+        task = {"n": 1, "text": "y" * 5000} if named else {"id": task_id, "n": 1}
+        results = [
+            await app.execute_workflow(
+                task, "sweep", ["api"], task_id=task_id if named else None, metadata={"by": "me"}
+            )
+            for _ in range(2)
+        ]
+        (letter,) = await queue_of(app).list_tasks()
+        assert {result["dlq_task_id"] for result in results} == {letter.task_id}
+        assert (letter.task, letter.repos, letter.occurrences) == (task, ("api",), 2)
+        assert letter.metadata == {"by": "me", "dlq_given": {"task_id": task_id}}
+        any_house.clock.advance(hours=24)
+        assert await queue_of(app).run_due() == 1  # nothing else was wrong with it
+        assert runs.tasks[-1] == task
+
+    async def test_an_id_that_is_neither_true_nor_false_hides_no_error(self, house: House) -> None:
+        app = house.app()
+        sweep = app.workflow("sweep")(Runs(NETWORK))
+        with pytest.raises(ConnectionError, match="refused"):
+            await sweep({"id": Untold(), "n": 1}, [])
+        assert (await app.execute_workflow({"id": Untold(), "n": 1}, "sweep"))["dlq_enqueued"] is True
+        assert [letter.task["n"] for letter in await queue_of(app).list_tasks()] == [1, 1]
+
+    async def test_the_id_0_is_an_id(self, house: House) -> None:
+        app = house.app()
+        app.register_adapter("sweep", Runs(NETWORK))
+        assert [(await app.execute_workflow({"id": 0}, "sweep"))["dlq_task_id"] for _ in range(2)] == ["0", "0"]
+
+    @pytest.mark.parametrize("repos", [[17, 18], 17, [None], [["a"]]], ids=repr)
+    async def test_repos_that_are_not_texts_hide_no_error_of_a_decorated_function(
+        self, any_house: House, repos: Any
+    ) -> None:
+        app = any_house.app()
+
+        async def sweep(task: Any, repos: Any) -> None:
+            raise NETWORK
+
+        with pytest.raises((ConnectionError, TypeError)):  # 17 is no list
+            await app.workflow("sweep")(sweep)({"id": "wf_1", "n": 1}, repos)
+        letter = await letter_of(queue_of(app), "wf_1")
+        assert (letter.task, letter.repos, letter.retry_policy) == ({"id": "wf_1", "n": 1}, (), "never")
+        assert letter.metadata["dlq_given"] == {"repos": repos}
+
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            {"metadata": 7},
+            {"priority": "now"},
+            {"depends_on": 5},
+            {"namespace": "a/b"},
+            {"queue": ""},
+            {"reason": "because"},
+            {"task_id": 5},
+        ],
+        ids=repr,
+    )
+    async def test_what_no_letter_can_have_is_kept_in_its_metadata(self, any_house: House, odd: dict[str, Any]) -> None:
+        app = any_house.app()
+        assert app.dlq_integration is not None
+        outcome = await app.dlq_integration.capture(LetterRequest("wf_1", {"n": 1})._replace(**odd), NETWORK)
+        assert outcome.letter is not None
+        assert (outcome.letter.task, outcome.letter.metadata["dlq_given"]) == ({"n": 1}, odd)
+        assert (await sound(queue_of(app)))["lifetime_stats"]["capture_failed"] == 0
 
     @pytest.mark.parametrize(
         ("task", "kept", "why"),
@@ -223,36 +284,31 @@ class TestFailures:
         assert letter.task == {"id": "wf_1", "steps": [], **{name: str(value) for name, value in more.items()}}
 
     @pytest.mark.parametrize("raises", [Unspeakable, RecursionError])
-    async def test_an_error_of_a_strategy_never_reaches_the_workflow(
-        self, house: House, raises: type[Exception]
-    ) -> None:
-        def strategy(occurrence: Occurrence) -> Decision:
-            raise raises
-
-        app = house.app()
-        assert app.dlq_integration is not None
-        app.dlq_integration.set_strategy(strategy)
-        app.register_adapter("sweep", Runs(NETWORK))
-        assert (await app.execute_workflow({"id": "wf_1"}, "sweep"))["dlq_enqueued"] is True
-
-    @pytest.mark.parametrize("raises", [Unspeakable, RecursionError])
-    async def test_a_failure_that_cannot_be_kept_is_in_the_log(
-        self, house: House, raises: type[Exception], capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    async def test_repos_that_raise_lose_no_failure(self, house: House, raises: type[Exception]) -> None:
         class Repos(list[str]):
             def __iter__(self) -> Any:
                 raise raises
 
         app = house.app()
         assert app.dlq_integration is not None
-        handler = logging.StreamHandler()  # unlike pytest's own, it lets a RecursionError pass
-        logging.getLogger("mahavishnu").addHandler(handler)
-        try:
-            task = {"id": "wf_1", "it": deep(100_000)}
-            assert await app.dlq_integration.enqueue_failed_workflow("wf_1", task, Repos(), NETWORK) is None
-        finally:
-            logging.getLogger("mahavishnu").removeHandler(handler)
-        assert "the failure of task 'wf_1' could not be captured" in capsys.readouterr().err
+        task = {"id": "wf_1", "it": deep(100_000)}
+        letter = await app.dlq_integration.enqueue_failed_workflow("wf_1", task, Repos(), NETWORK)
+        assert letter is not None and letter.task["id"] == "wf_1"
+        assert queue_of(app).context.counts["capture_failed"] == 0
+
+    async def test_a_failure_that_cannot_be_kept_is_in_the_log_with_its_whole_payload(
+        self, house: House, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: Any, **__: Any) -> None:
+            raise RuntimeError("a bug")
+
+        app = house.app()
+        monkeypatch.setattr("mahavishnu.engine.letter_factory.LetterFactory.make", broken)
+        app.register_adapter("sweep", Runs(NETWORK))
+        result = await app.execute_workflow({"id": "wf_1", "text": "x" * 9000 + "the end"}, "sweep")
+        assert (result["dlq_enqueued"], result["dlq_error"]) == (False, "RuntimeError: a bug")
+        assert "the failure of task 'wf_1' could not be captured" in caplog.text
+        assert "the end" in caplog.text
         assert queue_of(app).context.counts["capture_failed"] == 1
 
     async def test_a_decorated_function_raises_its_own_error(self, house: House) -> None:

@@ -84,10 +84,10 @@ class TestBatch:
         assert large.problem is not None and "it waits to be let in" in large.problem
         assert dropped.skip_reason == "strategy strategy says so"
         assert unwritable.letter is not None and unwritable.letter.retry_policy == "never"
-        assert nameless.problem is not None and "task_id must not be empty" in nameless.problem
+        assert nameless.letter is not None and nameless.letter.metadata == {"dlq_given": {"task_id": ""}}
         assert custom.letter is not None and custom.letter.retry_policy == "custom:unknown"
         stats = await sound(queue_of(app))
-        assert (stats["queue_size"], stats["waiting"], stats["lifetime_stats"]["capture_failed"]) == (6, 1, 1)
+        assert (stats["queue_size"], stats["waiting"], stats["lifetime_stats"]["capture_failed"]) == (7, 1, 0)
 
     async def test_a_nearly_full_queue_takes_what_fits_and_the_others_wait(self, any_house: House) -> None:
         app = any_house.app()
@@ -207,22 +207,25 @@ class TestBatch:
             assert re.fullmatch(r"RuntimeError: a bug; it waits to be let in \(entry .*\)", each.problem or "")
         assert await queue_of(app).context.waiting.count() == 2
         monkeypatch.undo()
+        assert await queue_of(app).intake.admit_waiting() == 2
         monkeypatch.setattr(queue_of(app).intake, "announce_captured", broken)
-        decided = await asyncio.gather(*start_captures(app, ["wf_0", "wf_1"]))
+        decided = await asyncio.gather(*start_captures(app, ["wf_2", "wf_3"]))
         assert all(each.letter is not None for each in decided)
-        assert "letter 'wf_1' is stored, but something stumbled over it" in caplog.text
+        assert "letter 'wf_3' is stored, but something stumbled over it" in caplog.text
 
-    async def test_a_classifier_that_cannot_be_made_is_not_raised(
-        self, house: House, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_a_classifier_that_cannot_be_made_loses_no_failure(self, house: House) -> None:
         def make() -> Chain:
             raise InvalidInput("the rules are wrong")
 
         integration = DLQIntegration(None, house.queue(chain=make))
         captures = [integration.capture(LetterRequest(f"wf_{n}", {"n": n}), NETWORK) for n in range(2)]
-        problems = [outcome.problem for outcome in await asyncio.gather(*captures)]
-        assert problems == ["InvalidInput: the rules are wrong"] * 2
-        assert "'wf_1' could not be captured" in caplog.text
+        letters = [outcome.letter for outcome in await asyncio.gather(*captures)]
+        assert [letter and (letter.task, letter.retry_policy) for letter in letters] == [
+            ({"n": 0}, "never"),
+            ({"n": 1}, "never"),
+        ]
+        assert letters[0] is not None
+        assert letters[0].verdict.reason == "it could not be classified: InvalidInput: the rules are wrong"
 
     @pytest.mark.parametrize("odd", [asyncio.CancelledError(), BaseException("neither"), ValueError("bad")])
     @pytest.mark.parametrize("place", ["strategy", "text", "listener"])
