@@ -1,6 +1,7 @@
 """One process of the chaos: it captures failures, works on letters, and lets people meddle with them, at random.
 
-Whatever it was told is done goes into its diary. SIGUSR1 makes its wall clock jump, SIGTERM ends it.
+Its way to the shared store breaks now and then, for itself alone. Whatever it tries to capture, and what it was told of
+that, goes into its diary. SIGUSR1 makes its wall clock jump, SIGTERM ends it.
 """
 
 from __future__ import annotations
@@ -22,15 +23,30 @@ from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock, instant
-from mahavishnu.model.errors import MahavishnuError
+from mahavishnu.model.errors import MahavishnuError, StoreError
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.stores.base import Store
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.urls import open_store
+from mahavishnu.testing import Faults, FaultyStore
+from tests.bookkeeping import state_text, waiting_entry
 
 TASKS = 400
 # A letter remembers the last fifty that it succeeded or took in. Here it remembers all, so that each can be looked up.
 lifecycle.MAX_ABSORBED = 1_000_000
 ERRORS = (ConnectionError("reset"), TimeoutError("slow"), ValueError("bad"), PermissionError("no"), MemoryError("oom"))
+# An outage for this process alone: the others go on.
+WEATHER = (
+    "unavailable",
+    "answer_lost",
+    "request_lost",
+    "item_unavailable",
+    "item_answer_lost",
+    "item_request_lost",
+)
 DEEDS = {"capture": 60, "enqueue": 15, "archive": 6, "resurrect": 6, "retry": 6, "resolve": 3, "cancel": 3} | {
-    "fail": 3, "edit": 6, "strategy": 2, "many": 1, "clear": 1, "list": 5
+    "fail": 3, "edit": 6, "strategy": 2, "many": 1, "list": 5
 }  # fmt: skip
 
 
@@ -46,30 +62,41 @@ class JumpingClock(SystemClock):
 class Actor:
     """Does one thing after the other to the queue."""
 
-    def __init__(self, dlq: DeadLetterQueue, diary: int, chance: random.Random) -> None:
+    def __init__(self, dlq: DeadLetterQueue, diary: int, chance: random.Random, clears: float) -> None:
         self.dlq, self.chance, self._diary = dlq, chance, diary
         self.integration = DLQIntegration(None, dlq)
+        self._deeds = {**DEEDS, "clear": clears / 2}
 
     def note(self, *words: str) -> None:
         os.write(self._diary, (" ".join(words) + "\n").encode())
 
+    def note_letter(self, task_id: str, letter: DeadLetter) -> None:
+        """The state of the letter that the caller was told of."""
+        self.note("told", task_id, letter.entry_id, state_text(letter))
+
     async def act(self) -> None:
         # Other tasks every two minutes, so that there are not more and more generations of the same.
         task_id = f"wf-{int(self.dlq.clock.monotonic() // 120)}-{self.chance.randrange(TASKS)}"
-        deed = self.chance.choices(list(DEEDS), list(DEEDS.values()))[0]
+        deed = self.chance.choices(list(self._deeds), list(self._deeds.values()))[0]
         with contextlib.suppress(MahavishnuError):
             await getattr(self, f"_{deed}")(task_id)
 
     async def _capture(self, task_id: str) -> None:
         policy = self.chance.choice(["immediate", "exponential", None])
         wanted = LetterRequest(task_id=task_id, task={"n": 1}, repos=["a"], retry_policy=policy)
+        self.note("try", task_id)
         decided = await self.integration.capture(wanted, self.chance.choice(ERRORS))
         if decided.letter is not None:
-            self.note("ack", decided.letter.entry_id, task_id)
+            self.note_letter(task_id, decided.letter)
+        elif decided.problem is not None:
+            self.note("unsure", task_id)
+            if (waiting := waiting_entry(decided.problem)) is not None:
+                self.note("told", task_id, waiting, "0")
 
     async def _enqueue(self, task_id: str) -> None:
+        self.note("try", task_id)
         letter = await self.dlq.enqueue(task_id, {"n": 2}, ["b"], self.chance.choice(ERRORS), retry_policy="immediate")
-        self.note("ack", letter.entry_id, task_id)
+        self.note_letter(task_id, letter)
 
     async def _archive(self, task_id: str) -> None:
         await self.dlq.archive_task(task_id)
@@ -101,11 +128,34 @@ class Actor:
         await self.dlq.archive_exhausted(older_than_days=0)
 
     async def _clear(self, task_id: str) -> None:
-        if self.chance.random() < 0.5:
-            await self.dlq.clear_all()
+        try:
+            self.note("cleared", str(await self.dlq.clear_all()))
+        except StoreError:
+            self.note("cleared", "-")  # as far as it came
 
     async def _list(self, task_id: str) -> None:
         await self.dlq.list_tasks(limit=50)
+
+
+def shared_store(options: dict[str, Any]) -> Store:
+    """The store that all processes share, as the options name it."""
+    if "file" in options:
+        return SQLiteStore(options["file"], kinds=KINDS, synchronous="OFF", busy_timeout=timedelta(seconds=2))
+    return open_store(options["url"], kinds=KINDS)
+
+
+def local_store(path: str) -> Store:
+    """What one process keeps for itself; no power is cut here, so nothing is synchronised."""
+    return SQLiteStore(path, kinds=KINDS, synchronous="OFF")
+
+
+async def change_weather(faults: Faults, clock: SystemClock, chance: random.Random) -> None:
+    """Break the way to the shared store now and then, and mend it."""
+    while True:
+        await clock.sleep(chance.uniform(2, 15))
+        getattr(faults, chance.choice(WEATHER))(chance=chance.choice([0.1, 1.0]))
+        await clock.sleep(chance.uniform(0.1, 1.5))
+        faults.clear()
 
 
 async def main(options: dict[str, Any]) -> None:
@@ -125,17 +175,21 @@ async def main(options: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGUSR1, jump)
-    store = open_store(options["url"], local=options["local"], kinds=KINDS)
+    faults = Faults(chance.randrange(1 << 30))
+    store = FallbackStore(FaultyStore(shared_store(options), faults), local_store(options["local"]), kinds=KINDS)
     limits = Limits(concurrency=10, lease_seconds=5, interval_seconds=1, skew_seconds=1, grace_seconds=2)
     queue_options = QueueOptions(limits=limits, letter_factory=LetterFactory(max_retries=4), callback=callback)
     dlq = DeadLetterQueue(options["max_size"], store=store, clock=clock, options=queue_options)
     async with dlq:
         await dlq.start_retry_processor()
-        actors = [Actor(dlq, diary, random.Random(chance.random())) for _ in range(4)]
+        actors = [Actor(dlq, diary, random.Random(chance.random()), options["clears"]) for _ in range(4)]
+        weather = asyncio.create_task(change_weather(faults, clock, random.Random(chance.random())))
         os.close(os.open(f"{options['folder']}/ready-{os.getpid()}", os.O_CREAT))
         while not stop.is_set():
             await asyncio.gather(*(actor.act() for actor in actors))
             await clock.sleep(0.02)
+        weather.cancel()
+        faults.clear()
 
 
 if __name__ == "__main__":

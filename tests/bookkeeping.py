@@ -1,0 +1,183 @@
+"""What is in a store at the end, compared with what those were told who wrote into it.
+
+Each failure that somebody was told to be captured is in a letter, or in the tombstone of a letter that was deleted in
+that state or a later one. The numbers are added up from the records themselves: the statistics have to say the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.waiting_room import WAITING
+from mahavishnu.model import lifecycle
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import Tallies
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import scan
+from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
+
+_WAITING = re.compile(r"\(entry ([\w-]+)\)")
+TALLIES = tuple(each.name for each in fields(Tallies))
+ENDS = ("retry_success", "requeued", "permanently_failed", "manually_resolved", "cancelled", "archived", "cleared")
+
+
+@dataclass(slots=True)
+class Diary:
+    """What was tried, and what became of it as far as was told, by task."""
+
+    tried: Counter[str] = field(default_factory=Counter)
+    unsure: Counter[str] = field(default_factory=Counter)
+    told: list[tuple[str, str, str]] = field(default_factory=list)  #: task, entry id, state of the letter
+    clears: Counter[str] = field(default_factory=Counter)  #: that came to their end, and that did not
+
+    def tell(self, task: str, letter: DeadLetter) -> None:
+        """Note the state of the letter that somebody was told of."""
+        self.told.append((task, letter.entry_id, state_text(letter)))
+
+    def tell_waiting(self, task: str, problem: str) -> None:
+        """Note a failure that is no letter yet: it may have been written, and wait besides."""
+        self.unsure[task] += 1
+        if (waiting := waiting_entry(problem)) is not None:
+            self.told.append((task, waiting, "0"))
+
+    @classmethod
+    def read(cls, text: str) -> Diary:
+        """What processes wrote down, a line each. One that a killed process has not finished is left out."""
+        diary = cls()
+        for line in text.splitlines():
+            match line.split():
+                case ["try", task]:
+                    diary.tried[task] += 1
+                case ["unsure", task]:
+                    diary.unsure[task] += 1
+                case ["told", task, entry_id, state]:
+                    diary.told.append((task, entry_id, state))
+                case ["cleared", number]:
+                    diary.clears["whole" if number != "-" else "interrupted"] += 1
+        return diary
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is wrong; all of it is empty if nothing is."""
+
+    acknowledged: int = 0
+    deleted: int = 0
+    missing: list[str] = field(default_factory=list)  #: acknowledged, and no record knows it
+    dropped: list[str] = field(default_factory=list)  #: more were acknowledged than are counted, or were deleted
+    duplicates: list[str] = field(default_factory=list)  #: more are counted than ever were tried
+    unsound: list[str] = field(default_factory=list)
+    statuses: Counter[str] = field(default_factory=Counter)
+    balance: int = 0  #: what came in, without what is open and what has ended
+    differing: dict[str, tuple[int, int]] = field(default_factory=dict)  #: statistics that are not what was recounted
+
+    @property
+    def problems(self) -> dict[str, Any]:
+        """What is wrong, by name."""
+        found = {name: getattr(self, name) for name in ("missing", "dropped", "duplicates", "unsound", "differing")}
+        found |= {"balance": self.balance, "retrying": self.statuses["retrying"]}
+        return {name: value for name, value in found.items() if value}
+
+
+@dataclass(slots=True)
+class _Count:
+    """The numbers of all records, recounted."""
+
+    numbers: Counter[str] = field(default_factory=Counter)
+    captured: Counter[str] = field(default_factory=Counter)  #: failures, by task
+
+    def add(self, task_id: str, generation: int, tallies: Tallies) -> None:
+        self.numbers["letters"] += generation
+        self.numbers.update({name: getattr(tallies, name) for name in TALLIES})
+        # Another payload under the same id is a letter of its own, named after it.
+        self.captured[task_id.partition("@")[0]] += generation + tallies.deduplicated
+
+
+async def check(
+    dlq: DeadLetterQueue,
+    diary: Diary,
+    deleted_before: Mapping[str, datetime] = MappingProxyType({}),
+    folded: Mapping[str, int] = MappingProxyType({}),
+) -> Findings:
+    """Look at every record of the store, which nobody changes any more.
+
+    `deleted_before` are entries that were deleted, with their states, though nothing may know them any more; `folded`
+    are failures, by task, that are in nothing but a day's sum.
+    """
+    found, count, alive = Findings(acknowledged=len(diary.told)), _Count(), set[str]()
+    deleted = {entry_id: _text(state) for entry_id, state in deleted_before.items()}
+    count.captured.update(folded)
+    for kind in (LETTERS, HISTORY, WAITING):
+        async for letter in scan(dlq.store.collection(kind), Query()):
+            entries = {letter.entry_id, *letter.absorbed}
+            found.unsound += [f"{letter.key}: {broken}" for broken in lifecycle.violations(letter)]
+            if is_deleted(letter):
+                found.deleted += 1
+                deleted |= dict.fromkeys(entries, _text(letter.updated_at))
+            else:
+                alive |= entries
+            if kind is LETTERS:
+                found.statuses[letter.status] += not is_deleted(letter)
+                count.numbers["open"] += letter.is_open
+                count.add(letter.task_id, letter.generation, letter.tallies)
+            elif kind is WAITING:
+                count.captured[letter.task_id] += letter.generation + letter.tallies.deduplicated
+    async for entry in scan(dlq.store.collection(LEDGER), Query()):
+        if not entry.gone and entry.entry_id in alive:
+            continue
+        found.deleted += 1
+        count.numbers["cleared"] += entry.cleared
+        count.add(entry.letter_key, entry.letters, entry.tallies)
+        deleted |= dict.fromkeys((entry.entry_id, *entry.absorbed), "9")
+    for task, entry_id, state in diary.told:
+        if entry_id not in alive and entry_id not in deleted:
+            found.missing.append(f"{task} {entry_id} {state}")
+        elif entry_id not in alive and state > deleted[entry_id]:  # merged after it was deleted
+            found.dropped.append(f"{task} {entry_id} {state}, deleted up to {deleted[entry_id]}")
+    told = Counter(task for task, _, _ in diary.told)
+    for task in told | count.captured:
+        if told[task] > count.captured[task]:
+            found.dropped.append(f"{task}: {told[task]} acknowledged, {count.captured[task]} counted")
+        if count.captured[task] > (most := diary.tried[task] + diary.unsure[task]):
+            found.duplicates.append(f"{task}: {count.captured[task]} counted, {most} tried")
+    await _compare(dlq, count.numbers, found)
+    return found
+
+
+def is_deleted(letter: DeadLetter) -> bool:
+    """Whether this is a tombstone."""
+    return str(letter.resolution.status) == "deleted"
+
+
+def state_text(letter: DeadLetter) -> str:
+    """The state that a letter is in, as a text: a later one of the same letter is greater."""
+    return _text(letter.updated_at)
+
+
+def waiting_entry(problem: str) -> str | None:
+    """The entry under which a failure waits in a store, by what its caller was told; None if it waits in memory."""
+    found = _WAITING.search(problem)
+    return None if found is None or "in this process's memory" in problem else found[1]
+
+
+def _text(state: datetime) -> str:
+    return state.isoformat(timespec="milliseconds")
+
+
+async def _compare(dlq: DeadLetterQueue, numbers: Counter[str], found: Findings) -> None:
+    """Compare the statistics with the recount; what came in has to be open, or to have ended somehow."""
+    statistics = await dlq.get_statistics()
+    life = statistics["lifetime_stats"]
+    found.balance = life["enqueued_total"] - statistics["queue_size"] - sum(life[end] for end in ENDS)
+    recounted = {name: numbers[name] for name in (*TALLIES, "cleared")}
+    recounted["enqueued_total"] = numbers["letters"] + numbers["reopened"]
+    said = {**{name: life[name] for name in recounted}, "open": statistics["queue_size"]}
+    recounted["open"] = numbers["open"]
+    found.differing = {name: (said[name], number) for name, number in recounted.items() if said[name] != number}
