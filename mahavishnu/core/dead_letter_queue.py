@@ -304,7 +304,8 @@ class DeadLetterQueue:
         """Run a pending or exhausted letter now, without using up its automatic retries.
 
         Answers `{"success": True, "result": …}` or `{"success": False, "error": why}`, and raises only StoreError and
-        InvalidInput. An open circuit refuses unless `force`.
+        InvalidInput. Refuses while a circuit is open, and while the owner of a lease that ended may still live, unless
+        `force`.
         """
         return await self.processing.retry(task_id, force=force, **act)
 

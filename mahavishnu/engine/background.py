@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from mahavishnu.model.clock import Clock
+from mahavishnu.model.clock import Clock, wait_for
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import PARTITIONS
 from mahavishnu.model.query import Between, Query
@@ -43,6 +43,11 @@ class PeriodicTasks:
         self._periodic = periodic
         self._tasks: list[asyncio.Task[None]] = []
 
+    def wake(self) -> None:
+        """Do all of them now: the times between them may have changed."""
+        for each in self._periodic:
+            each.wake()
+
     def start(self) -> None:
         """Begin, with each task at once for the first time. Starting twice is starting once."""
         if not self._tasks:
@@ -66,18 +71,7 @@ class PeriodicTasks:
                 log.debug("%s has to wait: %s", each.name, problem)
             except Exception:
                 log.exception("%s went wrong and is tried again", each.name)
-            await self._wait(each)
-
-    async def _wait(self, each: PeriodicTask) -> None:
-        waits: set[asyncio.Task[object]] = {
-            asyncio.create_task(each.awake.wait()),
-            asyncio.create_task(self._clock.sleep(each.seconds())),
-        }
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+            await wait_for(each.awake, self._clock, each.seconds())
 
 
 class WorkerRegistry:

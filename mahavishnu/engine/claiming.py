@@ -19,7 +19,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.query import SOONEST_FIRST, Query, Sort, letter_query
-from mahavishnu.stores.base import Collection
+from mahavishnu.stores.base import Collection, Cursor
 
 log = logging.getLogger(__name__)
 _AT_ONCE = 2000  # due letters looked up at once
@@ -71,6 +71,8 @@ class Claimer:
         """
         await self.due.fetch(now)
         claims = self._choose(most, now, started)
+        while not claims and await self.due.fetch_further():
+            claims = self._choose(most, now, started)
         if not claims:
             return ClaimResult()
         leased: list[LeasedLetter] = []
@@ -98,14 +100,14 @@ class Claimer:
     def _choose(self, most: int, now: datetime, started: set[str]) -> dict[str, _Claim]:
         """Letters as they are once claimed, by key."""
         context, limits = self._context, self._context.limits
-        lease, owner, backoffs = timedelta(seconds=limits.lease_seconds), context.owner, context.backoffs
+        owner, backoffs = context.owner, context.backoffs
         claims: dict[str, _Claim] = {}
         while len(claims) < most and (letter := self.due.pop()) is not None:
             try:
                 key, adapter = letter.key, letter.adapter
-                if key in self._leases or key in claims or key in started or limits.may_be_leased(letter, now):
+                if key in self._leases or key in claims or key in started or context.may_be_run(letter, now):
                     continue
-                token, until = new_token(), context.clock.now() + lease
+                token, until = new_token(), limits.lease_end(context.clock.now())
                 letter = lifecycle.claim(letter, owner=owner, token=token, until=until, now=now, backoffs=backoffs)
                 if self._is_safe(letter, claims):
                     claims[key] = _Claim(letter, token, adapter)
@@ -145,6 +147,7 @@ class DueLetters:
         self._found: deque[DeadLetter] = deque()
         self._was_all = False
         self._lookups = 0
+        self._further: tuple[Query, Cursor] | None = None  # where the last look goes on
 
     @property
     def has_more(self) -> bool:
@@ -155,6 +158,15 @@ class DueLetters:
         """Look at the queue, unless something is left of the last look. Raises StoreError."""
         if not self._found:
             self._found.extend(await self._due(now))
+
+    async def fetch_further(self) -> bool:
+        """Go on with the last look, because nothing that it found can be claimed now. False if it was at its end.
+
+        Raises StoreError.
+        """
+        while not self._found and self._further is not None:
+            self._found.extend(await self._find(*self._further))
+        return bool(self._found)
 
     def pop(self) -> DeadLetter | None:
         """One of those that were found; None when they are used up."""
@@ -167,7 +179,7 @@ class DueLetters:
     def clear(self) -> None:
         """Forget what was found, because it is no longer true: the next look begins anew."""
         self._found.clear()
-        self._was_all = False
+        self._was_all, self._further = False, None
 
     async def _due(self, now: datetime) -> Sequence[DeadLetter]:
         self._lookups += 1
@@ -186,9 +198,10 @@ class DueLetters:
         self._was_all = not found  # otherwise there may be more in other shares
         return found
 
-    async def _find(self, query: Query) -> Sequence[DeadLetter]:
-        page = await self._letters.find(query)
+    async def _find(self, query: Query, after: Cursor | None = None) -> Sequence[DeadLetter]:
+        page = await self._letters.find(query, after)
         self._was_all = len(page.items) < query.limit
+        self._further = None if page.next is None else (query, page.next)
         for problem in page.corrupt:
             log.error("a due letter cannot be read and is left alone: %s", problem)
         return page.items

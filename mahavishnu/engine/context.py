@@ -15,17 +15,18 @@ from mahavishnu.adapters.base import Workflow
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
+from mahavishnu.engine.lease_watch import LeaseWatch
 from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.engine.recorder import Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
 from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
-from mahavishnu.model.clock import Clock, add_time
+from mahavishnu.model.clock import Clock
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus, fast_constructor
+from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
 from mahavishnu.model.query import letter_query
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.base import Store
@@ -53,12 +54,6 @@ class Limits:
     only_failed_repos: bool = True  # a retry of a run that failed for some repos is for those only
     polls: bool = True
     wakes: bool = True
-
-    def may_be_leased(self, letter: DeadLetter, now: datetime) -> bool:
-        """Whether somebody's lease on the letter may still last by their clock."""
-        if letter.status is not DeadLetterStatus.RETRYING or letter.due_at is None:
-            return False
-        return add_time(letter.due_at, timedelta(seconds=self.skew_seconds)) > now
 
     def lease_end(self, now: datetime) -> datetime:
         """Until when a lease lasts that begins or is renewed now."""
@@ -90,11 +85,13 @@ class QueueContext:
     ) -> None:
         self.store, self.clock, self.options = store, clock, options
         self.letter_factory = options.letter_factory or LetterFactory()
-        self.limits = options.limits or Limits()
+        self._limits = options.limits or Limits()
+        self.on_new_limits: set[Callable[[], object]] = set()  # called when there are others: who sleeps by them wakes
         self.breakers = options.breakers or Breakers()
         self.requeues = options.requeues or RequeueRules()
         self.backoffs = options.backoffs
         self.owner = options.owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
+        self.lease_watch = LeaseWatch(clock)
         self.letters = store.collection(LETTERS)
         self.history = store.collection(HISTORY)
         self.ledger = store.collection(LEDGER)
@@ -121,6 +118,21 @@ class QueueContext:
 
             return Chain()
         return given() if callable(given) else given
+
+    @property
+    def limits(self) -> Limits:
+        """How letters are run. Other limits may be set at any time."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits = limits
+        for wake in list(self.on_new_limits):
+            wake()
+
+    def may_be_run(self, letter: DeadLetter, now: datetime) -> bool:
+        """Whether a run somewhere may still own the letter, even if its lease has ended by this machine's clock."""
+        return self.lease_watch.may_be_run(letter, now, timedelta(seconds=self.limits.skew_seconds))
 
     def announce(self, name: EventName, letter: DeadLetter, at: datetime | None = None, /, **detail: Any) -> None:
         """Publish an event about a letter that was written just now, or `at` an instant that the caller knows."""

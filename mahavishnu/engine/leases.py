@@ -15,8 +15,10 @@ from typing import Any, TypeVar
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import lifecycle
+from mahavishnu.model.clock import wait_for
 from mahavishnu.model.errors import LostLease, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName
+from mahavishnu.model.lease_watch import lease_seconds, must_renew
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Collection, Result, get_one, write_one
 
@@ -28,12 +30,16 @@ _PATIENCE = 8  # tries to write an outcome while the store is away
 
 @dataclass(slots=True)
 class LeasedLetter:
-    """A letter on which this worker holds a lease. `letter` is as it was last written by this worker."""
+    """A letter on which this worker holds a lease.
+
+    `letter` is as it was last written by this worker, at `written` on its monotonic clock.
+    """
 
     letter: DeadLetter
     token: str
     key: str
     adapter: str
+    written: float
     running: asyncio.Task[Any] | None = None
     lost: bool = False  # another worker owns the letter
 
@@ -59,6 +65,7 @@ class LeaseTable:
         self._writes: set[asyncio.Task[Any]] = set()
         self._outcomes = Batcher(self._write_outcomes)
         self._renewal: asyncio.Task[None] | None = None
+        self._new_limits = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._leased)
@@ -71,7 +78,8 @@ class LeaseTable:
 
     def add(self, letter: DeadLetter, token: str, key: str, adapter: str) -> LeasedLetter:
         """Hold the lease on a letter that was just claimed."""
-        leased = self._leased[key] = LeasedLetter(letter, token, key, adapter)
+        leased = self._leased[key] = LeasedLetter(letter, token, key, adapter, self._clock.monotonic())
+        self._context.lease_watch.look([letter])  # who knows it from its beginning need not watch it after its end
         return leased
 
     def remove(self, leased: LeasedLetter) -> None:
@@ -196,20 +204,30 @@ class LeaseTable:
 
     async def _renew_leases(self) -> None:
         """Renew each lease at half of its life, whether its letter is running or waits for a place."""
-        while True:
-            seconds = self._context.limits.lease_seconds
-            await self._clock.sleep(seconds / 6)
-            horizon = self._clock.now() + timedelta(seconds=seconds / 2)
-            ending = [leased for leased in self if leased.letter.due_at and leased.letter.due_at <= horizon]
-            for leased in ending:
-                await self.renew(leased)
+        wake = self._new_limits.set  # leases may be shorter from now on
+        self._context.on_new_limits.add(wake)
+        try:
+            while True:
+                self._new_limits.clear()
+                await wait_for(self._new_limits, self._clock, self._shortest_lease() / 6)
+                now = self._clock.monotonic()
+                ending = [leased for leased in self if must_renew(leased.letter, leased.written, now)]
+                for problem in await asyncio.gather(*map(self.renew, ending), return_exceptions=True):
+                    if isinstance(problem, Exception):
+                        log.error("a lease could not be renewed", exc_info=problem)
+        finally:
+            self._context.on_new_limits.discard(wake)
+
+    def _shortest_lease(self) -> float:
+        """The length of the shortest lease that is held or will be claimed."""
+        return min([self._context.limits.lease_seconds, *(lease_seconds(leased.letter) for leased in self)])
 
     async def renew(self, leased: LeasedLetter) -> bool:
         """Let the lease end later. False if that could not be written, or if another worker owns the letter by now.
 
         A run whose letter has another owner is cancelled.
         """
-        until = self._context.limits.lease_end(self._clock.now())
+        until, began = self._context.limits.lease_end(self._clock.now()), self._clock.monotonic()
 
         def renew(current: DeadLetter) -> DeadLetter:
             return lifecycle.renew(current, token=leased.token, until=until, now=self._clock.now())
@@ -222,7 +240,8 @@ class LeaseTable:
             log.warning("the lease on letter %r could not be renewed: %r", leased.key, problem)
             return False
         if letter is not None:
-            leased.letter = letter
+            leased.letter, leased.written = letter, began
+            self._context.lease_watch.look([letter])
             return True
         if leased.key in self:
             leased.lost = True

@@ -18,6 +18,7 @@ from mahavishnu.engine.attempt import AssessAttempt, AttemptRunner, RunningAttem
 from mahavishnu.engine.claiming import Claimer, ClaimResult
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.leases import LeasedLetter, LeaseTable
+from mahavishnu.model.clock import wait_for
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import PARTITIONS
 from mahavishnu.model.letter import DeadLetter
@@ -157,18 +158,11 @@ class Processor:
 
     async def _rest(self, looked: datetime, *, polls: bool) -> None:
         """Until something may have changed since it was looked for: a wake-up, a free place, a date, the interval."""
-        waits: set[asyncio.Task[object]] = {asyncio.create_task(self._awake.wait())}
         seconds = self._until_next_date(looked)
         if polls:
             interval = self._context.limits.interval_seconds
             seconds = interval if seconds is None else min(seconds, interval)
-        if seconds is not None:
-            waits.add(asyncio.create_task(self._clock.sleep(seconds)))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await wait_for(self._awake, self._clock, seconds)
 
     def _until_next_date(self, looked: datetime) -> float | None:
         while self._dates and self._dates[0] <= looked:

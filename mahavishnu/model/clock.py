@@ -41,6 +41,18 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+async def wait_for(event: asyncio.Event, clock: Clock, seconds: float | None) -> None:
+    """Return when the event is set, or after `seconds` of the clock; None: however long that takes."""
+    waits: set[asyncio.Task[object]] = {asyncio.create_task(event.wait())}
+    if seconds is not None:
+        waits.add(asyncio.create_task(clock.sleep(seconds)))
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
 def instant(value: datetime) -> datetime:
     """`value` as every store can keep it: UTC, cut to whole milliseconds (an OpenSearch date keeps no more).
 

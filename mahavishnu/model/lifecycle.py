@@ -212,12 +212,13 @@ def claim(
             return letter
     elif not (manual or _is_due(letter, now)):
         raise NotDue(letter.key, Move.CLAIM, letter.status, f"its next run is {letter.due_at or 'up to a person'}")
+    until = instant(until)
     return _change(
         letter,
         now,
         status=RETRYING,
-        lease=Lease(owner, token, prior=letter.status, prior_due=letter.due_at, manual=manual),
-        due_at=instant(until),
+        lease=Lease(owner, token, letter.status, letter.due_at, manual, seconds=(until - now).total_seconds()),
+        due_at=until,
         last_retry_at=now,
         total_attempts=letter.total_attempts + 1,
         tallies=letter.tallies.plus("manually_retried") if manual else letter.tallies,
@@ -250,8 +251,8 @@ def is_running(letter: DeadLetter, now: datetime) -> bool:
 
 def renew(letter: DeadLetter, *, token: str, until: datetime, now: datetime) -> DeadLetter:
     """Extend the lease of a run that goes on."""
-    _require_lease(letter, Move.RENEW, token)
-    return _change(letter, now, due_at=instant(until))
+    lease, until = _require_lease(letter, Move.RENEW, token), instant(until)
+    return _change(letter, now, due_at=until, lease=replace(lease, seconds=(until - instant(now)).total_seconds()))
 
 
 def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime | None = None) -> DeadLetter:

@@ -159,7 +159,9 @@ def _passing_part(letter: DeadLetter) -> PassingPart:
         part.resolved_by, part.resolution_notes = resolution.by, resolution.notes
     if lease := letter.lease:
         prior_due = instant_text(lease.prior_due) if lease.prior_due else None
-        part.lease = LeasePart(lease.owner, lease.token, lease.prior, prior_due, lease.manual, lease.failed_again)
+        part.lease = LeasePart(
+            lease.owner, lease.token, lease.prior, prior_due, lease.manual, lease.failed_again, lease.seconds
+        )
         part.claim_owner = lease.owner
     if sent := letter.requeue:
         part.requeue = RequeuePart(instant_text(sent.at), sent.by, sent.outcome, sent.boost, sent.automatic, sent.notes)
@@ -274,7 +276,9 @@ def _letter(
     made.due_at = _maybe_instant(passing.due_at)
     if lease := passing.lease:
         prior_due = _maybe_instant(lease.prior_due)
-        made.lease = Lease(lease.owner, lease.token, lease.prior, prior_due, lease.manual, lease.failed_again)
+        made.lease = Lease(
+            lease.owner, lease.token, lease.prior, prior_due, lease.manual, lease.failed_again, lease.seconds
+        )
     made.recoveries = passing.recoveries
     made.last_retry_at = _maybe_instant(passing.last_retry_at)
     if lasting.failures:

@@ -38,6 +38,7 @@ class LeasePart(Struct, omit_defaults=True, gc=False):
     prior_due: str | None
     manual: bool
     failed_again: bool = False
+    seconds: int | float | None = None  # since 0.2
 
 
 class RequeuePart(Struct, omit_defaults=True, gc=False):

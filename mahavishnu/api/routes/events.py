@@ -22,7 +22,7 @@ from mahavishnu.api.auth import Queue, Viewer
 from mahavishnu.api.responses import to_json
 from mahavishnu.api.routing import Header, Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text
+from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text, wait_for
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.query import Between, Query, Sort
@@ -158,12 +158,7 @@ class LiveFeed:
     async def _wait_for_next_poll(self) -> None:
         """Wait a moment, so that a busy queue is not polled all the time; then for a change here, or a second."""
         await self._pace.sleep(POLL_SECONDS / 5)
-        waits = {asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(self._pace.sleep(POLL_SECONDS))}
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await wait_for(self._wake, self._pace, POLL_SECONDS)
 
     async def _changes(self, since: datetime, seen: Seen | None = None) -> tuple[list[LiveEvent], str | None]:
         """What has changed, except for what is in `seen`, and why some of it may be missing."""

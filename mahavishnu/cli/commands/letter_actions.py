@@ -61,7 +61,9 @@ def retry(
     app: Annotated[
         str | None, typer.Option("--app", metavar="MODULE:NAME", help="Run it here, with this MahavishnuApp.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also while the circuit is open.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also while the circuit is open, or somebody's lease ran out lately.")
+    ] = False,
     reason: Reason = None,
     json: AsJson = False,
 ) -> None:

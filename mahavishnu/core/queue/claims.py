@@ -135,6 +135,7 @@ class Claims:
         renewed = await update_with_retry(self._letters, key, change)
         if renewed is None:
             raise NoSuchLetter(key)
+        self._context.lease_watch.look([renewed.after])
         assert renewed.after.due_at is not None  # a lease ends
         return renewed.after.due_at
 
@@ -228,9 +229,7 @@ class Claims:
         for letter in wanted:
             now, token = self._clock.now(), new_token()
             try:
-                if self._context.limits.may_be_leased(letter, now) or not batch.may_go(
-                    letter.adapter, self._position(letter)
-                ):
+                if self._context.may_be_run(letter, now) or not batch.may_go(letter.adapter, self._position(letter)):
                     continue
                 if await blocked_by(self._letters, letter):
                     continue
@@ -260,6 +259,7 @@ class Claims:
                 if written.status is DeadLetterStatus.EXHAUSTED:
                     self._context.announce(EventName.EXHAUSTED, written)
                 continue
+            self._context.lease_watch.look([written])
             self._context.announce(EventName.RETRY_STARTED, written, owner=owner)
             assert written.due_at is not None
             won.append(Claim(written, token, token, Attempt(written, token).idempotency_key, written.due_at))

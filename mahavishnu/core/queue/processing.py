@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from mahavishnu.adapters.base import Workflow
@@ -15,6 +15,7 @@ from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext
+from mahavishnu.engine.lease_watch import SOONEST_ENDING
 from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput
@@ -51,7 +52,11 @@ class Processing:
         self._admission = PeriodicTask(
             "admission of waiting failures", admit_waiting, lambda: context.limits.interval_seconds
         )
+        self._watch = PeriodicTask(
+            "the watch over leases", self._look_at_leases, lambda: context.limits.lease_seconds / 6
+        )
         context.session.on_new_loop(self._reset_for_loop)
+        context.on_new_limits.add(self._wake_for_limits)
         context.on_room_made = self._admission.wake
 
     @property
@@ -113,6 +118,7 @@ class Processing:
         self._running_tasks = PeriodicTasks(
             self._clock,
             self._admission,
+            self._watch,
             *self._periodic_tasks,
             *more,
         )
@@ -164,7 +170,8 @@ class Processing:
         """Run a pending or exhausted letter now, without using up its automatic retries.
 
         Answers `{"success": True, "result": …}` or `{"success": False, "error": why}`, and raises only StoreError and
-        InvalidInput. An open circuit refuses unless `force`.
+        InvalidInput. Refuses while a circuit is open, and while the owner of a lease that ended may still live, unless
+        `force`.
         """
         key = document_key(task_id, namespace, queue)
         async with self._context.audit.record("retry", f"letter:{key}", by=by, reason=notes) as record:
@@ -186,7 +193,7 @@ class Processing:
             return _refused(task_id, why, record)
         claimed = None
         try:
-            claimed = await update_with_retry(self._letters, key, lambda now: self._claim_for_person(now, token))
+            claimed = await update_with_retry(self._letters, key, lambda now: self._claim_for_person(now, token, force))
         except IllegalMove as problem:
             return _refused(task_id, str(problem), record)
         finally:
@@ -216,8 +223,6 @@ class Processing:
             if keep_interval and self._given_interval is not None:
                 limits = replace(limits, interval_seconds=self._given_interval)
             self._context.limits = limits
-            if self._processor is not None:
-                self._processor.wake()
         if breakers is not None:
             self._context.breakers.threshold, self._context.breakers.cooloff_seconds = (
                 breakers.threshold,
@@ -231,16 +236,17 @@ class Processing:
             self._running_tasks = None
             self._stopping = []
 
-    def _claim_for_person(self, current: DeadLetter, token: str) -> DeadLetter:
+    def _claim_for_person(self, current: DeadLetter, token: str, force: bool) -> DeadLetter:
         now = self._clock.now()
-        if self._context.limits.may_be_leased(current, now):
-            raise IllegalMove(current.key, "claim", "already being retried", f"until {current.due_at}")
-        until = now + timedelta(seconds=self._context.limits.lease_seconds)
+        if not force and self._context.may_be_run(current, now):
+            assert current.lease is not None
+            why = f"until {current.due_at} by {current.lease.owner}; if that process is gone, workers take it over"
+            raise IllegalMove(current.key, "claim", "already being retried", why)
         return lifecycle.claim(
             current,
             owner=self._context.owner,
             token=token,
-            until=until,
+            until=self._context.limits.lease_end(now),
             now=now,
             manual=True,
             backoffs=self._context.backoffs,
@@ -259,6 +265,17 @@ class Processing:
         self._processor = processor
         if processor is not None:
             self._unsubscribe = self._context.events.subscribe(self._wake_for_work, _BRINGS_WORK)
+
+    async def _look_at_leases(self) -> None:
+        """Watch leases before they end: those whose owner died need not be watched for a whole length after it."""
+        self._context.lease_watch.look((await self._letters.find(SOONEST_ENDING)).items)
+
+    def _wake_for_limits(self) -> None:
+        """Do at once what the former limits would have had wait: the next time may be sooner now."""
+        if self._processor is not None:
+            self._processor.wake()
+        if self._running_tasks is not None:
+            self._running_tasks.wake()
 
     def _wake_for_work(self, event: Event) -> None:
         if event.letter is not None and event.letter.next_retry_at is not None:

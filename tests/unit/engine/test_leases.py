@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,11 +15,12 @@ from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import DEFAULT, FailedRetry
 from mahavishnu.model.events import Event, EventName
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.stores.base import write_one
 from mahavishnu.testing import make_letter, turn
 from tests.unit.engine.test_processor import House, assess
+from tests.unit.queues import Gate
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -187,3 +189,48 @@ async def test_what_a_backoff_or_a_listener_raises_affects_no_other_letter(odd: 
     await house.processor.cycle()
     assert await statuses(house) == ALL
     assert (await house.current("b")).next_retry_at is not None
+
+
+@pytest.mark.parametrize(("before", "after"), [(300, 6), (6, 300)])
+async def test_leases_are_renewed_in_time_when_their_length_changes(before: int, after: int) -> None:
+    """Shorter ones are claimed while the renewal sleeps by the longer; held ones stay as short as they are."""
+    house = House(gate := Gate(), lease_seconds=before)
+    house.processor.start()
+    if before < after:
+        await house.has(make_letter(task_id="a"))
+        house.processor.wake()
+        await gate.reached()
+    await house.clock.sleeping(2)
+    house.context.limits = replace(house.context.limits, lease_seconds=after)
+    if before > after:
+        await house.has(make_letter(task_id="a"))
+        house.processor.wake()
+        await gate.reached()
+    for _ in range(20):
+        await house.clock.sleeping(2)
+        house.clock.advance(1)
+        for _ in range(20):
+            await turn()
+        due_at = (await house.current("a")).due_at
+        assert due_at is not None
+        assert due_at > house.clock.now()
+    gate.open()
+    await house.processor.stop()
+
+
+async def test_one_lease_that_cannot_be_renewed_keeps_no_other_from_it() -> None:
+    house = House(gate := Gate())
+    await house.has(make_letter(task_id="a"), make_letter(task_id="b"))
+    house.processor.start()
+    await gate.reached(2)
+    first = next(iter(house.processor.leases))
+    first.letter = evolve(first.letter, updated_at=datetime.max.replace(tzinfo=UTC))  # it cannot be moved on from there
+    before = (await house.current("b")).due_at
+    for _ in range(4):
+        await house.clock.sleeping(2)
+        house.clock.advance(50)
+    await house.clock.sleeping(2)
+    assert first.key == "a"
+    assert (await house.current("b")).due_at != before
+    gate.open()
+    await house.processor.stop()

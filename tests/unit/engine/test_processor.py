@@ -368,7 +368,7 @@ async def test_suspects_run_one_at_a_time_at_their_last_chance() -> None:
         )
         await house.has(evolve(taken, recoveries=MAX_RECOVERIES - 2))
     await house.has(make_letter(task_id="c"))
-    house.clock.advance(400)
+    house.clock.advance(hours=2)
     house.processor.start()
     await gate.reached(2)
     for _ in range(50):

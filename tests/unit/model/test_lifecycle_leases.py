@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -28,7 +29,10 @@ def test_renew_moves_the_end_of_the_lease_and_nothing_else() -> None:
     """The run goes on."""
     running = claimed(captured())
 
-    assert renew(running, until=noon(11), **IN_TIME) == made(running, due_at=noon(11))
+    renewed = renew(running, until=noon(11), **IN_TIME)
+    assert running.lease is not None
+    seconds = (noon(11) - IN_TIME["now"]).total_seconds()
+    assert renewed == made(running, due_at=noon(11), lease=replace(running.lease, seconds=seconds))
 
 
 @pytest.mark.parametrize("policy", ["exponential", "never"])

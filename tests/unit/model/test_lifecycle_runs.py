@@ -123,7 +123,7 @@ def test_claim_by_a_processor() -> None:
     assert taken == made(
         letter,
         status=RETRYING,
-        lease=Lease("worker-1", TOKEN, prior=PENDING, prior_due=noon(1), manual=False),
+        lease=Lease("worker-1", TOKEN, prior=PENDING, prior_due=noon(1), manual=False, seconds=300),
         due_at=noon(8),
         last_retry_at=noon(3),
         total_attempts=1,
@@ -150,7 +150,7 @@ def test_claim_by_a_person(standing: str) -> None:
     assert taken == made(
         letter,
         status=RETRYING,
-        lease=Lease("ada", TOKEN, prior=letter.status, prior_due=letter.due_at, manual=True),
+        lease=Lease("ada", TOKEN, prior=letter.status, prior_due=letter.due_at, manual=True, seconds=300),
         due_at=noon(8),
         last_retry_at=noon(3),
         total_attempts=1,
@@ -357,7 +357,7 @@ def test_a_lease_that_ran_out_lets_the_next_one_in() -> None:
     assert taken == replace(
         running,
         updated_at=taken.updated_at,
-        lease=Lease("worker-2", "token-2", prior=PENDING, prior_due=noon(1)),
+        lease=Lease("worker-2", "token-2", prior=PENDING, prior_due=noon(1), seconds=660),
         due_at=noon(20),
         last_retry_at=noon(9),
         total_attempts=2,
@@ -417,7 +417,7 @@ def test_a_crashed_manual_retry_goes_back_to_where_it_was(standing: str) -> None
 
     assert (given.lease is not None) == (standing == "due")
     if given.lease is not None:
-        assert given.lease == Lease("worker-2", "token-2", prior=PENDING, prior_due=NOON)
+        assert given.lease == Lease("worker-2", "token-2", prior=PENDING, prior_due=NOON, seconds=660)
     else:
         assert (given.status, given.due_at, given.total_attempts) == (EXHAUSTED, None, 1)
     assert given.tallies == letter.tallies.plus("manually_retried", "claims_recovered")
@@ -442,5 +442,5 @@ def test_a_person_may_take_what_crashed_the_third_time() -> None:
 
     taken = claimed(killer, noon(99), manual=True, token="token-2")
 
-    assert taken.lease == Lease("worker-1", "token-2", prior=EXHAUSTED, prior_due=None, manual=True)
+    assert taken.lease == Lease("worker-1", "token-2", prior=EXHAUSTED, prior_due=None, manual=True, seconds=300)
     assert taken.tallies == Tallies(claims_recovered=3, retry_failed=1, exhausted=1, manually_retried=1)

@@ -87,7 +87,8 @@ class TestRetry:
         errors = {answer["error"] for answer in answers if not answer["success"]}
         assert all("already being retried" in error for error in errors)
 
-    async def test_the_owner_of_a_lease_may_have_a_slow_clock(self, house: House) -> None:
+    @pytest.mark.parametrize("force", [False, True])
+    async def test_the_owner_of_a_lease_may_have_a_slow_clock(self, house: House, force: bool) -> None:
         queue = house.queue(gate := Gate(), lease_seconds=60, skew_seconds=30)
         await fill(queue, 1)
         running = asyncio.create_task(queue.run_due())
@@ -97,7 +98,10 @@ class TestRetry:
         other = house.queue(runs := Runs())
         assert "already being retried" in (await other.retry_task("wf_00000"))["error"]
         house.clock.set(house.clock.now() + timedelta(seconds=20))
-        assert (await other.retry_task("wf_00000"))["success"] is True
+        if not force:
+            assert "if that process is gone" in (await other.retry_task("wf_00000"))["error"]
+            house.clock.advance(60)
+        assert (await other.retry_task("wf_00000", force=force))["success"] is True
         assert len(runs.calls) == 1
         running.cancel()
 

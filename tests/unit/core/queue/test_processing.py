@@ -229,7 +229,7 @@ async def test_a_job_that_kills_its_process_is_put_aside_after_three_recoveries(
         dead.append(asyncio.create_task(doomed.run_due()))
         await gate.reached()
         any_house.kill(doomed)
-        any_house.clock.advance(minutes=10)
+        any_house.clock.advance(hours=2)
     queue = any_house.queue(runs := Runs())
     await queue.letters.edit("other", retry_policy="immediate")
     await queue.run_due()
@@ -263,7 +263,7 @@ async def test_a_late_outcome_is_refused(any_house: House, caplog: pytest.LogCap
     running = asyncio.create_task(slow.run_due())
     await gate.reached()
     with any_house.faults.unavailable("write", kind=LETTERS):  # it is as good as stopped: no renewal gets through
-        any_house.clock.advance(minutes=5)
+        any_house.clock.advance(hours=2)
         await settle()
     assert await any_house.queue(Runs()).run_due() == 1
     done = await letter_of(slow, "wf_00000")
@@ -283,7 +283,7 @@ async def test_a_late_outcome_is_refused_while_the_next_owner_is_still_at_it(any
     await gate.reached()
     other = any_house.queue(second := Gate())
     with any_house.faults.unavailable("write", kind=LETTERS):
-        any_house.clock.advance(minutes=5)
+        any_house.clock.advance(hours=2)
         await settle()
     running = asyncio.create_task(other.run_due())
     await second.reached()

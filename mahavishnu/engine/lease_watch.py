@@ -1,0 +1,51 @@
+"""Watches the leases of other workers, so that no clock decides alone whether an owner is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.lease_watch import SURELY_OVER, LeaseSighting, may_be_run, sighting_of
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus
+from mahavishnu.model.query import Query, Sort, letter_query
+
+SOONEST_ENDING: Query = letter_query(status=DeadLetterStatus.RETRYING, sort=(Sort("due_at"),), limit=1000)
+"""The leases to look at now and then: of many, those that were not renewed come first."""
+_FEWEST_FORGOTTEN = 10_000
+
+
+class LeaseWatch:
+    """Remembers since when each lease has stood unchanged, as this process saw it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._sightings: dict[str, LeaseSighting] = {}
+        self._most = _FEWEST_FORGOTTEN
+
+    def look(self, letters: Iterable[DeadLetter]) -> None:
+        """Note the leases on these letters as they are now."""
+        for letter in letters:
+            self._see(letter)
+
+    def may_be_run(self, letter: DeadLetter, now: datetime, skew: timedelta = timedelta(0)) -> bool:
+        """Whether the owner of the letter's lease may still be running it; its end is waited out by `skew`."""
+        if letter.lease is None:
+            return False
+        return may_be_run(letter, self._see(letter), now - skew, self._clock.monotonic())
+
+    def _see(self, letter: DeadLetter) -> LeaseSighting | None:
+        key = letter.key
+        sighting = sighting_of(letter, self._sightings.get(key), self._clock.monotonic())
+        if sighting is not None:
+            self._sightings[key] = sighting
+            if len(self._sightings) > self._most:
+                self._forget()
+        return sighting
+
+    def _forget(self) -> None:
+        """Forget leases that nobody would have to watch any more; if that is too little, remember more at once."""
+        since = self._clock.monotonic() - SURELY_OVER.total_seconds()
+        self._sightings = {key: each for key, each in self._sightings.items() if each.at > since}
+        self._most = max(_FEWEST_FORGOTTEN, 2 * len(self._sightings))
