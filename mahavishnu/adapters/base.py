@@ -8,6 +8,8 @@ import difflib
 import functools
 import hashlib
 import inspect
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +23,7 @@ from mahavishnu.model.json_value import Json, json_text
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind
 
+_THREAD = "mahavishnu-run"  # begins the names of threads that run sync functions
 _MOST_THREADS = 1000  # as many as dlq_retry_concurrency allows; they are made when they are needed
 Workflow: TypeAlias = Callable[[Any, list[str]], Any]
 """A function that runs a task: `(task, repos)`, sync or async. It fails by raising, or by a result that says so."""
@@ -82,7 +85,20 @@ def _call(function: Workflow, task: Any, repos: list[str]) -> Any:
 @functools.cache
 def _thread_pool() -> ThreadPoolExecutor:
     """Enough threads for every run at once: a few that hang must not hold up the others, as in asyncio's own."""
-    return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="mahavishnu-run")
+    return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix=_THREAD)
+
+
+def close_threads(seconds: float) -> int:
+    """Run no sync function any more, and return how many are still running after so many seconds at most.
+
+    Nothing can interrupt them, and Python waits for their ends before its own.
+    """
+    _thread_pool().shutdown(wait=False, cancel_futures=True)
+    runs = [thread for thread in threading.enumerate() if thread.name.startswith(_THREAD)]
+    end = time.monotonic() + seconds
+    for run in runs:
+        run.join(max(0.0, end - time.monotonic()))
+    return sum(run.is_alive() for run in runs)
 
 
 def is_async(function: Workflow) -> bool:

@@ -29,6 +29,7 @@ from mahavishnu.classify.hookspecs import hookimpl
 from mahavishnu.classify.verdict import Context, Verdict, category, delay, policy
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory
+from mahavishnu.model.yaml_size import MOST_NODES, is_too_large
 
 _CONDITIONS = ("exception", "text", "status")
 _ADVICE = ("category", "policy", "max_retries", "retry_in_seconds", "reason", "tags")
@@ -143,7 +144,12 @@ def _views(error: BaseException | str) -> list[ErrorView]:
 
 def _read(path: Path) -> Any:
     try:
-        return yaml.safe_load(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        if (node := yaml.compose(text, yaml.SafeLoader)) is not None and is_too_large(node):
+            raise InvalidInput(f"the classifier rules {path} mean more than {MOST_NODES} values, by their aliases")
+        return yaml.safe_load(text)
+    except RecursionError:
+        raise InvalidInput(f"the classifier rules {path} are nested too deeply, or contain themselves") from None
     except OSError as problem:
         raise InvalidInput(f"the classifier rules {path} cannot be read: {problem.strerror or problem}") from problem
     except (yaml.YAMLError, UnicodeDecodeError) as problem:

@@ -11,6 +11,8 @@ from mahavishnu.model.letter_parts import ErrorCategory
 
 # Failures of these kinds are the fault of the letter: they say nothing about the health of the target.
 _JOBS_FAULT = frozenset({ErrorCategory.PERMISSION, ErrorCategory.VALIDATION})
+MOST_CIRCUITS = 1000  # the one longest without a failure is forgotten first: tasks may name any adapter
+MOST_LABELS, OTHER = 40, "other"  # each label is a time series that monitoring keeps
 
 
 class CircuitState(StrEnum):
@@ -44,6 +46,7 @@ class Breakers:
             raise InvalidInput("a breaker needs a threshold of at least 1 and a cool-off of at least 0 seconds")
         self.threshold, self.cooloff_seconds = threshold, cooloff_seconds
         self._circuits: dict[str, Circuit] = {}
+        self._labels: set[str] = set()
 
     def acquire(self, name: str, now: float, who: str = "") -> float | None:
         """None if a call may go through now, else the seconds to wait. A half-open circuit takes the call as its probe.
@@ -68,16 +71,25 @@ class Breakers:
 
     def record_failure(self, name: str, category: str | None, now: float, who: str = "") -> None:
         """Note that a call failed. If that was the letter's own fault it counts as an answer: the target is alive."""
-        circuit = self._circuits.get(name, Circuit())
+        circuit = self._circuits.pop(name, Circuit())
+        self._circuits[name] = self._after_failure(circuit, category, now, who)
+        if len(self._circuits) > MOST_CIRCUITS:
+            del self._circuits[next(iter(self._circuits))]
+
+    def _after_failure(self, circuit: Circuit, category: str | None, now: float, who: str) -> Circuit:
         if category in _JOBS_FAULT:
-            self._circuits[name] = circuit if circuit.probe is None else Circuit(skipped=circuit.skipped)
-            return
+            return circuit if circuit.probe is None else Circuit(skipped=circuit.skipped)
         failures = circuit.failures + 1
         if circuit.probe not in (None, who):  # the probe decides, not this call
-            self._circuits[name] = replace(circuit, failures=failures)
-            return
+            return replace(circuit, failures=failures)
         opens = circuit.probe is not None or failures >= self.threshold
-        self._circuits[name] = replace(circuit, failures=failures, opened_at=now if opens else None, probe=None)
+        return replace(circuit, failures=failures, opened_at=now if opens else None, probe=None)
+
+    def label(self, name: str) -> str:
+        """What metrics call the circuit: the name of one of the first `MOST_LABELS` that were asked for, or OTHER."""
+        if len(self._labels) < MOST_LABELS:
+            self._labels.add(name)
+        return name if name in self._labels else OTHER
 
     def release(self, name: str, who: str = "") -> None:
         """Note that a call has no outcome; if it was the probe, another call may become it."""
@@ -93,7 +105,7 @@ class Breakers:
         return CircuitState.OPEN if now < circuit.opened_at + self.cooloff_seconds else CircuitState.HALF_OPEN
 
     def report(self, now: float) -> Mapping[str, dict[str, object]]:
-        """Every circuit that was ever used, for the statistics."""
+        """Every circuit that is remembered, for the statistics."""
         return {
             name: {"state": str(self.state(name, now)), "failures": circuit.failures, "skipped": circuit.skipped}
             for name, circuit in sorted(self._circuits.items())

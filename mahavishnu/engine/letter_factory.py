@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -206,10 +207,22 @@ def redact(value: Any, patterns: Sequence[str]) -> Any:
     if not patterns:
         return value
     if isinstance(value, Mapping):
-        return {key: MASK if is_secret(str(key), patterns) else redact(item, patterns) for key, item in value.items()}
+        return {
+            key: MASK if is_secret(_json_key(key), patterns) else redact(item, patterns) for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [redact(item, patterns) for item in value]
+    if isinstance(value, set | frozenset):
+        return [redact(item, patterns) for item in sorted(value, key=str)]
+    if isinstance(value, Enum):
+        inner = redact(value.value, patterns)
+        return value if inner is value.value else inner
     return value
+
+
+def _json_key(key: Any) -> str:
+    """A key as JSON spells it: of an enum of texts the text, whatever its `str` is."""
+    return str.__str__(key) if isinstance(key, str) else str(key)
 
 
 def _is_name(task_id: Any, *where: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -17,8 +18,9 @@ from mahavishnu.api.responses import json_response
 from mahavishnu.api.routing import Depends, Router
 from mahavishnu.api.schemas import ResponseModel
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.breaker import CircuitState
+from mahavishnu.engine.breaker import OTHER, CircuitState
 from mahavishnu.model.errors import StoreError
+from mahavishnu.model.letter_parts import ErrorCategory
 from mahavishnu.stores.base import Health
 
 log = logging.getLogger(__name__)
@@ -110,7 +112,7 @@ class _StoreNumbers:
         numbers, lifetime = self.numbers, self.numbers["lifetime_stats"]
         yield GaugeMetricFamily("dlq_size", "Open letters", numbers["queue_size"])
         yield _gauge_by("mahavishnu_dlq_entries", "Open letters", "status", numbers["status_breakdown"])
-        yield _gauge_by("mahavishnu_dlq_entries_by_category", "Open letters", "category", numbers["error_categories"])
+        yield _gauge_by("mahavishnu_dlq_entries_by_category", "Open letters", "category", _by_category(numbers))
         yield GaugeMetricFamily("mahavishnu_dlq_waiting", "Failures that wait for room", numbers["waiting"])
         yield GaugeMetricFamily(
             "mahavishnu_dlq_spool_entries", "Letters kept locally", numbers["storage"]["kept_locally"]
@@ -141,19 +143,29 @@ class _Scrape:
         modes = {mode: int(self.mode == mode) for mode in ("ok", "degraded", "down")}
         yield _gauge_by("mahavishnu_dlq_store_state", "1 for the state that the store is in", "state", modes)
         yield GaugeMetricFamily("mahavishnu_dlq_max_entries", "Room for open letters", self.dlq.max_size)
-        circuits = self.dlq.context.breakers.report(self.dlq.clock.monotonic())
+        breakers = self.dlq.context.breakers
         states = GaugeMetricFamily(
             "mahavishnu_dlq_circuit_breaker_state",
-            "1 for the state that an adapter's circuit breaker in this process is in",
+            "1 for the state that an adapter's circuit breaker in this process is in; of 'other' ones, how many are",
             labels=["adapter", "state"],
         )
-        for adapter, circuit in circuits.items():
-            for position in CircuitState:
-                states.add_metric([_encodable(adapter), str(position)], int(circuit["state"] == position))
+        counts: Counter[tuple[str, str]] = Counter()
+        for adapter, circuit in breakers.report(self.dlq.clock.monotonic()).items():
+            counts.update({(breakers.label(adapter), state): int(circuit["state"] == state) for state in CircuitState})
+        for (adapter, state), count in counts.items():
+            states.add_metric([_encodable(adapter), state], count)
         yield states
         yield from _counters(_PROCESS_COUNTERS, self.dlq.context.counts)
         if self.stored is not None:
             yield from self.stored.collect()
+
+
+def _by_category(numbers: Mapping[str, Any]) -> Mapping[str, int]:
+    """Open letters by category: those that there are not, which imports may bring, as one."""
+    counts: Counter[str] = Counter()
+    for category, count in numbers["error_categories"].items():
+        counts[category if category in set(ErrorCategory) else OTHER] += count
+    return counts
 
 
 def _counters(meanings: Mapping[str, str], values: Mapping[str, int]) -> Iterator[Metric]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import gc
 import importlib
 import logging
+import os
 import signal
 import socket
 import sys
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mahavishnu.adapters.base import close_threads
 from mahavishnu.cli.options import session_of
 from mahavishnu.cli.output import Failed, count_of, print_error, print_line
 from mahavishnu.model.errors import InvalidInput
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.config import MahavishnuSettings
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
+_MOMENT = 0.5  # seconds for threads that have nothing left to do
 
 # -------------------------------------------------------------------------------------------------------------- serve
 
@@ -52,6 +56,7 @@ def serve(
             if found.dlq is None:
                 raise InvalidInput("there is nothing to serve: dlq_enabled is false")
             asyncio.run(_serve_app(found, listening, settings))
+            _leave_hanging_runs()
         else:
             dlq = queue_from(settings, chain=chain_from(settings))
             asyncio.run(_serve_queue(dlq, listening, settings))
@@ -196,6 +201,7 @@ def worker(
         raise Failed("there is nothing to do: dlq_enabled is false")
     _log_to_stderr(verbose)
     asyncio.run(_once(found) if once else _work(found, hang_ups))
+    _leave_hanging_runs()
 
 
 def _note_hang_ups() -> list[int]:
@@ -246,6 +252,16 @@ def _reload(app: MahavishnuApp) -> None:
     else:
         print_line(f"settings read again: {', '.join(reloaded.changed) or 'nothing has changed'}")
         sys.stdout.flush()
+
+
+def _leave_hanging_runs() -> None:
+    """End the process if a run still hangs in its thread: its letter was given back, and nothing else is open."""
+    if hanging := close_threads(_MOMENT):
+        print_error(f"{count_of(hanging, 'run')} could not be interrupted; the process ends without waiting")
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _log_to_stderr(verbose: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as codec
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,9 +68,11 @@ def _output_file(path: Path | None) -> Iterator[TextIO]:
                 yield file
             return
         target = path.resolve()  # a link stays one
-        part = target.with_name(f".{target.name}.part")
+        # Nobody else may read payloads, unless they may already, or have put a file where this one is written.
+        handle, name = tempfile.mkstemp(".part", f".{target.name}.", target.parent)
+        part = Path(name)
         try:
-            with part.open("w", encoding="utf-8") as file:
+            with open(handle, "w", encoding="utf-8") as file:  # noqa: PTH123 - it is open already
                 if mode is not None:
                     part.chmod(stat.S_IMODE(mode))
                 yield file

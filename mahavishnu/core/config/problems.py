@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -201,9 +202,17 @@ def _warnings(settings: MahavishnuSettings) -> Iterator[tuple[str, str]]:
         yield "redact_keys", "'*' masks the whole payload: no letter can be run again as it was"
     file = settings.read_from
     if os.name == "posix" and file is not None and file.path.stat().st_mode & 0o044:
-        for key in ("dlq_store_password", "dlq_store_headers"):
-            if getattr(settings, key) and settings.origins()[key].startswith(f"{file.label}:"):
+        for key, origin in settings.origins().items():
+            if origin.startswith(f"{file.label}:") and _has_secret(settings, key):
                 yield key, f"is written in {file.label}, which other users of this machine can read"
+
+
+def _has_secret(settings: MahavishnuSettings, key: str) -> bool:
+    """Whether the setting is a password or a token, or has one in it."""
+    value = attrgetter(key)(settings)
+    if isinstance(value, str):
+        return without_passwords(value) != value
+    return bool(value) and is_secret(schema_at(type(settings), key.split(".")))
 
 
 def _opensearch_warnings(url: str) -> Iterator[str]:

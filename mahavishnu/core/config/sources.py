@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from mahavishnu.core.config.schema import NESTED, PREFIX, Schema, fields, schema_at, variable
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.yaml_size import MOST_NODES, is_too_large
 
 FILE = Path("settings/mahavishnu.yaml")
 FILE_VARIABLE = "MAHAVISHNU_SETTINGS"
@@ -244,6 +245,8 @@ def _parse(content: bytes, label: str) -> Values:
             return {}
         if not isinstance(node, yaml.MappingNode):
             raise _FormError(_line(node), "must be a list of `key: value` lines")
+        if is_too_large(node):
+            raise _FormError(_line(node), f"means more than {MOST_NODES} values, by its aliases")
         return dict(_values_in(loader, node, label))
     except UnicodeDecodeError as problem:
         line, reason = content.count(b"\n", 0, problem.start) + 1, "is not UTF-8"

@@ -14,6 +14,7 @@ from mahavishnu.classify.verdict import NO_CONTEXT, Verdict
 from mahavishnu.classify.yaml_rules import YamlRules
 from mahavishnu.model.errors import InvalidInput
 from tests.unit.classify.real_exceptions import by_httpx, with_cause
+from tests.yaml_bombs import bomb
 
 
 def verdict(error: BaseException | str, *rules: dict[str, Any]) -> Verdict | None:
@@ -133,6 +134,8 @@ def test_rules_are_read_from_a_file(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("- text: [", "are no YAML, line 1: "),
+        (bomb("rules"), "mean more than 100000 values, by their aliases"),
+        ("- &a [*a]", "are nested too deeply, or contain themselves"),
         ("- text: x\n  category: nope\n", ": rule 1, category: there is no error category 'nope'"),
         ("text: x", ": a list of rules is expected"),
         ("", ": a list of rules is expected"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from enum import Enum
 from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
@@ -176,6 +177,34 @@ async def test_secrets_are_redacted_at_any_depth(house: House) -> None:
     letter = await queue.enqueue("wf_1", task, [], "boom", metadata={"password": "s3cret"})
     assert (letter.task, letter.metadata) == ({"user": "ann", "db": [{"DB_PASSWORD": MASK}]}, {"password": MASK})
     assert task["db"] == [{"DB_PASSWORD": "s3cret"}]
+
+
+class Field(str, Enum):  # noqa: UP042 - whose `str` is not its text
+    LOGIN = "password"
+
+
+class Access(Enum):
+    SHOP = {"user": "ann", "password": "s3cret"}  # noqa: RUF012
+    NONE = "none"
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ({Field.LOGIN: "s3cret"}, {"password": MASK}),
+        ({"access": Access.SHOP}, {"access": {"user": "ann", "password": MASK}}),
+        ({"accesses": {Access.SHOP}}, {"accesses": [{"user": "ann", "password": MASK}]}),
+        (
+            {"access": Access.NONE, "field": Field.LOGIN, "set": {2, 1}},
+            {"access": "none", "field": "password", "set": [1, 2]},
+        ),
+    ],
+    ids=str,
+)
+async def test_a_secret_is_redacted_however_it_becomes_json(house: House, value: Any, kept: Any) -> None:
+    queue = house.queue(letter_factory=LetterFactory(redact_keys=("*password*",)))
+    letter = await queue.enqueue("wf_1", value, [], "boom", metadata=value)
+    assert (letter.task, letter.metadata) == (kept, kept)
 
 
 async def test_a_reserved_place_is_free_again_after_an_outage(any_house: House) -> None:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from mahavishnu.core.queue.transfer import letter_as_line
+from mahavishnu.engine.breaker import MOST_CIRCUITS, MOST_LABELS
 from mahavishnu.stores.base import Health
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import FaultyStore
@@ -91,10 +92,35 @@ async def test_only_viewers_see_the_detail_of_the_health(
         assert "10.1.2.3" in viewer.json()["detail"]
 
 
+async def test_adapters_that_tasks_invent_are_no_series_of_their_own(api: ApiHarness) -> None:
+    breakers = api.dlq.context.breakers
+    for _ in range(5):
+        breakers.record_failure("shop", None, api.clock.monotonic())
+    await api.client.get("/metrics")
+    for number in range(MOST_CIRCUITS + 50):
+        breakers.record_failure(f"invented-{number}", None, api.clock.monotonic())
+        if number == 2:
+            breakers.record_failure("shop", None, api.clock.monotonic())
+        if number % 500 == 0:
+            await api.client.get("/metrics")
+    lines = [line for line in (await api.client.get("/metrics")).text.splitlines() if "circuit_breaker_state{" in line]
+    assert len(lines) <= 3 * (MOST_LABELS + 1)
+    others = sum(float(line.rpartition(" ")[2]) for line in lines if 'adapter="other"' in line)
+    assert others + sum('adapter="other"' not in line and line.endswith(" 1.0") for line in lines) == MOST_CIRCUITS
+
+
+async def test_a_category_that_there_is_not_is_no_series_of_its_own(api: ApiHarness) -> None:
+    lines = [json.loads(letter_as_line(make_letter(error_category=f"invented-{number}"))) for number in range(3)]
+    lines.append(json.loads(letter_as_line(make_letter(error_category="network"))))
+    assert (await api.post("/dlq/import", lines)).json()["refused"] == {}
+    told = [line for line in (await api.client.get("/metrics")).text.splitlines() if "by_category{" in line]
+    assert [line.partition("{")[2] for line in told] == ['category="other"} 3.0', 'category="network"} 1.0']
+
+
 async def test_a_category_that_is_half_a_character_leaves_the_metrics_readable(api: ApiHarness) -> None:
     line = json.loads(letter_as_line(make_letter(task_id="odd")))
     text = json.dumps([{**line, "error_category": "x\ud800"}])
     taken = await api.client.post("/api/v1/dlq/import", content=text, headers={"Content-Type": "application/json"})
     assert taken.json()["refused"] == {}
     answer = await api.client.get("/metrics")
-    assert (answer.status_code, 'category="x?"' in answer.text) == (200, True)
+    assert (answer.status_code, 'category="other"' in answer.text) == (200, True)

@@ -48,6 +48,23 @@ def test_an_export_writes_to_a_pipe_and_through_a_link(run: Run, home: Path) -> 
     assert [path.name for path in home.rglob(".*.part")] == []
 
 
+def test_an_export_is_for_its_owner_and_goes_where_it_was_asked_for(run: Run, home: Path) -> None:
+    victim = home / "victim"
+    victim.write_text("precious")
+    (home / ".out.jsonl.part").symlink_to(victim)
+    old = os.umask(0o022)
+    try:
+        assert run("dlq", "export", "-o", "out.jsonl").code == 0
+    finally:
+        os.umask(old)
+    assert victim.read_text() == "precious"
+    assert not (home / "out.jsonl").is_symlink() and (home / "out.jsonl").read_text() == run("dlq", "export").out
+    assert (home / "out.jsonl").stat().st_mode & 0o777 == 0o600
+    (home / "out.jsonl").chmod(0o640)
+    assert run("dlq", "export", "-o", "out.jsonl").code == 0
+    assert (home / "out.jsonl").stat().st_mode & 0o777 == 0o640, "as its owner wants it"
+
+
 @pytest.mark.parametrize(
     ("path", "why"), [("nowhere/x", "No such file or directory"), (".", "Is a directory"), ("loop", "Too many levels")]
 )

@@ -60,6 +60,17 @@ async def sweep(task, repos):
 app.register_adapter("sweep", sweep)
 """
 
+HANGING = """
+import time
+from shop import app
+
+def sweep(task, repos):
+    print("begun", flush=True)
+    time.sleep(3600)
+
+app.register_adapter("sweep", sweep)
+"""
+
 
 @pytest.fixture
 def shop(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -132,6 +143,23 @@ def test_who_is_told_to_stop_gives_back_what_does_not_end(shop: Path, arguments:
     )
     letter = json.loads(shown.stdout)
     assert (letter["status"], letter["total_attempts"]) == ("pending", 0)
+
+
+@pytest.mark.parametrize("command", [("worker",), ("worker", "--once"), ("serve", "--port", "0")], ids=" ".join)
+def test_a_run_that_hangs_in_its_thread_does_not_keep_the_process(shop: Path, command: tuple[str, ...]) -> None:
+    (shop / "hanging.py").write_text(HANGING)
+    (shop / "settings").mkdir()
+    (shop / "settings" / "mahavishnu.yaml").write_text("dlq_stop_grace_seconds: 0\n")
+    subprocess.run([sys.executable, "-c", ENQUEUE], check=True)
+    with started(*command, "--app", "hanging:app") as process:
+        lines_until(process, "begun")
+        process.terminate()
+        assert "1 run could not be interrupted" in lines_until(process, "without waiting")[-1]
+        assert process.wait(30) == 0
+    shown = subprocess.run(
+        [*MAHAVISHNU, "dlq", "show", "wf_1", "--json"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (json.loads(shown.stdout)["status"], json.loads(shown.stdout)["total_attempts"]) == ("pending", 0)
 
 
 def test_a_hang_up_while_the_app_is_imported_reads_its_settings_again(shop: Path) -> None:

@@ -125,6 +125,24 @@ def test_a_password_in_a_file_that_all_can_read() -> None:
     assert check().warnings == ()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="file modes are a matter of POSIX")
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("server: {viewers: {vic: hunter2}}", "server.viewers"),
+        ("server:\n  admins: {ada: hunter2}", "server.admins"),
+        ("dlq_local_url: opensearchs://ann:hunter2@search", "dlq_local_url"),
+    ],
+)
+def test_tokens_and_urls_with_passwords_in_a_file_that_all_can_read(text: str, key: str) -> None:
+    FILE.write_text(f"{text}\ndlq_store_url: sqlite:///x.db\n")
+    FILE.chmod(0o640)
+    (found,) = [line for line in check().warnings if "other users" in line]
+    assert f": {key}: is written in {FILE}, which other users" in found and "hunter2" not in found
+    FILE.chmod(0o600)
+    assert not [line for line in check().warnings if "other users" in line]
+
+
 def test_loading_again_names_the_changed_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """File and environment are read again, arguments stay."""
     FILE.write_text("dlq_retry_interval_seconds: 60\ndlq_max_size: 300\n")

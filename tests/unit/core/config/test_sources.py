@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
+from tests.yaml_bombs import bomb
 
 
 def yaml(text: str, path: str = "settings/mahavishnu.yaml") -> Path:
@@ -126,6 +127,7 @@ def test_a_fault_is_named_with_its_line(content: str, problem: str) -> None:
         ("dlq_max_size: 300\n\ndlq_max_size: 400", "3: 'dlq_max_size' is given twice, first in line 1"),
         ("circuit:\n  x: 1\n  y: 2\n  x: 3", "4: 'x' is given twice, first in line 2"),
         ("classifier_rules:\n- {a: 1}\n- {a: 1, a: 2}", "3: 'a' is given twice, first in line 3"),
+        (bomb("server"), "1: means more than 100000 values, by its aliases"),
         ("circuit: &a\n  b: *a", "1: is nested too deeply, or contains itself"),
         ("classifier_rules: " + "[" * 5000 + "]" * 5000, "1: is nested too deeply, or contains itself"),
     ],
