@@ -18,12 +18,11 @@ from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
-from mahavishnu.model.query import SOONEST_FIRST, Query, Sort, letter_query
+from mahavishnu.model.query import Query, claim_order, letter_query
 from mahavishnu.stores.base import Collection, Cursor
 
 log = logging.getLogger(__name__)
 _AT_ONCE = 2000  # due letters looked up at once
-_OLDEST_EVERY = 4  # every so many look-ups go by age alone, so that low priority is not starved
 _OVERDUE_SECONDS = 10.0  # after which letters of other workers' shares are anybody's
 _OVERDUE_AT_ONCE = 100  # of which so many are taken at once: their worker may live, and has found them too
 
@@ -183,7 +182,7 @@ class DueLetters:
 
     async def _due(self, now: datetime) -> Sequence[DeadLetter]:
         self._lookups += 1
-        sort = (Sort("due_at"),) if self._lookups % _OLDEST_EVERY == 0 else SOONEST_FIRST
+        sort = claim_order(self._lookups)
         mine, *others = self._partitions()
         if not others:
             return await self._find(letter_query(due=now, sort=sort, limit=_AT_ONCE))

@@ -119,6 +119,16 @@ _FEW: Mapping[str, tuple[str, type[StrEnum]]] = {
 Many: TypeAlias = "str | Iterable[str]"
 NEWEST_FIRST = (Sort("created_at", descending=True),)
 SOONEST_FIRST = (Sort("priority", descending=True), Sort("due_at"))
+_LONGEST_DUE_FIRST = (Sort("due_at"),)
+_BY_AGE_EVERY = 4
+
+
+def claim_order(lookup: int) -> tuple[Sort, ...]:
+    """In which order the n-th look finds due letters: the most urgent first; every fourth time the longest due.
+
+    So a letter of low priority is reached, however many urgent ones there are.
+    """
+    return SOONEST_FIRST if lookup % _BY_AGE_EVERY else _LONGEST_DUE_FIRST
 
 
 def letter_query(

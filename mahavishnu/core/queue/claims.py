@@ -26,7 +26,7 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key,
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, SourceKind
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
-from mahavishnu.model.query import SOONEST_FIRST, AnyOf, Is, Not, Query, letter_query
+from mahavishnu.model.query import SOONEST_FIRST, AnyOf, Is, Not, Query, Sort, claim_order, letter_query
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
 
 MOST_CLAIMS = 500
@@ -59,6 +59,7 @@ class Claims:
         """`wake` is called with the date of a retry that somebody else may run."""
         self._context, self._letters, self._clock = context, context.letters, context.clock
         self._wake = wake
+        self._lookups = 0
         self._claiming: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     async def claim(
@@ -70,8 +71,9 @@ class Claims:
         queue: str | None = None,
         namespace: str | None = None,
     ) -> list[Claim]:
-        """Take due letters for `owner`, the most urgent first: at most `limit` (1 to 500), or none if nothing is due.
+        """Take due letters for `owner`: at most `limit` (1 to 500), or none if nothing is due.
 
+        The most urgent come first; every fourth time those that have been due for longest, so that none waits for ever.
         Each is nobody else's for `lease_seconds` (1 to 86400; `dlq_claim_lease_seconds` unless given). What waits for
         other letters, or whose adapter's circuit is open, is passed over. Raises InvalidInput and StoreError.
         """
@@ -81,11 +83,12 @@ class Claims:
             raise InvalidInput(f"limit must be a whole number from 1 to {MOST_CLAIMS}, not {limit!r:.80}")
         lease = self._lease(lease_seconds)
         await self._context.open()
+        self._lookups += 1
         found = letter_query(
             due=self._clock.now(),
             queue=queue,
             namespace=namespace,
-            sort=SOONEST_FIRST,
+            sort=claim_order(self._lookups),
             limit=max(limit, _FEWEST_FOUND),
         )
         query = Query((*found.where, *self._closed_circuits()), found.sort, found.limit)
@@ -106,7 +109,7 @@ class Claims:
                 claims += await self._claim_some(some, owner, lease, batch)
                 if claims and batch.lost:  # others are after the same ones; the leases of these run already
                     return claims
-                batch.spread(waiting)
+                batch.spread(waiting, query.sort)
             if page.next is None or len(claims) == limit:
                 return claims
             after = page.next
@@ -308,11 +311,11 @@ class _ClaimBatch:
         self._suspect |= last_chance
         return safe
 
-    def spread(self, waiting: list[DeadLetter]) -> None:
+    def spread(self, waiting: list[DeadLetter], order: Sequence[Sort]) -> None:
         """Where others want the same letters, go on with any of those that are as urgent."""
-        if not self.lost:
+        lost, self.lost = self.lost, False
+        if not lost or order != SOONEST_FIRST:  # the longest due are taken one after the other
             return
-        self.lost = False
         self._random.shuffle(waiting)
         waiting.sort(key=lambda letter: -letter.priority)
 

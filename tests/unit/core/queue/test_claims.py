@@ -53,6 +53,14 @@ class TestClaiming:
         claims = [*await queue.claims.claim("w", limit=3), *await queue.claims.claim("w", limit=3)]
         assert [claim.letter.task_id for claim in claims] == ["first", "urgent", "late", "later"]
 
+    async def test_a_low_priority_is_reached_however_many_urgent_ones_come(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await due(queue, "low")
+        for number in range(100):
+            await due(queue, f"urgent_{number}", priority=9)
+        claims = [await claim_one(queue) for _ in range(8)]
+        assert [claim.letter.task_id for claim in claims].index("low") == 3
+
     async def test_only_of_a_queue_or_namespace(self, any_house: House) -> None:
         queue = any_house.queue()
         for name in ("red", "blue"):
