@@ -123,7 +123,7 @@ async def jobs(url: str) -> Speed:
                 if not left:
                     over.set()
 
-        dlq.listen(listen)
+        dlq.context.events.subscribe(listen)
         await app.start_dlq_processor()
 
         async def run() -> None:

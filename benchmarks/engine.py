@@ -271,7 +271,7 @@ async def jobs(name: str, store: Callable[[int], Store], target: str) -> Figure:
                     over.set()
 
         app.register_adapter("job", job)
-        app.dlq.listen(listen)
+        app.dlq.context.events.subscribe(listen)
         async with app:
             await app.start_dlq_processor()
             places = asyncio.Semaphore(WRITERS)

@@ -88,7 +88,7 @@ class DeadLetterQueue:
         self.context = QueueContext(store, clock or SystemClock(), max_size, options or QueueOptions())
         self.audit = self.context.audit
         if observability_manager is not None:
-            self.context.events.subscribe(reporting_to(observability_manager))
+            self.context.events.listen(reporting_to(observability_manager))
 
     # --- services, each made when it is first used: a program that only reads letters does not import the others
 
@@ -139,6 +139,7 @@ class DeadLetterQueue:
         """
         if "processing" in vars(self):
             await self.stop_retry_processor()
+        await self.context.events.flush()
         await self.context.session.close()
 
     async def __aenter__(self) -> Self:
@@ -150,8 +151,12 @@ class DeadLetterQueue:
         await self.shutdown()
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener(event)` called after each thing that happens here; the function returned ends it."""
-        return self.context.events.subscribe(listener)
+        """Have `listener(event)` called after each thing that happens here; the function returned ends it.
+
+        It is called in a thread of its own, or awaited in the event loop if it is a coroutine function. Nobody waits
+        for it; if it is too slow, events are dropped and counted. Closing the queue waits for it for a few seconds.
+        """
+        return self.context.events.listen(listener)
 
     def register_backoff(self, name: str, function: Backoff) -> None:
         """Make `custom:<name>` a retry policy. Letters keep the name: register it in every process that retries."""

@@ -96,7 +96,7 @@ class QueueContext:
         self.history = store.collection(HISTORY)
         self.ledger = store.collection(LEDGER)
         self.revisions = store.collection(REVISIONS)
-        self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0)
+        self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0, events_dropped=0)
         self.capacity = Capacity(max_size, self._count_open, clock)
         self.recorder = LetterRecorder(self.letters, self.history, self.capacity, clock)
         self.waiting = WaitingRoom(store.collection(WAITING), self.recorder)
@@ -105,7 +105,7 @@ class QueueContext:
         self.session.on_new_loop(self.capacity.reset)
         self.open = self.session.open  # await it before the store is used
         self.audit = AuditLog(store, clock, self.open, lambda: self.letter_factory.redact_keys)
-        self.events = EventBus()
+        self.events = EventBus(self.counts)
         self.events.subscribe(self._update_capacity, {EventName.RETRY_SUCCEEDED, *_MAKES_ROOM})
         self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
 

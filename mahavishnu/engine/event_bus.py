@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import inspect
 import logging
+import os
+import threading
+from collections import Counter, deque
 from collections.abc import Callable, Collection
+from contextvars import Context, copy_context
 from typing import Any
 
 from mahavishnu.model.errors import ENDS, InvalidInput
@@ -11,23 +18,50 @@ from mahavishnu.model.events import Event, EventName, Listener
 
 log = logging.getLogger("mahavishnu.dlq")
 _WARNINGS = frozenset({EventName.EXHAUSTED, EventName.STALE_CLAIM})
+MOST_WAITING = 10_000  # events that wait for one listener
+_FLUSH_SECONDS = 5.0
+_IDLE_SECONDS = 1.0  # after which a listener's thread ends
+DROPPED = "events_dropped"
 
 
 class EventBus:
     """Calls every listener with each event; one that raises is logged and does not affect the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: Counter[str] | None = None) -> None:
+        """`counts` gets `events_dropped`: how often a listener was told nothing, because it was too slow."""
+        self._counts: Counter[str] = Counter() if counts is None else counts
         self._listeners: list[tuple[Listener, Collection[EventName] | None]] = [(_log_event, None)]
+        self._queued: list[QueuedListener] = []
 
     def subscribe(self, listener: Listener, names: Collection[EventName] | None = None) -> Callable[[], None]:
-        """Call `listener` with each event from now on, or with those of these names. Returns a function that ends it.
+        """Call a part of the queue at once with each event from now on, or with those of these names.
+
+        Whoever publishes waits for it, so it has to be quick. Returns a function that ends it.
+        """
+        self._listeners.append((listener, names))
+        return lambda: self._listeners.remove((listener, names))
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Have `listener` called with each event from now on; nobody waits for it. Returns a function that ends it.
 
         Raises InvalidInput for a listener that cannot be called.
         """
         if not callable(listener):
             raise InvalidInput(f"a listener is a function of an event, not {listener!r:.80}")
-        self._listeners.append((listener, names))
-        return lambda: self._listeners.remove((listener, names))
+        queued = QueuedListener(listener, self._counts)
+        self._queued = [*(each for each in self._queued if each.is_behind or each.is_wanted), queued]
+        forget = self.subscribe(queued)
+
+        def end() -> None:
+            queued.is_wanted = False
+            forget()
+
+        return end
+
+    async def flush(self, seconds: float = _FLUSH_SECONDS) -> None:
+        """Let listeners hear what was published, for so long at most. What they have not heard by then is logged."""
+        behind = [each for each in self._queued if each.is_behind]
+        await asyncio.gather(*(asyncio.to_thread(each.catch_up, seconds) for each in behind))
 
     def publish(self, event: Event) -> None:
         """Call every listener with this event. Raises only what ends a program."""
@@ -40,6 +74,83 @@ class EventBus:
                 raise
             except BaseException:
                 log.exception("a listener stumbled over %s", event.name)
+
+
+class QueuedListener:
+    """Calls a listener in a thread of its own: however slow it is, nobody waits for it.
+
+    One that is a coroutine function is awaited in the event loop that published. Past `MOST_WAITING`, events are
+    dropped, counted and logged.
+    """
+
+    def __init__(self, listener: Listener, counts: Counter[str]) -> None:
+        self.is_wanted = True
+        self._listener, self._counts = listener, counts
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._waiting: deque[tuple[Event, Context, asyncio.AbstractEventLoop | None]] = deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_calling, self._is_full = False, False
+        self._process = os.getpid()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it has not heard everything that was published."""
+        return bool(self._waiting) or self._is_calling
+
+    def __call__(self, event: Event) -> None:
+        if self._process != os.getpid():  # a fork has neither the thread nor what it still had to hear
+            self._start_anew()
+        loop = asyncio._get_running_loop()
+        with self._changed:
+            if len(self._waiting) >= MOST_WAITING:
+                self._counts[DROPPED] += 1
+                if not self._is_full:
+                    log.error("listener %r is too slow, events are dropped until it catches up", self._listener)
+                self._is_full = True
+                return
+            self._is_full = False
+            self._waiting.append((event, copy_context(), loop))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._call_with_all, name="mahavishnu listener", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def catch_up(self, seconds: float) -> None:
+        """Return when it has heard everything, or after so long."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self.is_behind, seconds):
+                log.error("listener %r has not heard %d events", self._listener, len(self._waiting) + self._is_calling)
+
+    def _call_with_all(self) -> None:
+        while True:
+            with self._changed:
+                self._is_calling = False
+                self._changed.notify_all()
+                if not self._changed.wait_for(lambda: self._waiting, _IDLE_SECONDS):
+                    self._thread = None
+                    return
+                event, context, loop = self._waiting.popleft()
+                self._is_calling = True
+            try:
+                context.run(self._call, event, loop)
+            except BaseException:  # also what ends a program: it ends the thread of nobody else
+                log.exception("a listener stumbled over %s", event.name)
+
+    def _call(self, event: Event, loop: asyncio.AbstractEventLoop | None) -> None:
+        heard = self._listener(event)
+        if loop is None:
+            return
+        if inspect.iscoroutine(heard):
+            asyncio.run_coroutine_threadsafe(heard, loop).result()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(_do_nothing)  # wakes it: the listener may have set one of its events
+
+
+def _do_nothing() -> None:
+    """What a loop is woken with."""
 
 
 def reporting_to(manager: Any) -> Listener:

@@ -42,7 +42,7 @@ async def work(app: MahavishnuApp, dlq: DeadLetterQueue) -> None:
     """Failures of three sorts: that a retry helps, that none helps, that are due much later."""
     left, done = FLAKY + DOWN, asyncio.Event()
 
-    def heard(event: Event) -> None:
+    async def heard(event: Event) -> None:
         nonlocal left
         left -= event.name in (EventName.RETRY_SUCCEEDED, EventName.EXHAUSTED)
         if not left:

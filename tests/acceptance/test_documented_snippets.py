@@ -23,7 +23,7 @@ from mahavishnu.core.dlq_integration import DLQIntegrationStrategy, create_dlq_i
 from mahavishnu.core.resilience import ErrorCategory
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import StoreUnavailable
-from mahavishnu.model.events import EventName
+from mahavishnu.model.events import Event, EventName
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.testing import ManualClock
 from tests.opensearch import Servers
@@ -111,7 +111,12 @@ async def app(place: str) -> AsyncIterator[Any]:
 async def happens(dlq: DeadLetterQueue, name: EventName, begin: Callable[[], Any]) -> None:
     """Do something, and return when the queue has told of what must come of it."""
     told = asyncio.Event()
-    forget = dlq.listen(lambda event: told.set() if event.name is name else None)
+
+    async def listen(event: Event) -> None:
+        if event.name is name:
+            told.set()
+
+    forget = dlq.listen(listen)
     await begin()
     async with asyncio.timeout(30):
         await told.wait()

@@ -157,7 +157,7 @@ async def fill(queue: DeadLetterQueue, count: int, **options: Any) -> list[str]:
 def heard(queue: DeadLetterQueue) -> list[Event]:
     """Everything that is told from now on."""
     events: list[Event] = []
-    queue.listen(events.append)
+    queue.context.events.subscribe(events.append)
     return events
 
 

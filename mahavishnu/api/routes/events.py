@@ -113,7 +113,7 @@ class LiveFeed:
         self._degraded = None
 
     async def _poll(self, since: datetime) -> None:
-        stop = self._dlq.listen(self._on_event)
+        stop = self._dlq.context.events.subscribe(self._on_event)
         quiet = 0.0
         try:
             while True:

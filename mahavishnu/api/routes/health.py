@@ -44,6 +44,7 @@ _PROCESS_COUNTERS = {
     "skipped_by_strategy": "Failures that this process did not keep",
     "rejected_full": "Failures that found no room in this process",
     "capture_failed": "Failures that this process could not keep",
+    "events_dropped": "Events that listeners of this process were too slow for",
 }
 
 

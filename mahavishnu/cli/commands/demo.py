@@ -123,7 +123,7 @@ async def _watched(dlq: DeadLetterQueue, clock: Clock, seconds: float | None, st
 async def _lines(dlq: DeadLetterQueue) -> None:
     """For a pipe: a line for everything that happens."""
     events: asyncio.Queue[Event] = asyncio.Queue()
-    ended = dlq.listen(events.put_nowait)
+    ended = dlq.listen(events.put)
     try:
         for letter in await _letters(dlq):
             print_line(_sentence("kept", letter))

@@ -705,7 +705,7 @@ async def test_the_processor_carries_runs_on_by_itself(any_house: House) -> None
     queue = any_house.queue(Runs())
     names = await fill(queue, 5, max_retries=0)
     done = asyncio.Event()
-    queue.listen(lambda event: done.set() if event.detail.get("state") == "done" else None)
+    queue.context.events.subscribe(lambda event: done.set() if event.detail.get("state") == "done" else None)
     await queue.start_retry_processor()
     run = await queue.runs.start("redrive", everything=True, by="ann", ramp=(1,))
     while not done.is_set():

@@ -428,7 +428,7 @@ class TestFailures:
         def listener(event: Any) -> None:
             raise asyncio.CancelledError
 
-        queue_of(app).listen(listener)
+        queue_of(app).context.events.subscribe(listener)
         assert (await fails(app, NETWORK))["dlq_enqueued"] is True
 
     async def test_a_task_left_behind_by_a_retry_is_captured_when_it_fails(self, house: House) -> None:

@@ -181,7 +181,9 @@ async def test_each_of_four_workers_gets_letters_and_none_waits_for_another(any_
     await fill(queues[0], 1000)
 
     def note(number: int) -> None:
-        queues[number].listen(lambda event: done[number].append(event.letter.key) if event.letter else None)
+        queues[number].context.events.subscribe(
+            lambda event: done[number].append(event.letter.key) if event.letter else None
+        )
 
     for number, queue in enumerate(queues):
         await (await queue.open()).processing.workers.heartbeat()

@@ -128,7 +128,9 @@ class TestBatch:
             return True
 
         integration.set_strategy(strategy)
-        queue_of(app).listen(lambda event: heard.append((event.letter.task_id, trace.get())) if event.letter else None)
+        queue_of(app).context.events.subscribe(
+            lambda event: heard.append((event.letter.task_id, trace.get())) if event.letter else None
+        )
 
         async def one(name: str) -> None:
             trace.set(f"{name}'s")
@@ -249,7 +251,7 @@ class TestBatch:
         integration = app.dlq_integration
         assert integration is not None
         integration.set_strategy(strategy)
-        queue_of(app).listen(listener)
+        queue_of(app).context.events.subscribe(listener)
         errors = [NETWORK, Odd() if place == "text" else NETWORK, NETWORK]
         tasks = [integration.capture(LetterRequest(f"wf_{n}", {}), error) for n, error in enumerate(errors)]
         decided = await asyncio.gather(*tasks)

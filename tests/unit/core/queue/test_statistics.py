@@ -310,12 +310,14 @@ async def test_listeners_and_a_manager_hear_what_was_written(house: House, caplo
     end = queue.listen(listener)
     await queue.enqueue("wf_1", {}, [], "connection refused", "immediate", max_retries=1)
     await queue.run_due()
+    await queue.context.events.flush()
     story = ["dlq.captured", "dlq.retry.started", "dlq.retry.failed", "dlq.exhausted"]
     assert seen == story
     assert manager.said == [("info", name) for name in story[:3]] + [("error", "dlq.exhausted")]
     assert "a listener stumbled" in caplog.text
     end()
     await queue.letters.resolve("wf_1")
+    await queue.context.events.flush()
     assert seen == story
 
 
