@@ -72,6 +72,13 @@ def _as_list(given: Any) -> Any:
 AnyOf = Annotated[list[T], _OneOrMany()]
 AnyOfMany = Annotated[list[T], Field(max_length=MOST_VALUES), _OneOrMany()]  # what every store can look for at once
 AnyOfFew = Annotated[list[T], Field(max_length=MOST_LISTED), _OneOrMany()]
+Ending = Literal[  # nobody is shown a deleted letter, nor can ask for one
+    ResolutionStatus.PENDING,
+    ResolutionStatus.REQUEUED,
+    ResolutionStatus.PERMANENTLY_FAILED,
+    ResolutionStatus.MANUALLY_RESOLVED,
+    ResolutionStatus.CANCELLED,
+]
 
 
 class RequestModel(BaseModel):
@@ -131,7 +138,7 @@ class Letter(ResponseModel):
     original_state: str | None
     dlq_reason: str
     dlq_timestamp: str
-    resolution_status: ResolutionStatus
+    resolution_status: Ending
     task_snapshot: Any
     retry_count: int
     task: Any
@@ -293,7 +300,7 @@ class Filter(RequestModel):
     """Which letters are meant: those for which all of these hold. A list of values means any of them."""
 
     status: AnyOf[DeadLetterStatus] | None = None
-    resolution_status: AnyOf[ResolutionStatus] | None = None
+    resolution_status: AnyOf[Ending] | None = None
     category: AnyOf[ErrorCategory] | None = None
     policy: AnyOfMany[Name] | None = None
     reason: AnyOf[DlqReason] | None = None

@@ -239,7 +239,7 @@ class DeadLetterQueue:
     async def get_statistics(self) -> dict[str, Any]:
         """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
         await self.context.open()
-        tally = await self.context.letters.tally(Query(), numbers.GROUPS, sums=numbers.SUMS)
+        tally = await self.context.letters.records.tally(Query(), numbers.GROUPS, sums=numbers.SUMS)
         deleted = await self._deletion.sums()
         health, processor = await self.health(), self.processing.processor
         return {

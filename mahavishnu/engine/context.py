@@ -17,6 +17,7 @@ from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
 from mahavishnu.engine.lease_watch import LeaseWatch
 from mahavishnu.engine.letter_factory import LetterFactory
+from mahavishnu.engine.letters import VisibleLetters
 from mahavishnu.engine.recorder import Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
 from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
@@ -92,13 +93,13 @@ class QueueContext:
         self.backoffs = options.backoffs
         self.owner = options.owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
         self.lease_watch = LeaseWatch(clock)
-        self.letters = store.collection(LETTERS)
+        self.letters = VisibleLetters(store.collection(LETTERS))
         self.history = store.collection(HISTORY)
         self.ledger = store.collection(LEDGER)
         self.revisions = store.collection(REVISIONS)
         self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0, events_dropped=0)
         self.capacity = Capacity(max_size, self._count_open, clock)
-        self.recorder = LetterRecorder(self.letters, self.history, self.capacity, clock)
+        self.recorder = LetterRecorder(self.letters.records, self.history, self.capacity, clock)
         self.waiting = WaitingRoom(store.collection(WAITING), self.recorder)
         self.admits_waiting = True  # whether letters that wait for room are let in
         self.session = StoreSession(store, self.waiting)

@@ -9,10 +9,12 @@ from enum import StrEnum
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import QueueFull, StoreUnavailable
+from mahavishnu.model.errors import LetterBusy, QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Failure, fast_constructor
+from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
 from mahavishnu.stores.base import Collection, Result, get_one, write_one, write_with_retry
+from mahavishnu.stores.retained import keep_former
 
 _AT_THE_LIMIT_SECONDS = 0.25  # how old a count may be that refuses a letter
 _TRIES = 50  # lost races for one letter before it is called an outage
@@ -34,6 +36,24 @@ class CaptureResult:
     kind: CaptureKind
 
 
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What was under the key of a letter that came from elsewhere, and what is there now: None if nothing was written.
+
+    `before` may be a tombstone.
+    """
+
+    before: DeadLetter | None
+    stored: DeadLetter | None
+
+    @property
+    def kind(self) -> CaptureKind:
+        """What became of the letter, unless nothing was written."""
+        if self.before is None or self.before.is_deleted:
+            return CaptureKind.CREATED
+        return CaptureKind.MERGED if self.before.is_open else CaptureKind.REOPENED
+
+
 _new_result = fast_constructor(CaptureResult)
 
 
@@ -47,7 +67,10 @@ class _MergeLock:
 
 @dataclass(frozen=True, slots=True)
 class LetterRecorder:
-    """Stores new letters, as far as the capacity allows, and failures of letters that exist already."""
+    """Stores new letters, as far as the capacity allows, and failures of letters that exist already.
+
+    `letters` are all of them, also tombstones.
+    """
 
     letters: Collection[DeadLetter]
     history: Collection[FormerLetter]
@@ -72,7 +95,10 @@ class LetterRecorder:
             if created is not None:
                 stored = _new_result(letter=created, kind=CaptureKind.CREATED)
             else:
-                stored = await self._merge_or_reopen(fresh, failure)
+                stored = await self._merge_into_open(fresh, failure)
+                if stored is None:
+                    taken = await self.take_in(fresh, has_room=True)
+                    stored = CaptureResult(taken.stored or taken.before or fresh, taken.kind)
         finally:
             if stored is None or stored.kind is CaptureKind.MERGED:
                 self.capacity.cancel()
@@ -96,24 +122,38 @@ class LetterRecorder:
             self.capacity.cancel(places - used)
         return [*created, *[None] * (len(fresh) - places)]
 
-    async def _merge_or_reopen(self, fresh: DeadLetter, failure: Failure) -> CaptureResult:
-        """Store a failure whose task had a letter already when its own was to be created."""
+    async def take_in(self, ours: DeadLetter, *, has_room: bool = False, even_deleted: bool = False) -> Admission:
+        """Bring a letter from elsewhere to its place: doing it twice changes nothing.
+
+        `even_deleted`: also if it was deleted. Raises LetterBusy while it has to wait for what is there, QueueFull if
+        there is no room for it, unless `has_room` says that there is, and what the store raises.
+        """
         for _ in range(_TRIES):
-            if (merged := await self._merge_into_open(fresh, failure)) is not None:
-                return merged
-            former = await get_one(self.letters, fresh.key)
-            if former is None:  # it was deleted since
-                if (created := await write_one(self.letters, fresh)) is not None:
-                    return CaptureResult(created, CaptureKind.CREATED)
-                continue
-            if former.is_open:
-                continue
-            before, successor = lifecycle.next_generation(former, fresh)
-            await write_one(self.history, before)  # None: another process is about to do the same
-            if (reopened := await write_one(self.letters, successor)) is not None:
-                return CaptureResult(reopened, CaptureKind.REOPENED)
+            theirs = await get_one(self.letters, ours.key)
+            became = (
+                Reconciliation(ours)
+                if theirs is None
+                else reconcile_letters(theirs, ours, self.clock.now(), even_deleted=even_deleted)
+            )
+            if became.wait:
+                raise LetterBusy(ours.key)
+            if became.live is None:
+                return Admission(theirs, None)
+            needs_room = became.live.is_open and not has_room and not (theirs is not None and theirs.is_open)
+            if needs_room:
+                await self.capacity.reserve(ours.task_id)
+            stored = None
+            try:
+                if became.former is not None:
+                    await keep_former(self.history, became.former)
+                stored = await write_one(self.letters, became.live)
+            finally:
+                if needs_room:
+                    self.capacity.commit() if stored else self.capacity.cancel()
+            if stored is not None:
+                return Admission(theirs, stored)
         raise StoreUnavailable(
-            f"letter {fresh.key!r} was changed by others {_TRIES} times in a row while a failure was captured"
+            f"letter {ours.key!r} was changed by others {_TRIES} times in a row while it was taken in"
         )
 
     async def _merge_into_open(self, fresh: DeadLetter, failure: Failure) -> CaptureResult | None:

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from mahavishnu.engine.recorder import LetterRecorder
-from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError, StoreUnavailable
+from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, Sort
-from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
-from mahavishnu.stores.base import Collection, Cursor, get_one, write_one
+from mahavishnu.stores.base import Collection, Cursor, write_one
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY
 
@@ -91,33 +90,11 @@ class WaitingRoom:
             after = page.next
 
     async def _admit_one(self, waiting: FormerLetter) -> list[DeadLetter]:
-        """The letter in its place, as if two stores had been reconciled: doing it twice changes nothing."""
-        ours = _as_letter(waiting)
-        letters = self.recorder.letters
-        while True:
-            theirs = await get_one(letters, ours.key)
-            reconciled = (
-                Reconciliation(ours) if theirs is None else reconcile_letters(theirs, ours, self.recorder.clock.now())
-            )
-            if reconciled.wait:
-                raise StoreUnavailable(f"letter {ours.key!r} is being run; this one waits until that is over")
-            if reconciled.live is None:
-                return []
-            takes_room = theirs is None or not theirs.is_open
-            if takes_room:
-                await self.recorder.capacity.reserve(ours.task_id)
-            stored = None
-            try:
-                if reconciled.former is not None:
-                    await write_one(self.recorder.history, reconciled.former)
-                stored = await write_one(letters, reconciled.live)
-            finally:
-                if takes_room:
-                    self.recorder.capacity.commit() if stored else self.recorder.capacity.cancel()
-            if stored is not None:
-                return [stored]
+        stored = (await self.recorder.take_in(as_letter(waiting))).stored
+        return [] if stored is None else [stored]
 
 
-def _as_letter(waiting: FormerLetter) -> DeadLetter:
+def as_letter(waiting: FormerLetter) -> DeadLetter:
+    """The letter that waits, as it was when it came."""
     values = {each.name: getattr(waiting, each.name) for each in fields(DeadLetter)}
     return DeadLetter(**{**values, "version": None})

@@ -18,6 +18,7 @@ MahavishnuError
 │   └── LostLease               … because the attempt no longer owns the letter
 └── StoreError
     ├── StoreUnavailable        the store cannot answer now; trying later makes sense
+    │   └── LetterBusy          … because a letter of the same key is being run
     ├── StoreMisconfigured      wrong password, authority, permission or mapping; trying later does not help
     ├── StoreCorrupt            the file is torn, foreign or from a newer version; it was left as it is
     ├── ReadTimeout             this one read took too long and was broken off; a narrower query helps
@@ -175,6 +176,14 @@ class StoreUnavailable(StoreError):
     def __init__(self, message: str, *, maybe_written: bool = False) -> None:
         super().__init__(message)
         self.maybe_written = maybe_written
+
+
+class LetterBusy(StoreUnavailable):
+    """The letter under this key is being run, or deleted for good: it can take in another one when that is over."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"letter {key!r} is being run or deleted; another one has to wait until that is over")
+        self.key = key
 
 
 class StoreMisconfigured(StoreError):

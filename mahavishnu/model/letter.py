@@ -139,6 +139,11 @@ class DeadLetter(_CachedText):
         return self.resolution.status is ResolutionStatus.PENDING
 
     @property
+    def is_deleted(self) -> bool:
+        """Whether this is a tombstone: what is left of a deleted letter, under its key, see `lifecycle.delete`."""
+        return self.resolution.status is ResolutionStatus.DELETED
+
+    @property
     def next_retry_at(self) -> datetime | None:
         """The retry date that a person sees: empty unless the letter is pending and will be retried."""
         return self.due_at if self.status is DeadLetterStatus.PENDING else None
@@ -163,6 +168,10 @@ class DeadLetter(_CachedText):
     @property
     def resolution_status(self) -> ResolutionStatus:
         return self.resolution.status
+
+    def knows(self, entry_id: str) -> bool:
+        """Whether it is the letter with this entry id, or has absorbed it."""
+        return entry_id == self.entry_id or entry_id in self.absorbed
 
     def to_dict(self) -> dict[str, Any]:
         """The letter as JSON values, with the documented names."""

@@ -42,6 +42,10 @@ class ResolutionStatus(StrEnum):
     PERMANENTLY_FAILED = "permanently_failed"
     MANUALLY_RESOLVED = "manually_resolved"
     CANCELLED = "cancelled"
+    DELETED = "deleted"  #: only a tombstone is left of it, which nobody is shown
+
+
+RESOLUTIONS = tuple(status for status in ResolutionStatus if status is not ResolutionStatus.DELETED)  # to be asked for
 
 
 class RequeueOutcome(StrEnum):
@@ -177,7 +181,8 @@ class Tallies:
 
     They change in the same write as the move that they count, so that sums over the letters cannot drift, even if a
     process is killed. A letter is closed by exactly one of success, requeue, permanent failure, manual resolution,
-    cancellation and archiving, so `generation` + `reopened` = the first six, plus one if it is open.
+    cancellation, archiving and deletion while it is open (`cleared`), so `generation` + `reopened` = the first six and
+    the last one, plus one if it is open.
     """
 
     retry_success: int = 0
@@ -192,12 +197,13 @@ class Tallies:
     manually_retried: int = 0
     claims_recovered: int = 0
     deduplicated: int = 0
+    cleared: int = 0
 
     @property
     def closings(self) -> int:
         """How often a case was closed."""
         ended = self.retry_success + self.requeued + self.permanently_failed + self.manually_resolved
-        return ended + self.cancelled + self.archived
+        return ended + self.cancelled + self.archived + self.cleared
 
     def plus(self, *names: str) -> Tallies:
         """These tallies, each named one increased by one."""

@@ -66,6 +66,7 @@ class Move(StrEnum):
     GIVE_UP = "give up"
     ARCHIVE = "archive"
     RESTORE = "restore"
+    DELETE = "delete"
 
 
 TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
@@ -79,6 +80,7 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.CANCEL: (ARCHIVED,),
         Move.GIVE_UP: (EXHAUSTED,),
         Move.ARCHIVE: (ARCHIVED,),
+        Move.DELETE: (ARCHIVED,),
     },
     RETRYING: {
         Move.CLAIM: (RETRYING, PENDING, EXHAUSTED),  # the lease ran out; the third time it counts as a failure
@@ -88,6 +90,7 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.FAIL: (PENDING, EXHAUSTED),  # by the budget; a manual retry returns to its prior state
         Move.EXHAUST: (EXHAUSTED, PENDING),  # a manual retry returns to its prior state
         Move.MERGE: (RETRYING,),
+        Move.DELETE: (ARCHIVED,),  # the outcome of its run is refused
     },
     EXHAUSTED: {
         Move.CLAIM: (RETRYING,),  # by a person only
@@ -99,12 +102,13 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.CANCEL: (ARCHIVED,),
         Move.GIVE_UP: (EXHAUSTED,),
         Move.ARCHIVE: (ARCHIVED,),
+        Move.DELETE: (ARCHIVED,),
     },
-    COMPLETED: {Move.ARCHIVE: (ARCHIVED,)},
-    ARCHIVED: {Move.RESTORE: (PENDING,)},
+    COMPLETED: {Move.ARCHIVE: (ARCHIVED,), Move.DELETE: (ARCHIVED,)},
+    ARCHIVED: {Move.RESTORE: (PENDING,), Move.DELETE: (ARCHIVED,)},
 }
 # An exhausted letter may be closed (permanently failed): it is kept for analysis, and these still work on it.
-ON_CLOSED = frozenset({Move.REDRIVE, Move.ARCHIVE, Move.RESTORE})
+ON_CLOSED = frozenset({Move.REDRIVE, Move.ARCHIVE, Move.RESTORE, Move.DELETE})
 
 # What a person may change, and what it may be.
 EDITABLE: Mapping[str, Callable[[Any], bool]] = {
@@ -167,18 +171,22 @@ def merge(
 
 
 def next_generation(former: DeadLetter, fresh: DeadLetter) -> tuple[FormerLetter, DeadLetter]:
-    """The task of a closed letter failed again. Returns what goes to history first, then what replaces the letter."""
+    """The task of a closed letter failed again. Returns what goes to history first, then what replaces the letter.
+
+    A tombstone is succeeded likewise: its numbers and the ids that it knows live on. It does not go to history.
+    """
     if former.is_open:
         raise IllegalMove(former.key, "replace", f"{former.status} and open", "merge the failure into it")
     if former.key != fresh.key:
         raise InvalidInput(f"letter {fresh.key!r} cannot be the next generation of {former.key!r}")
+    absorbed = (*former.absorbed, former.entry_id, *fresh.absorbed)
     successor = evolve(
         fresh,
         generation=former.generation + fresh.generation,
         tallies=former.tallies.combine(fresh.tallies),
         updated_at=max(fresh.updated_at, add_time(former.updated_at, _MILLISECOND)),
-        previous_entry_id=former.entry_id,
-        absorbed=(*former.absorbed, former.entry_id, *fresh.absorbed)[-MAX_ABSORBED:],
+        previous_entry_id=None if former.is_deleted else former.entry_id,
+        absorbed=tuple(each for each in absorbed if each != fresh.entry_id)[-MAX_ABSORBED:],
         dlq_retry_count=former.dlq_retry_count + fresh.dlq_retry_count,
         requeue=fresh.requeue or former.requeue,
         version=former.version,
@@ -468,6 +476,33 @@ def archive(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = N
     return _close(letter, ARCHIVED, ended, "archived", now, by, notes)
 
 
+def delete(letter: DeadLetter, *, now: datetime, by: str) -> DeadLetter:
+    """Delete the letter. What is left is a tombstone: its name, its numbers, and the entry ids that it knows.
+
+    Nothing that a person wrote or an error said is left. `updated_at` stays: it says up to which state the letter was
+    known when it was deleted, so that a later state of it that turns up elsewhere is not taken for deleted too.
+    """
+    _guard(letter, Move.DELETE)
+    return DeadLetter(
+        task_id=letter.task_id,
+        namespace=letter.namespace,
+        queue=letter.queue,
+        entry_id=letter.entry_id,
+        absorbed=letter.absorbed,
+        error="",
+        last_error="",
+        failed_at=letter.failed_at,
+        created_at=letter.created_at,
+        updated_at=letter.updated_at,
+        status=ARCHIVED,
+        resolution=Resolution(ResolutionStatus.DELETED, instant(now), by),
+        generation=letter.generation,
+        revision=letter.revision,
+        tallies=letter.tallies.plus("cleared") if letter.is_open else letter.tallies,
+        version=letter.version,
+    )
+
+
 def violations(letter: DeadLetter) -> list[str]:
     """The invariants of letters that this one breaks, in words; empty for a sound letter."""
     is_open, is_awake = letter.is_open, letter.status in (PENDING, RETRYING)
@@ -498,7 +533,7 @@ def _are_texts(value: Any) -> bool:
 
 def _guard(letter: DeadLetter, move: Move) -> None:
     allowed = move in TABLE[letter.status]
-    if not letter.is_open and not (allowed and move in ON_CLOSED):
+    if not letter.is_open and not (allowed and move in ON_CLOSED and not letter.is_deleted):
         raise AlreadyResolved(letter.key, move, f"{letter.status} and already resolved as {letter.resolution.status}")
     if not allowed:
         raise IllegalMove(letter.key, move, letter.status)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, InvalidQuery
-from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
+from mahavishnu.model.letter_parts import RESOLUTIONS, DeadLetterStatus, DlqReason, ErrorCategory
 
 Scalar: TypeAlias = "str | int | float | bool | datetime"
 LONGEST_WORD = 100
@@ -110,9 +110,9 @@ def words(*texts: str | None) -> tuple[str, ...]:
 
 
 # Fields with few values: what one is called in messages, and the values.
-_FEW: Mapping[str, tuple[str, type[StrEnum]]] = {
+_FEW: Mapping[str, tuple[str, Iterable[StrEnum]]] = {
     "status": ("status", DeadLetterStatus),
-    "resolution_status": ("resolution", ResolutionStatus),
+    "resolution_status": ("resolution", RESOLUTIONS),
     "error_category": ("error category", ErrorCategory),
     "reason": ("reason", DlqReason),
 }

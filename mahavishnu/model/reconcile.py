@@ -23,24 +23,35 @@ class Reconciliation:
     wait: bool = False  # try again later: one of them is being run, and its lease lasts
 
 
-def reconcile_letters(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> Reconciliation:
-    """Reconcile `theirs` of the shared store with `ours` of the local one. Nothing is lost; repeating changes nothing.
+def reconcile_letters(
+    theirs: DeadLetter, ours: DeadLetter, now: datetime, *, even_deleted: bool = False
+) -> Reconciliation:
+    """Reconcile `theirs` of the shared store with `ours` of elsewhere. Nothing is lost; repeating changes nothing.
 
     Of the same entry, theirs wins: ours is a copy from before it was sent. Two open entries of one task become one with
-    the occurrences of both; a closed one goes to history.
+    the occurrences of both; a closed one goes to history. What was deleted stays deleted: a tombstone drops the states
+    of letters that it knows, and anything newer is the next generation. With `even_deleted`, so is what it knows.
 
     A run is waited for until its lease ends and no longer: as one letter hides the other, nobody else may be able to
     recover it.
     """
-    if _is_in_shared_store(theirs, ours):
+    if theirs.knows(ours.entry_id) and not (
+        theirs.is_deleted and (even_deleted or _is_later_than_deletion(theirs, ours))
+    ):
         # Ours was sent before, by a process that died before it removed the copy. Nobody can have changed ours since.
         return Reconciliation()
+    if theirs.is_deleted and not theirs.generation:
+        return Reconciliation(wait=True)  # its numbers are being added to those of a day: nobody may take them over
     if lifecycle.is_running(ours, now):
         return Reconciliation(wait=True)
     ours = lifecycle.recover(ours, now=now)
+    if ours.is_deleted:
+        if ours.knows(theirs.entry_id) and theirs.updated_at <= ours.updated_at:
+            return Reconciliation(evolve(ours, version=theirs.version))
+        return Reconciliation(_absorb(theirs, ours, ours.generation))
     if not theirs.is_open:
         former, live = lifecycle.next_generation(theirs, ours)
-        return Reconciliation(live, former)
+        return Reconciliation(live, None if theirs.is_deleted else former)
     if not ours.is_open:
         return Reconciliation(_absorb(theirs, ours, ours.generation), FormerLetter.of(ours))
     if not _was_changed_by_people(ours):
@@ -54,26 +65,36 @@ def reconcile_letters(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> Re
 
 
 def visible_letter(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
-    """Which of the two is shown until they are reconciled: ours only if it has a lease and theirs has none."""
-    if theirs.lease is None and ours.lease is not None and not _is_in_shared_store(theirs, ours):
-        return ours
-    return theirs
+    """Which of the two is shown until they are reconciled.
+
+    Ours is if theirs is a tombstone that does not drop it, or if ours has a lease and theirs, another one, has none.
+    """
+    if theirs.is_deleted:
+        return theirs if theirs.knows(ours.entry_id) and not _is_later_than_deletion(theirs, ours) else ours
+    return ours if theirs.lease is None and ours.lease is not None and not theirs.knows(ours.entry_id) else theirs
 
 
-def _is_in_shared_store(theirs: DeadLetter, ours: DeadLetter) -> bool:
-    """Whether the letter in the shared store is `ours`, or has absorbed it."""
-    return ours.entry_id in (theirs.entry_id, *theirs.absorbed)
+def _is_later_than_deletion(tombstone: DeadLetter, ours: DeadLetter) -> bool:
+    """Whether `ours`, which the tombstone knows, has changed since the state that was deleted.
+
+    One that has never changed has not, whatever the clocks say: the tombstone knows its only state.
+    """
+    return not ours.is_deleted and ours.updated_at > max(tombstone.updated_at, ours.created_at)
 
 
 def _absorb(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLetter:
-    """`theirs` with the tallies of `ours`, and its entry id among the absorbed ones."""
+    """`theirs` with the tallies of `ours`, and its entry id among the absorbed ones.
+
+    A tombstone keeps its date: a later one could drop a state of its own letter that nobody has deleted.
+    """
+    updated_at = add_time(max(theirs.updated_at, ours.updated_at), timedelta(milliseconds=1))
     return evolve(
         theirs,
         generation=theirs.generation + generations,
         absorbed=(*theirs.absorbed, *ours.absorbed, ours.entry_id)[-lifecycle.MAX_ABSORBED :],
         dlq_retry_count=theirs.dlq_retry_count + ours.dlq_retry_count,
         tallies=theirs.tallies.combine(ours.tallies),
-        updated_at=add_time(max(theirs.updated_at, ours.updated_at), timedelta(milliseconds=1)),
+        updated_at=theirs.updated_at if theirs.is_deleted else updated_at,
     )
 
 

@@ -15,15 +15,16 @@ from typing import Any
 
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.query import Is, Query
-from mahavishnu.stores.base import Collection, Cursor
+from mahavishnu.stores.base import Collection, Cursor, write_with_retry
 from mahavishnu.stores.kind import instant_text
 
 log = logging.getLogger(__name__)
 _TRIES = 10
 _PAGE = 500
+_LATEST = 100  # revisions of a letter that others may have written so lately that no search shows them
 _TALLIES = tuple(each.name for each in fields(Tallies))
 SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters", "cleared")
 
@@ -53,18 +54,15 @@ class LedgerEntry:
         return {**tallies, "letters": self.letters, "cleared": self.cleared}
 
 
-def ledger_entry(letter: DeadLetter, at: datetime, by: str) -> LedgerEntry:
-    """What is left of a letter that is deleted now: an open one is cleared, a closed one only purged."""
-    return LedgerEntry(
-        entry_id=letter.entry_id,
-        letter_key=letter.key,
-        at=at,
-        by=by,
-        letters=letter.generation,
-        cleared=int(letter.is_open),
-        tallies=letter.tallies,
-        absorbed=letter.absorbed,
-    )
+async def keep_former(history: Collection[FormerLetter], former: FormerLetter) -> None:
+    """Write the former letter into history, over what an earlier try has written from an earlier state of it."""
+
+    def kept(there: FormerLetter | None) -> FormerLetter | None:
+        if there is None:
+            return former
+        return replace(former, version=there.version) if there.updated_at < former.updated_at else None
+
+    await write_with_retry(history, former.key, kept, what="former letter", known=None)
 
 
 def revision_key(entry_id: str, number: int) -> str:
@@ -160,21 +158,39 @@ async def keep_revisions(revisions: Collection[Revision], letters: Sequence[Dead
     return outcomes
 
 
-async def forget_revisions(revisions: Collection[Revision], entry_ids: Sequence[str], keys: Sequence[str] = ()) -> None:
-    """Delete the revisions of these letters; those under `keys` also if a search does not show them yet.
+async def forget_revisions(
+    revisions: Collection[Revision], history: Collection[FormerLetter], letters: Sequence[DeadLetter]
+) -> None:
+    """Delete the revisions of deleted letters and of those that they absorbed; those of letters in the history stay.
 
-    Raises StoreError unless all of it is gone. Doing it twice is doing it once.
+    The latest are deleted also if a search does not show them yet. Raises StoreError unless all of it is gone. Doing it
+    twice is doing it once.
     """
-    for start in range(0, len(keys), _PAGE):
-        there = await revisions.get(keys[start : start + _PAGE])
+    latest = [
+        revision_key(letter.entry_id, number)
+        for letter in letters
+        for number in range(max(0, letter.revision - _LATEST), letter.revision + 1)
+    ]
+    for start in range(0, len(latest), _PAGE):
+        there = await revisions.get(latest[start : start + _PAGE])
         await _remove(revisions, [each for each in there if isinstance(each, Revision)])
+    entry_ids = [entry_id for letter in letters for entry_id in (letter.entry_id, *letter.absorbed)]
     for start in range(0, len(entry_ids), _PAGE):
-        query = Query((Is("entry_id", tuple(entry_ids[start : start + _PAGE])),), limit=_PAGE)
-        for _ in range(_TRIES):
-            if await _remove_found(revisions, query):
-                break
-        else:
-            raise StoreUnavailable(f"revisions were changed by others {_TRIES} times in a row while they were deleted")
+        await _forget_by_search(revisions, history, entry_ids[start : start + _PAGE])
+
+
+async def _forget_by_search(
+    revisions: Collection[Revision], history: Collection[FormerLetter], entry_ids: Sequence[str]
+) -> None:
+    former = await history.get(entry_ids)
+    for problem in former:
+        if isinstance(problem, StoreError):
+            raise problem
+    gone = tuple(entry_id for entry_id, there in zip(entry_ids, former, strict=True) if there is None)
+    for _ in range(_TRIES):
+        if not gone or await _remove_found(revisions, Query((Is("entry_id", gone),), limit=_PAGE)):
+            return
+    raise StoreUnavailable(f"revisions were changed by others {_TRIES} times in a row while they were deleted")
 
 
 async def _remove_found(revisions: Collection[Revision], query: Query) -> bool:

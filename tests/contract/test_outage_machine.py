@@ -7,7 +7,6 @@ import contextlib
 import secrets
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -27,10 +26,9 @@ from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Store, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.local_copy import local_copy_kind
-from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
-from mahavishnu.stores.retained import LedgerEntry, ledger_entry
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, make_failure, make_letter
 from tests.contract.writers import SETTLING, moved
@@ -65,7 +63,6 @@ class Office:
         self.local = self.make_local()
         self.store = FallbackStore(FaultyStore(self.primary, self.faults), self.local, clock=self.clock)
         self.letters, self.history = self.store.collection(LETTERS), self.store.collection(HISTORY)
-        self.ledger = self.store.collection(LEDGER)
 
 
 class Outages(RuleBasedStateMachine):
@@ -80,7 +77,6 @@ class Outages(RuleBasedStateMachine):
         self.clock = ManualClock()
         self.namespace = "m" + secrets.token_hex(4)
         self.acknowledged = self.doubtful = 0  # failures that were to be captured
-        self.deleted = 0  # likewise, of the letters that were
         self.settled: Counter[str] = Counter()
         self.perhaps_settled: set[str] = set()
         self.running: dict[str, tuple[str, datetime]] = {}  # by entry: whose token, until when
@@ -181,7 +177,8 @@ class Outages(RuleBasedStateMachine):
                     stored = await write_one(office.letters, lifecycle.merge(there, failure, now))
                 else:
                     former, successor = lifecycle.next_generation(there, fresh)
-                    await write_one(office.history, former)
+                    if not there.is_deleted:
+                        await write_one(office.history, former)
                     stored = await write_one(office.letters, successor)
         except StoreUnavailable as problem:
             self.doubtful += problem.maybe_written
@@ -205,28 +202,12 @@ class Outages(RuleBasedStateMachine):
         return written
 
     async def remove(self, office: Office, task: str) -> None:
-        """A closed letter, as the product does it: an entry in the ledger, the removal, and the entry says *gone*."""
-        await self.clock.sleeping(2)  # no drain looks at the ledger in between
+        """Any letter, as the product does it: by one write it becomes a tombstone."""
         key = make_letter(task_id=task, namespace=self.namespace).key
-        home, here = self.primary.collection(LETTERS), office.local.collection(local_copy_kind(LETTERS))
         with contextlib.suppress(StoreUnavailable):
             there = await get_one(office.letters, key)
-            if there is None or there.is_open:
-                return
-            twin = await get_one(home, key)
-            is_home = twin is not None and twin.entry_id == there.entry_id
-            gone: LedgerEntry | None = None
-            with contextlib.suppress(StoreUnavailable):
-                entry = await write_one(office.ledger, ledger_entry(there, self.clock.now(), "ann"))
-                entry = entry or await get_one(office.ledger, there.entry_id)
-                (removed,) = await office.letters.remove([there])
-                if removed is True and entry is not None:
-                    gone = await write_one(office.ledger, replace(entry, gone=True))
-            left = await get_one(home, key) if is_home else await get_one(here, key)
-            if left is None:
-                self.deleted += captured(there)
-                if is_home and (gone is None or await get_one(self.primary.collection(LEDGER), gone.key) != gone):
-                    self.doubtful += captured(there)  # a drain that cannot know may create it again
+            if there is not None and not there.is_deleted:
+                await write_one(office.letters, lifecycle.delete(there, now=self.clock.now(), by="ann"))
 
     async def come_home(self) -> None:
         """The primary is back for good; runs that nobody ends run out."""
@@ -255,13 +236,13 @@ class Outages(RuleBasedStateMachine):
             assert [letter async for letter in scan(office.letters, where)] == live
         assert not [letter for letter in (*live, *former) if lifecycle.violations(letter)]
         assert max(self.settled.values(), default=1) == 1, "a claim was settled twice"
-        kept = self.deleted + sum(captured(letter) for letter in live)
+        kept = sum(captured(letter) for letter in live)
         assert self.acknowledged <= kept, "an acknowledged failure is lost"
         assert kept <= self.acknowledged + self.doubtful, "a failure was counted twice"
 
 
 def captured(letter: DeadLetter) -> int:
-    """How many failures a letter stands for."""
+    """How many failures a letter, or what is left of it, stands for."""
     return letter.generation + letter.tallies.deduplicated
 
 

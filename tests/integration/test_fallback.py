@@ -28,9 +28,9 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.collection import FallbackCollection
 from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.kinds import HISTORY, KINDS, LEDGER, LETTERS, REVISIONS, Reply, Worker
+from mahavishnu.stores.kinds import HISTORY, KINDS, LETTERS, REVISIONS, Reply, Worker
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.retained import Revision, keep_revisions, ledger_entry
+from mahavishnu.stores.retained import LedgerEntry, Revision, keep_revisions
 from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
 
 HELD = local_copy_kind(LETTERS)
@@ -258,23 +258,48 @@ async def test_a_twin_that_others_worked_on_wins(two: Two) -> None:
     assert (await two.at_home())["a"].status == "retrying"
 
 
-@pytest.mark.parametrize("noted", ["by itself", "as a part of another", ""])
-async def test_a_letter_that_had_landed_and_was_deleted_since(two: Two, noted: str) -> None:
+@pytest.mark.parametrize("known", ["by itself", "as a part of another", ""])
+async def test_a_letter_that_had_landed_and_was_deleted_since(two: Two, known: str) -> None:
     two.primary.faults.answer_lost("write")
     stored = await write_one(two.letters, make_letter(task_id="a"))
     assert stored is not None
     there = two.primary.inner.collection(LETTERS)
     (landed,) = await there.get(["a"])
     assert isinstance(landed, DeadLetter)
-    if noted:
-        other = make_letter(task_id="a", entry_id="another", absorbed=(landed.entry_id,))
-        last = landed if noted == "by itself" else other
-        entry = replace(ledger_entry(last, two.clock.now(), "ann"), gone=True)
-        await two.primary.inner.collection(LEDGER).write([entry])
-    assert await there.remove([landed]) == [True]
+    absorbing = replace(landed, entry_id="another", absorbed=(landed.entry_id,) if known else ())
+    last = landed if known == "by itself" else absorbing
+    assert await write_one(there, lifecycle.delete(last, now=two.clock.now(), by="ann")) is not None
     await two.comes_back()
     assert await two.kept() == {}
-    assert set(await two.at_home()) == (set() if noted else {"a"}), "rather run twice than lost"
+    assert (await two.at_home())["a"].is_deleted is bool(known), "one that was not deleted is not lost"
+
+
+async def test_what_was_deleted_while_the_drain_looked_elsewhere_does_not_come_back(two: Two) -> None:
+    """The one who drains has seen everything that it looks at, and writes now."""
+    two.primary.faults.answer_lost("write", times=1)
+    await write_one(two.letters, make_letter(task_id="a"))
+    there = two.primary.inner.collection(LETTERS)
+    hold = two.primary.faults.hold("write", kind=LETTERS)
+    draining = asyncio.create_task(two.store.drain())
+    await hold.wait_for_call()
+    (landed,) = await there.get(["a"])
+    assert isinstance(landed, DeadLetter)
+    assert await write_one(there, lifecycle.delete(landed, now=two.clock.now(), by="ann")) is not None
+    hold.release()
+    await draining
+    assert (await two.at_home())["a"].is_deleted
+    assert await two.kept() == {}
+
+
+async def test_what_was_deleted_here_is_deleted_at_home(two: Two) -> None:
+    two.primary.faults.unavailable()
+    kept = await write_one(two.letters, make_letter(task_id="a"))
+    assert kept is not None
+    assert await write_one(two.letters, lifecycle.delete(kept, now=two.clock.now(), by="ann")) is not None
+    await two.comes_back()
+    assert await two.kept() == {}
+    left = (await two.at_home())["a"]
+    assert (left.is_deleted, left.tallies.cleared) == (True, 1)
 
 
 async def test_what_a_letter_was_stays_away_if_the_letter_was_deleted_at_home(two: Two) -> None:
@@ -283,13 +308,9 @@ async def test_what_a_letter_was_stays_away_if_the_letter_was_deleted_at_home(tw
     two.primary.faults.unavailable()
     revisions = two.store.collection(REVISIONS)
     assert await keep_revisions(revisions, [gone, alive, former]) == [None] * 3
-    entries = [
-        replace(ledger_entry(gone, two.clock.now(), "ann"), gone=True),
-        replace(
-            ledger_entry(make_letter(entry_id="later", absorbed=(former.entry_id,)), two.clock.now(), "ann"), gone=True
-        ),
-    ]
-    await two.primary.inner.collection(LEDGER).write(entries)
+    later = make_letter(task_id="former", entry_id="later", absorbed=(former.entry_id,))
+    tombstones = [lifecycle.delete(each, now=two.clock.now(), by="ann") for each in (gone, later)]
+    await two.primary.inner.collection(LETTERS).write([*tombstones, alive])
     await two.primary.inner.collection(HISTORY).write([FormerLetter.of(former)])
     await two.comes_back()
     at_home = [each.entry_id async for each in scan(two.primary.inner.collection(REVISIONS), Query())]
@@ -297,15 +318,19 @@ async def test_what_a_letter_was_stays_away_if_the_letter_was_deleted_at_home(tw
     assert not [each async for each in scan(two.local.inner.collection(local_copy_kind(REVISIONS)), Query())]
 
 
-async def test_while_the_ledger_cannot_be_read_nothing_is_created_again(two: Two) -> None:
-    two.primary.faults.before("write", _lose, times=1)
-    await two.letters.write([make_letter(task_id="a")])
-    two.primary.faults.unavailable("find", kind=LEDGER)
-    assert isinstance((await two.store.drain()).stopped, StoreUnavailable)
-    assert await two.at_home() == {}
+async def test_while_it_cannot_be_seen_whether_the_letter_was_deleted_what_it_was_waits(two: Two) -> None:
+    gone = make_letter(task_id="gone")
+    two.primary.faults.unavailable()
+    assert await keep_revisions(two.store.collection(REVISIONS), [gone]) == [None]
+    tombstone = lifecycle.delete(gone, now=two.clock.now(), by="ann")
+    await two.primary.inner.collection(LETTERS).write([tombstone])
     two.primary.faults.clear()
-    two.primary.faults.misconfigured("find", kind=LEDGER)  # this user will never know
-    assert (await two.store.drain()).moved == 1
+    two.primary.faults.unavailable("get", kind=LETTERS)
+    assert isinstance((await two.store.drain()).stopped, StoreUnavailable)
+    two.primary.faults.clear()
+    await two.comes_back()
+    assert not [each async for each in scan(two.primary.inner.collection(REVISIONS), Query())]
+    assert not [each async for each in scan(two.local.inner.collection(local_copy_kind(REVISIONS)), Query())]
 
 
 async def test_a_task_that_failed_on_both_sides_becomes_one_letter(two: Two) -> None:
@@ -596,7 +621,7 @@ async def test_what_an_earlier_run_left_goes_home_though_nobody_asks_for_its_kin
     records: dict[str, Any] = {
         "letters": letter,
         "history": FormerLetter.of(letter),
-        "ledger": ledger_entry(letter, letter.created_at, "ann"),
+        "ledger": LedgerEntry(letter.entry_id, letter.key, letter.created_at, "ann"),
         "groups": Group("v1:a", owner="ann", updated_at=letter.updated_at),
         "replies": Reply("k", "digest", letter.created_at, 201),
         "workers": Worker("w", letter.created_at, letter.created_at),

@@ -35,6 +35,7 @@ from tests.opensearch import Servers
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "stores_2050105"
 PREFIX = "mahavishnu"
+LATER_COLUMN = r"""\[?\\+"tally_cleared\\+"(, \\+"integer\\+"\])?, """  # in a layout, written as JSON
 SEARCHES: dict[str, dict[str, Any]] = {
     "open": {},
     **{status: {"status": status} for status in ("pending", "retrying", "exhausted", "completed", "archived")},
@@ -140,6 +141,8 @@ def sqlite_rows(path: Path) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         for kind in kinds:
             rows = [dict(row) for row in connection.execute(f'SELECT * FROM "{kind}"')]
+            for row in rows:
+                assert not row.pop("tally_cleared", None), "there was no such column yet"
             found[kind] = {row.pop("_key"): {**row, "_version": 0, "_body": json.loads(row["_body"])} for row in rows}
     return found
 
@@ -337,7 +340,7 @@ async def test_a_new_file_has_the_same_tables(tmp_path: Path) -> None:
             numbers = [connection.execute(f"PRAGMA {name}").fetchone() for name in names]
             kinds = connection.execute("SELECT kind, format FROM _kinds ORDER BY kind").fetchall()
             tables = connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY type, name").fetchall()
-        return numbers, kinds, tables
+        return numbers, json.loads(re.sub(LATER_COLUMN, "", json.dumps([kinds, tables])))
 
     assert layout(tmp_path / "new.db") == layout(before)
 
@@ -353,6 +356,7 @@ async def test_new_indices_have_the_same_mappings(opensearch: Servers, opensearc
     assert status == 200, found
     for index in old_indices(opensearch_prefix):
         now = found[index.name]
+        now["mappings"]["properties"].pop("tally_cleared", None)  # there was none yet
         assert now["mappings"] == index.mappings, index.name
         assert {name: now["settings"]["index"][name] for name in index.settings} == index.settings
         exact_name = re.compile(re.escape(index.name.removesuffix("-1")) + r"\.[0-9a-f]{12}")

@@ -27,7 +27,7 @@ from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.query import Between, Query, Sort
 from mahavishnu.stores.base import Page
-from mahavishnu.stores.kinds import GROUPS, LETTERS, RUNS
+from mahavishnu.stores.kinds import GROUPS, RUNS
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
@@ -164,7 +164,7 @@ class LiveFeed:
         """What has changed, except for what is in `seen`, and why some of it may be missing."""
         store = self._dlq.store
         query = Query((Between("updated_at", at_least=since),), (Sort("updated_at"),), _MAX_CHANGES)
-        letters = await store.collection(LETTERS).find(query)
+        letters = await self._dlq.context.letters.find(query)
         runs = await store.collection(RUNS).find(query)
         groups = await store.collection(GROUPS).find(query)  # all three are read before anything counts as seen
         changes = _events_of("letter", letters, _LETTER, seen) + _events_of("run", runs, _RUN, seen)

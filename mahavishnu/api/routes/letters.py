@@ -124,9 +124,14 @@ async def clear(dlq: Queue, actor: Admin, body: ClearRequest) -> Response:
 
 
 @router.post("/dlq/import", response_model=ImportSummary, summary="Take in letters that were exported", name="import")
-async def import_letters(dlq: Queue, actor: Operator, letters: list[dict[str, Any]]) -> Response:
-    """Letters as `export` gives them, one JSON document each. One that is here already stays as it is."""
-    result = await dlq.transfer.import_letters(letters, by=actor.name)
+async def import_letters(
+    dlq: Queue, actor: Operator, letters: list[dict[str, Any]], even_deleted: bool = False
+) -> Response:
+    """Letters as `export` gives them, one JSON document each. One that is here already stays as it is.
+
+    One that was deleted here is refused, unless `even_deleted`.
+    """
+    result = await dlq.transfer.import_letters(letters, by=actor.name, even_deleted=even_deleted)
     return json_response(
         {"taken": result.taken, "refused": {name: _import_problem(why) for name, why in result.refused.items()}}
     )

@@ -104,6 +104,9 @@ def _write_errors(path: Path) -> Iterator[None]:
 def import_letters(
     context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="What export wrote; - reads standard input.")],
+    even_deleted: Annotated[
+        bool, typer.Option("--even-deleted", help="Bring back letters that were deleted here.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Import letters that were exported. Doing it twice changes nothing."""
@@ -114,7 +117,7 @@ def import_letters(
     async def converse(api: Connection) -> None:
         done = 0
         for batch in _batches(file, refused):
-            for part, answer in await _send(api, batch):
+            for part, answer in await _send(api, batch, even_deleted):
                 for became in answer["taken"].values():
                     counts[became] = counts.get(became, 0) + 1
                 _note(answer["refused"], part, refused, at)
@@ -153,18 +156,19 @@ def _name(letter: dict[str, Any]) -> str:
     return str(letter.get("entry_id") or letter.get("task_id") or "")
 
 
-async def _send(api: Connection, batch: list[Numbered]) -> list[tuple[list[Numbered], Any]]:
+async def _send(api: Connection, batch: list[Numbered], even_deleted: bool) -> list[tuple[list[Numbered], Any]]:
     """Send a batch, in halves where it is too large for the server; the parts with their answers.
 
     Raises the refusal of the server.
     """
     try:
-        return [(batch, await api.post("/dlq/import", [letter for _, letter in batch]))]
+        params = {"even_deleted": True} if even_deleted else None
+        return [(batch, await api.post("/dlq/import", [letter for _, letter in batch], params))]
     except TooLarge as problem:
         if len(batch) == 1:
             raise TooLarge(f"line {batch[0][0]}: {problem}") from None
         half = len(batch) // 2
-        return [*await _send(api, batch[:half]), *await _send(api, batch[half:])]
+        return [*await _send(api, batch[:half], even_deleted), *await _send(api, batch[half:], even_deleted)]
 
 
 def _batches(file: str, refused: dict[str, str]) -> Iterator[list[Numbered]]:

@@ -1,33 +1,33 @@
-"""Deletes letters without losing count of them (see `mahavishnu.stores.retained`), and their revisions with them.
+"""Deletes letters: by one write each becomes a tombstone, which counts what the letter counted.
 
-The revisions of a letter are deleted after the letter, and before its ledger entry says *gone*: where a process dies in
-between, the entry still says *leaving*, and the next deletion does the rest.
+Whoever creates under its key later, be it a capture, the waiting room or a local store that comes home, meets the
+tombstone, see `mahavishnu.model.reconcile`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
+from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.events import Event, EventName
-from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.query import Is, Query
-from mahavishnu.stores.base import Cursor, get_one, scan
-from mahavishnu.stores.retained import SUMS, LedgerEntry, forget_revisions, ledger_entry, revision_key
+from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.letter_parts import ResolutionStatus
+from mahavishnu.model.query import Between, Is, Query
+from mahavishnu.stores.base import Collection, Cursor, T, get_one, scan
+from mahavishnu.stores.retained import SUMS, LedgerEntry, forget_revisions
 
 _TRIES = 50
-_PAGE = 500
+_PASSES = 10
 
 
 class Deletion:
-    """Deletes letters, and knows the sums over all that were deleted."""
+    """Deletes letters, and knows the sums over those that an earlier version deleted."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._clock = context, context.clock
-        self._letters, self._history = context.letters, context.history
-        self._ledger, self._revisions = context.ledger, context.revisions
+        self._letters, self._ledger = context.letters.records, context.ledger
 
     async def clear_all(self, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> int:
         """Delete every open letter with its revisions, and empty the waiting room. Returns how many letters are gone.
@@ -35,14 +35,20 @@ class Deletion:
         Raises StoreError if not all of them can be reached.
         """
         async with self._context.audit.record("clear", "queue", by=by, reason=notes) as record:
-            cleared = await self._delete_open(by)
+            await self._finish()
+            cleared = 0
+            for _ in range(_PASSES):  # what waits may be let in meanwhile, and what is kept locally come home
+                found, waited = await self._delete_open(by), await self._delete_waiting(by)
+                cleared += found
+                if not found and not waited:
+                    break
             detail = {"by": by, "count": cleared}
             self._context.events.publish(Event(EventName.CLEARED, self._clock.now(), None, detail))
             record.add(cleared=cleared)
         return cleared
 
     async def sums(self) -> Mapping[str, int]:
-        """The sums over all deleted letters, exact also where a process died while it deleted one."""
+        """The sums over all entries of the ledger, exact also where a process died while it deleted one."""
         tally = await self._ledger.tally(Query(), by=["gone"], sums=SUMS)
         groups = tally.by(0)
         sums = {name: groups[1].sums.get(name, 0) if 1 in groups else 0 for name in SUMS}
@@ -53,116 +59,93 @@ class Deletion:
                 sums = {name: sums[name] + count for name, count in entry.sums().items()}
         return sums
 
+    async def _is_gone(self, entry: LedgerEntry) -> bool:
+        letter = await get_one(self._letters, entry.letter_key)
+        return letter is None or not letter.knows(entry.entry_id)
+
     async def _delete_open(self, by: str) -> int:
+        """Delete every open letter. Returns how many there were."""
         count = 0
-        await self._finish()
-        after: Cursor | None = None
-        while True:
-            page = await self._letters.find(replace(OPEN_LETTERS, limit=_PAGE), after)
-            if page.degraded:
-                raise StoreError(f"not everything can be cleared now, {count} letters were: {page.degraded}")
-            count += len(await self._delete(page.items, lambda letter: letter.is_open, by))
-            if page.next is None:
-                break
-            after = page.next
-        waiting = self._context.waiting
-        await waiting.collection.remove([former async for former in scan(waiting.collection, Query())])
-        waiting.in_memory.clear()
+        async for page in _pages(self._letters, OPEN_LETTERS):
+            count += await self._delete(page, by)
         return count
 
-    async def _delete(
-        self, chosen: Sequence[DeadLetter], still_due: Callable[[DeadLetter], bool], by: str
-    ) -> list[DeadLetter]:
-        """Remove those of `chosen` for which `still_due` holds when it happens. Returns the removed ones.
+    async def _delete(self, chosen: Sequence[DeadLetter], by: str) -> int:
+        """Delete those of `chosen` that are open when it happens. Returns how many were.
 
-        Raises the StoreError of a letter that could not be removed, after the others were.
+        Raises the StoreError of a letter that could not be deleted, after the others were.
         """
-        now = self._clock.now()
-        removed: list[DeadLetter] = []
-        problems: list[StoreError] = []
-        rest = list(chosen)
+        count, rest, problems = 0, list(chosen), list[StoreError]()
         for _ in range(_TRIES):
             if not rest:
                 break
-            entries = await self._write_entries([ledger_entry(letter, now, by) for letter in rest])
-            await self._drop_leaving([former for letter in rest for former in letter.absorbed])
-            results = await self._letters.remove(rest)
-            done = [letter for letter, result in zip(rest, results, strict=True) if result is True]
-            problems += [result for result in results if isinstance(result, StoreError)]
-            await self._delete_revisions(
-                [entry_id for letter in done for entry_id in (letter.entry_id, *letter.absorbed)],
-                [revision_key(letter.entry_id, number) for letter in done for number in range(letter.revision + 1)],
-            )
-            await self._write_entries([replace(entries[letter.entry_id], gone=True) for letter in done])
-            removed += done
-            changed = [letter for letter, result in zip(rest, results, strict=True) if result is False]
+            tombstones = [lifecycle.delete(letter, now=self._clock.now(), by=by) for letter in rest]
+            results = await self._letters.write(tombstones)
+            done = [result for result in results if isinstance(result, DeadLetter)]
+            unsure = [pair for pair in zip(tombstones, results, strict=True) if not isinstance(pair[1], DeadLetter)]
+            there = await self._letters.get([tombstone.key for tombstone, _ in unsure]) if unsure else []
             rest = []
-            current_letters = await self._letters.get([letter.key for letter in changed])
-            for before, current in zip(changed, current_letters, strict=True):
-                if not isinstance(current, DeadLetter) or before.entry_id not in (current.entry_id, *current.absorbed):
-                    continue  # somebody else removed it
-                if current.entry_id == before.entry_id and still_due(current):
-                    rest.append(current)
-                else:  # it was finished meanwhile and stays, or lives on in its next generation
-                    await self._drop_leaving([before.entry_id])
+            for (tombstone, problem), current in zip(unsure, there, strict=True):
+                if not isinstance(current, DeadLetter):
+                    problems += [each for each in (current or problem,) if isinstance(each, StoreError)]
+                elif current == tombstone:
+                    done.append(current)  # only the answer was lost
+                elif current.is_open and (problem is None or current.version != tombstone.version):
+                    rest.append(current)  # somebody was quicker, and it is still to be deleted
+                elif isinstance(problem, StoreError) and (current.is_open or not current.knows(tombstone.entry_id)):
+                    problems.append(problem)
+            count += len(done)
+            await self._forget_revisions(done)
         if rest:
             raise StoreUnavailable(
                 f"letter {rest[0].key!r} was changed by others {_TRIES} times in a row while it was deleted"
             )
         if problems:
             raise problems[0]
-        return removed
+        return count
 
-    async def _finish(self) -> None:
-        """Do the rest for letters that a process had removed which then died. Raises StoreError."""
-        async for entry in scan(self._ledger, Query((Is("gone", (0,)),))):
-            if await self._is_gone(entry):
-                await self._delete_revisions((entry.entry_id, *entry.absorbed))
-                await self._write_entries([replace(entry, gone=True)])
-
-    async def _is_gone(self, entry: LedgerEntry) -> bool:
-        letter = await get_one(self._letters, entry.letter_key)
-        return letter is None or entry.entry_id not in (letter.entry_id, *letter.absorbed)
-
-    async def _delete_revisions(self, entry_ids: Sequence[str], keys: Sequence[str] = ()) -> None:
-        """Delete the revisions of these letters; those of letters in the history stay. Raises StoreError."""
-        former = await self._history.get(entry_ids) if entry_ids else []
-        for problem in former:
-            if isinstance(problem, StoreError):
-                raise problem
-        gone = [entry_id for entry_id, there in zip(entry_ids, former, strict=True) if there is None]
-        await forget_revisions(self._revisions, gone, keys)
-
-    async def _drop_leaving(self, entry_ids: Sequence[str]) -> None:
-        """Drop the *leaving* entries of letters that did not leave, or that left as part of another one."""
-        for _ in range(_TRIES):
-            found = await self._ledger.get(entry_ids) if entry_ids else []
-            leaving = [entry for entry in found if isinstance(entry, LedgerEntry) and not entry.gone]
-            if not leaving or False not in await self._ledger.remove(leaving):
-                return
-
-    async def _write_entries(self, entries: Sequence[LedgerEntry]) -> dict[str, LedgerEntry]:
-        """Write entries and return them as the ledger has them now; those of an earlier try are brought up to date."""
-        written: dict[str, LedgerEntry] = {}
-        waiting = list(entries)
-        for _ in range(_TRIES):
-            if not waiting:
-                return written
-            results = await self._ledger.write(waiting)
-            lost: list[LedgerEntry] = []
-            for entry, result in zip(waiting, results, strict=True):
+    async def _delete_waiting(self, by: str) -> int:
+        """Delete what waits for room: its tombstone says so to those who are about to let it in. Returns how many."""
+        room, recorder, count = self._context.waiting, self._context.recorder, 0
+        await room.write_down()
+        room.in_memory.clear()  # the store refuses what is left: it is in no other place
+        async for page in _pages(room.collection, Query()):
+            now = self._clock.now()
+            tombstones = [evolve(lifecycle.delete(letter, now=now, by=by), version=None) for letter in page]
+            for tombstone, result in zip(tombstones, await self._letters.write(tombstones), strict=True):
                 if isinstance(result, StoreError):
                     raise result
                 if result is None:
-                    lost.append(entry)
-                else:
-                    written[entry.entry_id] = result
-            waiting = []
-            for entry, current in zip(lost, await self._ledger.get([entry.key for entry in lost]), strict=True):
-                if isinstance(current, StoreError):
-                    raise current
-                if current is not None and current.gone:
-                    written[entry.entry_id] = current  # somebody else has deleted this letter to the end
-                else:
-                    waiting.append(replace(entry, version=current.version if current else None))
-        raise StoreUnavailable(f"the ledger entry of {waiting[0].letter_key!r} was changed by others {_TRIES} times")
+                    await recorder.take_in(tombstone)
+            for removed in await room.collection.remove(page):
+                if isinstance(removed, StoreError):
+                    raise removed
+            count += len(page)
+        return count
+
+    async def _finish(self) -> None:
+        """Delete the revisions of letters that a process had deleted which then died."""
+        left = Query((Is("resolution_status", (ResolutionStatus.DELETED,)), Between("revision", at_least=1)))
+        async for page in _pages(self._letters, left):
+            await self._forget_revisions(page)
+
+    async def _forget_revisions(self, tombstones: Sequence[DeadLetter]) -> None:
+        """Delete their revisions, and note that: a tombstone without a `revision` has none left."""
+        await forget_revisions(self._context.revisions, self._context.history, tombstones)
+        edited = [evolve(tombstone, revision=0) for tombstone in tombstones if tombstone.revision]
+        if edited:
+            await self._letters.write(edited)  # one that lost has a successor, and nothing more to be noted
+
+
+async def _pages(collection: Collection[T], query: Query) -> AsyncIterator[Sequence[T]]:
+    """What the query means, page after page. Raises StoreError at a page that is not the whole truth."""
+    after: Cursor | None = None
+    while True:
+        page = await collection.find(query, after)
+        if page.degraded:
+            raise StoreError(f"not everything can be deleted now: {page.degraded}")
+        if page.items:
+            yield page.items
+        if page.next is None:
+            return
+        after = page.next

@@ -12,7 +12,7 @@ from mahavishnu.classify.fingerprint import title
 from mahavishnu.model.group import Group, GroupView, Sample, is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
-from mahavishnu.model.query import Between, Condition, Is, Query, Sort
+from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.stores.base import Cell, Collection, Tally
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -87,7 +87,10 @@ async def count_groups(
         history.tally(Query(here), _BY_GROUP, spans=["created_at"]),
     ]
     if recent:
-        asked += [kept.tally(Query((*here, span)), _BY_GROUP) for span in spans.values() for kept in (letters, history)]
+        grouped = (*here, Not(Missing("fingerprint")))  # an index has it all
+        asked += [
+            kept.tally(Query((*grouped, span)), _BY_GROUP) for span in spans.values() for kept in (letters, history)
+        ]
     tallies = await asyncio.gather(*asked)
     live, former = (tally.by(0) for tally in tallies[:2])
     open_ones = {values[0]: cell for values, cell in tallies[0].cells.items() if values[1] == ResolutionStatus.PENDING}

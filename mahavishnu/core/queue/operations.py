@@ -164,7 +164,7 @@ class LetterOperations:
             done = await update_with_retry(self._letters, key, change, check=check)
             if done is None:
                 if kept is not None:  # the letter was deleted meanwhile
-                    await forget_revisions(self._context.revisions, [kept.entry_id])
+                    await forget_revisions(self._context.revisions, self._context.history, [kept])
                 raise NoSuchLetter(key)
             after = done.after
             changed = sorted({*changes, *(["task"] if edit.task else [])})

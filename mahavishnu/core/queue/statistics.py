@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus, Tallies
+from mahavishnu.model.letter_parts import RESOLUTIONS, DeadLetterStatus, ResolutionStatus, Tallies
 from mahavishnu.stores.base import Cell, Tally
 
 GROUPS = ("status", "resolution_status", "error_category", "retry_policy")
@@ -28,8 +28,8 @@ class ReasonLines(list[dict[str, Any]]):
 def statistics(tally: Tally, max_size: int, deleted: Mapping[str, int], here: Mapping[str, int]) -> dict[str, Any]:
     """What `get_statistics` answers, from one tally over all letters by `GROUPS` with `SUMS`.
 
-    The lifetime numbers are sums over what each letter carries, and over what `deleted` ones left in the ledger, so
-    they cannot drift from the letters. `here` is what only this process counts.
+    The lifetime numbers are sums over what each letter and each tombstone carries, and over what `deleted` ones left in
+    the ledger, so they cannot drift from the letters. `here` is what only this process counts.
     """
     still_open = {
         values: cell for values, cell in tally.cells.items() if values[1] == ResolutionStatus.PENDING and cell.count
@@ -55,7 +55,8 @@ def lifetime(live: Cell, deleted: Mapping[str, int]) -> dict[str, int]:
     names = [tally.name for tally in fields(Tallies)]
     numbers = {name: live.sums.get(f"tally_{name}", 0) + deleted.get(f"tally_{name}", 0) for name in names}
     letters = live.sums.get("generation", 0) + deleted.get("letters", 0)
-    return {"enqueued_total": letters + numbers["reopened"], **numbers, "cleared": deleted.get("cleared", 0)}
+    numbers["cleared"] += deleted.get("cleared", 0)
+    return {"enqueued_total": letters + numbers["reopened"], **numbers}
 
 
 def by_reason(tally: Tally) -> ReasonLines:
@@ -65,7 +66,7 @@ def by_reason(tally: Tally) -> ReasonLines:
     for reason, whole in sorted(tally.by(0).items(), key=lambda item: (-item[1].count, str(item[0]))):
         ended = {
             how: tally.cells[reason, how.value].count if (reason, how.value) in tally.cells else 0
-            for how in ResolutionStatus
+            for how in RESOLUTIONS
         }
         lines.append(
             {

@@ -11,25 +11,27 @@ from typing import Any
 from mahavishnu.core.queue import reads
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import isolate_letter
+from mahavishnu.engine.recorder import CaptureKind
 from mahavishnu.model import lifecycle
-from mahavishnu.model.clock import Clock, add_time, instant_text
+from mahavishnu.model.clock import add_time, instant_text
 from mahavishnu.model.errors import (
+    AlreadyResolved,
     CorruptRecord,
     IllegalMove,
     InvalidInput,
+    LetterBusy,
     MahavishnuError,
     StoreMisconfigured,
     StoreUnavailable,
 )
 from mahavishnu.model.events import EventName
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.query import Query
-from mahavishnu.model.reconcile import reconcile_letters
-from mahavishnu.stores.base import Collection, get_one, scan, write_one
+from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import LETTERS
 
-_TRIES = 50
+_BECAME = {CaptureKind.CREATED: "new", CaptureKind.MERGED: "joined", CaptureKind.REOPENED: "succeeded"}
 _NAMED_LETTERS = 50  # that an audit entry names
 _LARGEST = 2**31 - 1
 _MOST_REVISIONS = 100_000  # each is a record of its own, which goes when the letter is deleted
@@ -71,22 +73,30 @@ class Transfer:
         async for letter in scan(self._letters, reads.list_query(None, query, filters)):
             yield letter_as_line(letter)
 
-    async def import_letter(self, document: Mapping[str, Any], *, by: str = DEFAULT_ACTOR) -> str:
+    async def import_letter(
+        self, document: Mapping[str, Any], *, by: str = DEFAULT_ACTOR, even_deleted: bool = False
+    ) -> str:
         """Take in what `export` gave: `new`, `joined` with the open letter of that task, `succeeded` a closed one,
         or `same` if it is here already.
 
-        A letter that was being run comes back as it was before. If somebody imports it, the names of those who
+        A letter that was deleted here is refused unless `even_deleted`, which makes it the next generation of itself. A
+        letter that was being run comes back as it was before. If somebody imports it, the names of those who
         resolved or requeued it are marked with that: whoever writes the document may name anybody. Raises InvalidInput
-        for what is no sound letter, or has a date that has not come yet, IllegalMove while the letter that it would
-        change is being run, DLQFullError if there is no room, StoreError.
+        for what is no sound letter, or has a date that has not come yet, AlreadyResolved for a letter that was deleted,
+        IllegalMove while the letter that it would change is being run, DLQFullError if there is no room, StoreError.
         """
-        taken = await self.import_letters([document], by=by)
+        taken = await self.import_letters([document], by=by, even_deleted=even_deleted)
         for problem in taken.refused.values():
             raise problem
         return next(iter(taken.taken.values()))
 
     async def import_letters(
-        self, documents: Sequence[Mapping[str, Any]], *, by: str = DEFAULT_ACTOR, notes: str | None = None
+        self,
+        documents: Sequence[Mapping[str, Any]],
+        *,
+        by: str = DEFAULT_ACTOR,
+        notes: str | None = None,
+        even_deleted: bool = False,
     ) -> ImportResult:
         """Take in many, as `import_letter` does each; one that is refused does not stop the others.
 
@@ -99,7 +109,7 @@ class Transfer:
                     name = _name(document, place)
                     try:
                         with isolate_letter(name):
-                            became = await self._import(document, by)
+                            became = await self._import(document, by, even_deleted)
                         result.taken.setdefault(name, became)  # one that is sent twice was new the first time
                     except (StoreUnavailable, StoreMisconfigured):
                         raise
@@ -111,22 +121,27 @@ class Transfer:
                 )
         return result
 
-    async def _import(self, document: Mapping[str, Any], by: str) -> str:
+    async def _import(self, document: Mapping[str, Any], by: str, even_deleted: bool) -> str:
         ours = parse_letter(document)
         self._context.letter_factory.check_size(ours)
         _require_past(ours, self._clock.now())
         ours = _mark_names(_require_sound(_without_lease(ours)), by)
-        stored: str | None = None
-        if ours.is_open:
-            await self._context.capacity.reserve(ours.task_id)
         try:
-            stored = await _store(self._letters, self._context.history, ours, self._clock)
-        finally:
-            if ours.is_open:
-                (self._context.capacity.commit if stored == "new" else self._context.capacity.cancel)()
-        if stored != "same":
+            taken = await self._context.recorder.take_in(ours, even_deleted=even_deleted)
+        except LetterBusy:
+            raise IllegalMove(
+                ours.key, "take in another one for", "being run or deleted", "try again when that is over"
+            ) from None
+        if taken.stored is not None:
             self._context.announce(EventName.CAPTURED, ours, by=by, imported=True)
-        return stored
+            return _BECAME[taken.kind]
+        if taken.before is None or not taken.before.is_deleted:
+            return "same"
+        deleted = taken.before.resolution
+        when = instant_text(deleted.at) if deleted.at else "before"
+        raise AlreadyResolved(
+            ours.key, "import", "deleted", f"at {when} by {deleted.by}: import it with even_deleted to bring it back"
+        )
 
 
 def _name(document: Any, place: int) -> str:
@@ -205,25 +220,6 @@ def _mark_names(letter: DeadLetter, by: str) -> DeadLetter:
 def _require_sound(letter: DeadLetter) -> DeadLetter:
     if broken := lifecycle.violations(letter):
         raise InvalidInput(f"letter {letter.key!r} is not sound: {'; '.join(broken)}")
+    if letter.is_deleted:
+        raise InvalidInput(f"letter {letter.key!r} is what is left of a deleted one: there is nothing to import")
     return letter
-
-
-async def _store(
-    letters: Collection[DeadLetter], history: Collection[FormerLetter], ours: DeadLetter, clock: Clock
-) -> str:
-    for _ in range(_TRIES):
-        if await write_one(letters, ours) is not None:
-            return "new"
-        theirs = await get_one(letters, ours.key)
-        if theirs is None:
-            continue
-        if ours.entry_id in (theirs.entry_id, *theirs.absorbed):
-            return "same"
-        became = reconcile_letters(theirs, ours, clock.now())
-        if became.wait:
-            raise IllegalMove(ours.key, "take in another one for", theirs.status, "try again when its run is over")
-        if became.former is not None:
-            await write_one(history, became.former)
-        if became.live is None or await write_one(letters, became.live) is not None:
-            return "joined" if theirs.is_open else "succeeded"
-    raise StoreUnavailable(f"letter {ours.key!r} was changed by others {_TRIES} times in a row while it was taken in")

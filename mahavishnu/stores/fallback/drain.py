@@ -17,11 +17,12 @@ from typing import Any
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.query import AnyOf, Is, Query
-from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one, write_with_retry
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
 from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
 from mahavishnu.stores.kind import Kind, ReconcileResult, T
-from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
+from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
+from mahavishnu.stores.retained import Revision, forget_revisions, keep_former
 
 log = logging.getLogger(__name__)
 BATCH = 500
@@ -79,12 +80,6 @@ async def _move(
     was_certain = {held.key for held in items if not held.uncertain}
     arrived: list[LocalCopy[T]] = []
     try:
-        if kind is LETTERS or kind is REVISIONS:
-            # A letter that has never been home cannot have been deleted there; what it was has its own way home.
-            suspects = [held for held in moving if kind is REVISIONS or held.key not in was_certain]
-            deleted = await _deleted_keys(kind, primary, suspects)
-            arrived = [held for held in moving if held.key in deleted]
-            moving = [held for held in moving if held.key not in deleted]
         results = await home.write([kind.versioned(held.record, None) for held in moving])
     except (StoreUnavailable, StoreMisconfigured) as problem:
         results, stopped = [problem] * len(moving), problem
@@ -112,7 +107,9 @@ async def _move(
     try:
         if arrived:
             await _make_searchable(home)
-    except StoreUnavailable as problem:
+        if kept := [held.record for held in arrived if isinstance(held.record, Revision)]:
+            await _remove_of_deleted(primary, kept)
+    except StoreError as problem:
         total += DrainResult(waiting=len(arrived), stopped=problem)
     else:
         total += DrainResult(moved=sum(gone is True for gone in await here.remove(arrived)))
@@ -142,28 +139,18 @@ async def _make_searchable(home: Collection[Any]) -> None:
         log.warning("what went home cannot be searched for: %s", problem)
 
 
-async def _deleted_keys(kind: Kind[Any], primary: Store, uncertain: Sequence[LocalCopy[Any]]) -> set[str]:
-    """The keys of those that had reached the primary store and were deleted there, as its ledger says.
+async def _remove_of_deleted(primary: Store, kept: Sequence[Revision]) -> None:
+    """Remove revisions from the primary store again whose letters were deleted there.
 
-    Revisions go with their letter, unless it was succeeded by the deleted one and is in the history.
-
-    A letter that was removed without an entry in the ledger is created once more: to run it again is better than to
-    lose it.
+    They have to be there by now: whoever deletes a letter after this has looked finds them. Raises StoreError.
     """
-    if not uncertain:
-        return set()
-    ids = tuple({held.record.entry_id for held in uncertain})
-    named = AnyOf((Is("entry_id", ids), Is("absorbed", ids)))
-    try:
-        page = await primary.collection(LEDGER).find(Query((named, Is("gone", (1,))), limit=len(ids)))
-    except StoreMisconfigured as problem:
-        log.warning("it cannot be seen whether letters of unknown fate were deleted: %s", problem)
-        return set()
-    gone = {entry_id for entry in page.items for entry_id in (entry.entry_id, *entry.absorbed)} & set(ids)
-    if kind is REVISIONS and gone:
-        there = await primary.collection(HISTORY).get(sorted(gone))
-        gone = {entry_id for entry_id, former in zip(sorted(gone), there, strict=True) if former is None}
-    return {held.key for held in uncertain if held.record.entry_id in gone}
+    letters = await primary.collection(LETTERS).get([revision.letter_key for revision in kept])
+    deleted = {
+        letter.key: letter
+        for revision, letter in zip(kept, letters, strict=True)
+        if isinstance(letter, DeadLetter) and letter.is_deleted and letter.knows(revision.entry_id)
+    }
+    await forget_revisions(primary.collection(REVISIONS), primary.collection(HISTORY), list(deleted.values()))
 
 
 async def _is_free(home: Collection[T], key: str) -> bool:
@@ -199,18 +186,8 @@ async def _reconcile(kind: Kind[T], primary: Store, home: Collection[T], ours: T
         if outcome.wait:
             return True
         if outcome.former is not None:
-            await _keep_former(primary, *outcome.former)
+            history, former = outcome.former
+            await keep_former(primary.collection(history), former)
         if outcome.live is None or await write_one(home, outcome.live) is not None:
             return False
     raise StoreUnavailable(f"record {ours.key!r} is changed by others all the time", maybe_written=True)
-
-
-async def _keep_former(primary: Store, history: Kind[Any], former: Any) -> None:
-    """Write it into history. An earlier try may have done so, from a state that has changed since."""
-
-    def kept(there: Any) -> Any:
-        if there is None:
-            return former
-        return None if history.same(there, former) else history.versioned(former, there.version)
-
-    await write_with_retry(primary.collection(history), former.key, kept, what="former letter", known=None)

@@ -211,7 +211,7 @@ async def test_a_key_is_free_after_its_old_reply_is_removed(api: ApiHarness, mon
 async def test_a_request_that_may_have_had_its_effect_is_not_repeated(
     api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    letters = type(api.dlq.context.letters)
+    letters: Any = type(api.dlq.context.letters.records)
     real, lost = letters.write, [True, False]
 
     async def write(self: Any, records: Any) -> Any:

@@ -16,12 +16,12 @@ from mahavishnu.bulk.verbs import VERBS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.bulk_run import BUSY
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
+from mahavishnu.model.letter_parts import RESOLUTIONS, DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import START, ManualClock, make_letter
 from tests.unit.queues import House
 
-STATES = st.tuples(st.sampled_from(DeadLetterStatus), st.sampled_from(ResolutionStatus))
+STATES = st.tuples(st.sampled_from(DeadLetterStatus), st.sampled_from(RESOLUTIONS))
 
 
 def letter_in(state: tuple[DeadLetterStatus, ResolutionStatus], **more: Any) -> DeadLetter:

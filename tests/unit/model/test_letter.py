@@ -14,11 +14,11 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import (
+    RESOLUTIONS,
     DeadLetterStatus,
     DlqReason,
     ErrorCategory,
     Failure,
-    ResolutionStatus,
     RetryPolicy,
     SourceKind,
     Tallies,
@@ -31,7 +31,7 @@ from tests.unit.strategies import letters
     ("enum", "values"),
     [
         (DeadLetterStatus, "pending retrying exhausted completed archived"),
-        (ResolutionStatus, "pending requeued permanently_failed manually_resolved cancelled"),
+        (RESOLUTIONS, "pending requeued permanently_failed manually_resolved cancelled"),
         (RetryPolicy, "never linear exponential immediate"),
         (ErrorCategory, "transient network resource permission validation permanent"),
         (SourceKind, "workflow task queue_item manual"),

@@ -9,6 +9,7 @@ import pytest
 
 from mahavishnu.core.queue.transfer import letter_as_line
 from mahavishnu.engine.breaker import MOST_CIRCUITS, MOST_LABELS
+from mahavishnu.engine.letters import VisibleLetters
 from mahavishnu.stores.base import Health
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import FaultyStore
@@ -45,7 +46,7 @@ async def test_a_scrape_without_the_store_has_the_numbers_of_this_process(
         api.dlq.context.breakers.record_failure("shop", None, api.clock.monotonic())
     store = FaultyStore(api.dlq.store)
     monkeypatch.setattr(api.dlq.context, "store", store)
-    monkeypatch.setattr(api.dlq.context, "letters", store.collection(LETTERS))
+    monkeypatch.setattr(api.dlq.context, "letters", VisibleLetters(store.collection(LETTERS)))
     whole = await api.client.get("/metrics")
     store.faults.unavailable()
     without = await api.client.get("/metrics")

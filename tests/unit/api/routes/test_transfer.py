@@ -67,7 +67,7 @@ async def test_a_letter_that_the_store_refuses_does_not_stop_an_import(
     api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [json.loads(letter_as_line(make_letter(task_id=name, entry_id=name))) for name in ("good", "bad", "fine")]
-    letters = type(api.dlq.context.letters)
+    letters = type(api.dlq.context.letters.records)
     real = letters.write
 
     async def write(self: Any, records: Any) -> Any:

@@ -17,7 +17,7 @@ from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
+from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from tests.unit.queues import NETWORK, House, Runs, sound
 
 TASKS = ("a", "b", "c")
@@ -26,8 +26,8 @@ VERBS = (
     "enqueue", "enqueue", "enqueue", "run well", "run badly", "retry", "archive_task", "resurrect", "resolve", "fail",
     "cancel", "clear_all", "archive_exhausted", "retry_many", "edit", "wait", "crash",
 )  # fmt: skip
-# Where a process can die while it deletes or captures: before or after each kind of write.
-DEATHS: list[tuple[str, Kind[Any]]] = [("write", LETTERS), ("remove", LETTERS), ("write", LEDGER), ("write", HISTORY)]
+# Where a process can die while it deletes or captures: before or after each kind of call.
+DEATHS: list[tuple[str, Kind[Any]]] = [("write", LETTERS), ("find", REVISIONS), ("write", HISTORY)]
 steps = st.lists(
     st.tuples(st.sampled_from(VERBS), st.integers(0, 1), st.sampled_from(TASKS), st.integers(0, 15)), max_size=40
 )
@@ -52,7 +52,7 @@ async def take(house: House, queues: list[DeadLetterQueue], step: Step) -> int:
         return 0
     queue.processing.callback = Runs(NETWORK if verb == "run badly" or number % 2 else None)
     if verb == "crash":
-        # The process dies at its next write (or just after it) of this kind, in the middle of what it does.
+        # The process dies at its next call (or just after it) of this kind, in the middle of what it does.
         operation, kind = DEATHS[number % len(DEATHS)]
         assert isinstance(queue.store, type(house.store()))
         faults = queue.store.faults

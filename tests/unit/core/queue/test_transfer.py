@@ -55,6 +55,9 @@ def test_a_line_is_the_letter_or_it_is_refused_because_it_is_not_sound(letter: D
         with pytest.raises(InvalidInput) as refused:
             parse_letter(document)
         assert all(promise in str(refused.value) for promise in broken)
+    elif letter.is_deleted:
+        with pytest.raises(InvalidInput, match="nothing to import"):
+            parse_letter(document)
     elif any(type(value) is int and not 0 <= value < 2**31 for name, value in document.items() if name != "task"):
         with contextlib.suppress(InvalidInput):  # numbers that no letter comes to
             assert parse_letter(document) == bare(letter)
@@ -292,12 +295,12 @@ async def test_nobody_is_named_in_a_letter_as_if_they_had_done_it_here(house: Ho
 async def test_a_letter_that_cannot_be_handled_does_not_stop_an_import(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def reconcile(theirs: DeadLetter, *_: object) -> None:
+    def reconcile(theirs: DeadLetter, *_: object, even_deleted: bool) -> None:
         raise OverflowError("date value out of range")
 
     dlq = house.queue()
     await dlq.enqueue("b", {}, [], "connection refused")
-    monkeypatch.setattr("mahavishnu.core.queue.transfer.reconcile_letters", reconcile)
+    monkeypatch.setattr("mahavishnu.engine.recorder.reconcile_letters", reconcile)
     documents = [json.loads(letter_as_line(make_letter(task_id=name, entry_id=name))) for name in "abc"]
     result = await dlq.transfer.import_letters(documents)
     assert result.taken == {"a": "new", "c": "new"}
@@ -343,7 +346,7 @@ async def test_what_would_change_a_letter_that_is_being_run_is_refused_and_not_l
     await dlq.enqueue("wf", {}, [], "connection refused", "immediate")
     await dlq.claims.claim("w")
     edited = make_letter(task_id="wf", revision=1, task={"fixed": True})
-    with pytest.raises(IllegalMove, match="run is over"):
+    with pytest.raises(IllegalMove, match="that is over"):
         await dlq.transfer.import_letter(json.loads(letter_as_line(edited)))
     house.clock.advance(minutes=60)  # nobody takes the letter from the run that died
     assert await dlq.transfer.import_letter(json.loads(letter_as_line(edited))) == "joined"
