@@ -503,6 +503,39 @@ async def test_a_record_that_neither_store_takes_failed(two: Two) -> None:
     assert isinstance(results[1], ItemFailed)
 
 
+async def test_a_refused_record_is_offered_again_now_and_then_and_logged_once(
+    two: Two, caplog: pytest.LogCaptureFixture
+) -> None:
+    two.primary.faults.item_failed("write", keys={"b"})
+    await two.letters.write([make_letter(task_id="b")])
+    offers = two.primary.faults.calls["write"]
+    for _ in range(60):
+        two.clock.advance(1)
+        await two.clock.sleeping()
+    assert 5 <= two.primary.faults.calls["write"] - offers <= 20
+    assert caplog.text.count("does not take a record, which is kept locally") == 1
+    two.primary.faults.clear()
+    two.clock.advance(10)
+    await two.clock.sleeping()
+    assert set(await two.at_home()) == {"b"}
+
+
+async def test_trouble_of_the_local_store_is_told(two: Two) -> None:
+    assert (await two.store.health()).status == "ok"
+    with two.local.faults.unavailable("health"):
+        health = await two.store.health()
+        assert health.status == "degraded"
+        assert "the local store is down" in health.detail
+        two.primary.faults.unavailable()
+        await write_one(two.letters, make_letter(task_id="a"))
+        health = await two.store.health()
+        assert health.status == "degraded"
+        assert "primary store away" in health.detail
+        assert "the local store is down" in health.detail
+    with two.local.faults.unavailable():
+        assert (await two.store.health()).status == "down"
+
+
 async def test_a_record_that_the_primary_refuses_to_take_home_stays_and_is_reported(two: Two) -> None:
     two.primary.faults.unavailable()
     await two.letters.write([make_letter(task_id=key) for key in "ab"])

@@ -193,7 +193,7 @@ async def test_a_killed_process_holds_up_nobody(path: Path) -> None:
         store = SQLiteStore(sys.argv[1])
         await store.open()
         await store.collection(LETTERS).write([make_letter(task_id="theirs")])
-        store.open_file()._writer._connection.execute("BEGIN IMMEDIATE")
+        store.open_file()._connections.writing.execute("BEGIN IMMEDIATE")
         print("in a transaction", flush=True)
         sys.stdin.readline()
     asyncio.run(main())

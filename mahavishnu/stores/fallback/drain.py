@@ -100,7 +100,6 @@ async def _move(
             if held.key in was_certain and not getattr(problem, "maybe_written", False):
                 back.append(held)
         except StoreError as problem:
-            log.error("the primary store refuses a record that is kept locally: %s", problem)
             total += DrainResult(waiting=1, refused=(problem,))
             if held.key in was_certain or await _is_free(home, held.key):
                 back.append(held)

@@ -151,20 +151,30 @@ class FallbackStore(OpenClose):
             if self._away is not None and not lost:
                 log.warning("primary store is back, %d records went home", total.moved)
                 self._away = None
+            known = {str(problem) for problem in self._last.refused}
+            for refusal in total.refused:
+                if str(refusal) not in known:
+                    log.error("the primary store does not take a record, which is kept locally: %s", refusal)
             self._last = total
             return total
 
     async def health(self) -> Health:
+        problems = [] if self._away is None else [f"primary store away: {self._away}"]
         try:
             waiting, oldest = await self._count_waiting()
         except StoreError as problem:
-            return Health("degraded", f"the local store cannot answer: {problem}")
+            status = "down" if problems else "degraded"
+            return Health(status, "; ".join([*problems, f"the local store cannot answer: {problem}"]))
+        local = await self.local.health()
+        if local.status != "ok":
+            problems.append(f"the local store is {local.status}: {local.detail}")
         if self._away is not None:
-            return Health("degraded", f"primary store away: {self._away}", waiting, oldest)
+            return Health("degraded", "; ".join(problems), waiting, oldest)
         health = await self.primary.health()
-        problems = [*(pair.forbidden for pair in self._collections.values() if pair.forbidden), *self._last.refused]
+        problems += [str(pair.forbidden) for pair in self._collections.values() if pair.forbidden]
+        problems += map(str, self._last.refused)
         status = "degraded" if waiting or problems else health.status
-        return Health(status, "; ".join(filter(None, [health.detail, *map(str, problems)])), waiting, oldest)
+        return Health(status, "; ".join(filter(None, [health.detail, *problems])), waiting, oldest)
 
     async def _is_any_forbidden(self) -> bool:
         return any([await pair.is_forbidden() for pair in list(self._collections.values())])
@@ -197,7 +207,7 @@ class FallbackStore(OpenClose):
                 log.warning("local store does not answer: %s", problem)
             except Exception:
                 log.exception("the watch over the primary store stumbled and goes on")
-            lost = self._away or any(pair.forbidden for pair in self._collections.values())
+            lost = self._away or self._last.refused or any(pair.forbidden for pair in self._collections.values())
             pause = min(pause * 1.5, self._longest_pause) if lost else self._pause
             await self.clock.sleep(pause)
 

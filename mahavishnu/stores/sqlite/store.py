@@ -27,7 +27,8 @@ from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import query as sqlite_sql
-from mahavishnu.stores.sqlite.file import Connector, prepare, provide, translate_error
+from mahavishnu.stores.sqlite.connections import Connections
+from mahavishnu.stores.sqlite.file import Connector
 from mahavishnu.stores.sqlite.query import Sql
 from mahavishnu.stores.sqlite.table import Table, expected_version, term
 from mahavishnu.stores.sqlite.writer import CloseRequest, Missed, Writer, WriteRequest
@@ -85,10 +86,11 @@ class SQLiteStore(OpenClose):
 
     async def health(self) -> Health:
         try:
-            await self.open_file().look()
-            return Health("ok", f"{self.path}, {self.path.stat().st_size} bytes")
+            problems = await self.open_file().look()
+            size = f"{self.path}, {self.path.stat().st_size} bytes"
         except (StoreError, OSError) as problem:
             return Health("down", str(problem))
+        return Health("degraded" if problems else "ok", "; ".join([*problems, size]))
 
     def collection(self, kind: Kind[T]) -> SQLiteCollection[T]:
         if kind not in self._collections:
@@ -117,25 +119,11 @@ class OpenFile:
         self.pid = os.getpid()
         # Nobody else counts from there: a version is never used again, whoever writes, and no row has to be bumped.
         self.versions = count(secrets.randbits(62))
-        self._connect = connect
-        try:
-            provide(self.path)
-            connection = connect()
-            try:
-                for table in tables:
-                    prepare(connection, table)
-            except BaseException:
-                connection.close()
-                raise
-        except sqlite3.Error as problem:
-            raise translate_error(problem, self.path) from problem
-        self._prepared = {table.format for table in tables}
-        self._writer = Writer(connection, self.path, self._prepared)
+        self._connections = Connections(connect, tables, readers=2 * READERS)
+        self._writer = Writer(self._connections)
         # A record by its key is read at once, whatever queries others are waiting for.
         self._getters = ThreadPoolExecutor(READERS, f"getter of {self.path.name}")
         self._readers = ThreadPoolExecutor(READERS, f"reader of {self.path.name}")
-        self._own = threading.local()
-        self._reading: list[sqlite3.Connection] = []
 
     def submit(self, call: WriteRequest) -> asyncio.Future[Missed]:
         """Hand the rows over. The answer, when they are durable: what became of those not stored, by their numbers."""
@@ -152,9 +140,7 @@ class OpenFile:
 
     def _select(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> Callable[[sqlite3.Connection], R]:
         def read(connection: sqlite3.Connection) -> R:
-            if table.format not in self._prepared:  # of a kind that was not named when the store was opened
-                prepare(connection, table)
-                self._prepared.add(table.format)
+            self._connections.prepare(connection, table)  # of a kind that was not named when the store was opened
             start = time.monotonic()
             connection.set_progress_handler(lambda: time.monotonic() > start + READ_SECONDS, _CHECKED_EVERY)
             try:
@@ -171,38 +157,30 @@ class OpenFile:
 
         return read
 
-    async def look(self) -> None:
-        """Raise StoreError unless the file can be read."""
+    async def look(self) -> list[str]:
+        """What a person should know of the file. Raises StoreError unless it can be read."""
         await self._in_thread(self._getters, lambda connection: connection.execute("SELECT 1 FROM _kinds").fetchall())
+        trouble = self._writer.trouble
+        latest = None if trouble is None else f"the latest write failed: {trouble}"
+        return [each for each in (latest, self._connections.warning) if each is not None]
 
     async def close(self) -> None:
-        """Wait for all that was asked for. The writing connection goes last: then SQLite empties the log."""
+        """Wait for all that was asked for, and let go of the file."""
         farewell = CloseRequest(self._close_connections)
         self._writer.submit(farewell)
         await farewell.answer
 
     async def _in_thread(self, threads: ThreadPoolExecutor, function: Callable[[sqlite3.Connection], R]) -> R:
         try:
-            answer = asyncio.get_running_loop().run_in_executor(threads, self._read, function)
+            answer = asyncio.get_running_loop().run_in_executor(threads, self._connections.read, function)
         except RuntimeError:  # closed since the caller looked
             raise StoreUnavailable(f"{self.path} is closed") from None
         return await answer
 
-    def _read(self, function: Callable[[sqlite3.Connection], R]) -> R:
-        try:
-            connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
-            if connection is None:
-                connection = self._own.connection = self._connect()
-                self._reading.append(connection)
-            return function(connection)
-        except sqlite3.Error as problem:
-            raise translate_error(problem, self.path) from problem
-
-    def _close_connections(self, connection: sqlite3.Connection) -> None:
+    def _close_connections(self) -> None:
         self._readers.shutdown()
         self._getters.shutdown()
-        for each in (*self._reading, connection):
-            each.close()
+        self._connections.close()
 
 
 class SQLiteCollection(Generic[T]):

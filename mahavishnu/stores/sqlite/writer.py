@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from os.path import samestat
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
-from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreUnavailable
-from mahavishnu.stores.sqlite.file import prepare, roll_back, translate_error
+from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreError, StoreUnavailable
+from mahavishnu.stores.sqlite.connections import Connections, FileReplaced
+from mahavishnu.stores.sqlite.file import roll_back, translate_error
 from mahavishnu.stores.sqlite.table import Row, Table
 
 MOST_ROWS = 4000  # in one transaction: others may want to write, and callers wait for their answer
@@ -62,7 +61,7 @@ class WriteRequest:
 class CloseRequest:
     """The writer's last work, after everything that was asked for before it."""
 
-    work: Callable[[sqlite3.Connection], None]
+    work: Callable[[], None]
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     answer: asyncio.Future[None] = field(init=False)
 
@@ -71,20 +70,22 @@ class CloseRequest:
 
 
 class Writer:
-    """Owns the writing connection and its thread. Any event loop may ask it; each is answered in its own thread."""
+    """Owns the writing connection and its thread. Any event loop may ask it; each is answered in its own thread.
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, prepared: set[str]) -> None:
-        self._connection = connection
-        self._path = path
-        self._file = path.stat()
-        self._prepared = prepared
+    `trouble` is why the latest write failed; None if it did not.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._path = connections.path
+        self.trouble: StoreError | None = None
         self._gathered: dict[asyncio.AbstractEventLoop, list[WriteRequest | CloseRequest]] = {}
         self._waiting: SimpleQueue[list[WriteRequest | CloseRequest]] = SimpleQueue()
         self._taken: deque[WriteRequest | CloseRequest] = deque()
         self._closing = self._committing = False
         self._lock = threading.Lock()
         # A daemon: a program that forgets to close the store can end, and what it was told is stored, is stored.
-        threading.Thread(target=self._run, name=f"writer of {path.name}", daemon=True).start()
+        threading.Thread(target=self._run, name=f"writer of {self._path.name}", daemon=True).start()
 
     def submit(self, work: WriteRequest | CloseRequest) -> None:
         """Queue it for the thread; its `answer` gets the result. Raises StoreUnavailable once closing has begun.
@@ -117,17 +118,18 @@ class Writer:
             work = self._taken.popleft()
             if isinstance(work, CloseRequest):
                 return self._close(work)
-            try:
-                self._make_ready(work)
-            except Exception as problem:
-                self._refuse([work], problem)
-            else:
-                self._write([work, *self._take_waiting(MOST_ROWS - work.rows)])
+            with self._connections.changing:
+                try:
+                    self._make_ready(work)
+                except Exception as problem:
+                    self._refuse([work], problem)
+                else:
+                    self._write([work, *self._take_waiting(MOST_ROWS - work.rows)])
 
     def _make_ready(self, call: WriteRequest) -> None:
-        if call.table.format not in self._prepared:
-            prepare(self._connection, call.table)
-            self._prepared.add(call.table.format)
+        self._connections.open()
+        if not self._connections.knows(call.table):
+            self._connections.prepare(self._connections.writing, call.table)
         if call.fill is not None:
             call.fill()
 
@@ -141,7 +143,7 @@ class Writer:
                 except Empty:
                     break
             work = self._taken[0]
-            if not (isinstance(work, WriteRequest) and work.fill is None and work.table.format in self._prepared):
+            if not (isinstance(work, WriteRequest) and work.fill is None and self._connections.knows(work.table)):
                 break
             calls.append(work)
             room -= work.rows
@@ -151,7 +153,7 @@ class Writer:
     def _close(self, farewell: CloseRequest) -> None:
         problem: Exception | None = None
         try:
-            farewell.work(self._connection)
+            farewell.work()
         except sqlite3.Error as error:
             problem = translate_error(error, self._path)
         except Exception as error:
@@ -161,25 +163,33 @@ class Writer:
     def _write(self, calls: list[WriteRequest]) -> None:
         try:
             try:
-                missed = self._all_at_once(calls)
-            except _ITEM_PROBLEMS:
-                missed = self._one_by_one(calls)
+                missed = self._attempt(calls)
+            except FileReplaced:
+                self._connections.renew()
+                missed = self._attempt(calls)  # versions are never used again: what is stored already stays stored
         except Exception as problem:
             self._refuse(calls, problem)
         else:
+            self.trouble = None
             _deliver_answers([(call, missed, None) for call in calls])
+
+    def _attempt(self, calls: list[WriteRequest]) -> Missed:
+        try:
+            return self._all_at_once(calls)
+        except _ITEM_PROBLEMS:
+            return self._one_by_one(calls)
 
     def _all_at_once(self, calls: list[WriteRequest]) -> Missed:
         """One transaction for all, and for those who come while it is being filled: they are added to `calls`."""
         missed: Missed = {}
-        self._begin()
+        connection = self._begin()
         fresh = calls
         while fresh:
             for table, group in _by_table(fresh):
                 self._execute(table, table.insert, [row for call in group for row in call.creates], missed)
                 self._execute(table, table.update, [row for call in group for row in call.replaces], missed)
                 for ticket, *row in (row for call in group for row in call.removes):
-                    if not self._connection.execute(table.delete, row).rowcount:
+                    if not connection.execute(table.delete, row).rowcount:
                         missed[ticket] = None
             fresh = self._take_waiting(MOST_ROWS - sum(call.rows for call in calls))
             calls += fresh
@@ -187,16 +197,17 @@ class Writer:
         return missed
 
     def _execute(self, table: Table[Any], statement: str, rows: list[Row], missed: Missed) -> None:
-        if rows and self._connection.executemany(statement, rows).rowcount != len(rows):
+        connection = self._connections.writing
+        if rows and connection.executemany(statement, rows).rowcount != len(rows):
             for row in rows:  # versions are unique: the one that is there now tells who was first
-                (now,) = self._connection.execute(table.version_of, (table.key(row),)).fetchone() or (None,)
+                (now,) = connection.execute(table.version_of, (table.key(row),)).fetchone() or (None,)
                 if now != row[0]:
                     missed[row[0]] = None
 
     def _one_by_one(self, calls: list[WriteRequest]) -> Missed:
         """The same where some row cannot be bound: its neighbours must not suffer."""
         missed: Missed = {}
-        self._begin()
+        connection = self._begin()
         for call in calls:
             for statement, rows in ((call.table.insert, call.creates), (call.table.update, call.replaces)):
                 for row in rows:
@@ -205,7 +216,7 @@ class Writer:
                         missed[row[0]] = stored or None
             for ticket, *row in call.removes:
                 with suppress(*_ITEM_PROBLEMS):  # a key that cannot be bound is the key of nothing
-                    if self._connection.execute(call.table.delete, row).rowcount:
+                    if connection.execute(call.table.delete, row).rowcount:
                         continue
                 missed[ticket] = None
         self._commit()
@@ -214,34 +225,34 @@ class Writer:
     def _single(self, table: Table[Any], statement: str, row: Row) -> bool | ItemFailed:
         for attempt in (row, table.without_unbindable(row)):
             try:
-                return self._connection.execute(statement, attempt).rowcount == 1
+                return self._connections.writing.execute(statement, attempt).rowcount == 1
             except _ITEM_PROBLEMS as problem:
                 failure = ItemFailed(table.key(row), str(problem))
         return failure
 
-    def _begin(self) -> None:
-        roll_back(self._connection)
-        self._connection.execute("BEGIN IMMEDIATE")
+    def _begin(self) -> sqlite3.Connection:
+        connection = self._connections.writing
+        roll_back(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        return connection
 
     def _commit(self) -> None:
-        try:
-            now = self._path.stat()
-        except OSError:
-            now = None
-        if now is None or not samestat(now, self._file):  # SQLite would go on writing into a file without a name
-            raise StoreUnavailable(f"{self._path} was moved, replaced or deleted while it was open")
+        self._connections.check()  # before it may spoil the file of others
         self._committing = True
-        self._connection.execute("COMMIT")
+        self._connections.writing.execute("COMMIT")
         self._committing = False
+        self._connections.check()  # else what is acknowledged might be in a file without a name
 
     def _refuse(self, calls: list[WriteRequest], problem: Exception) -> None:
         """Undo the transaction and give all calls the problem. If COMMIT failed, the rows may surface after a crash."""
         committing, self._committing = self._committing, False
         if isinstance(problem, sqlite3.Error):
             problem = translate_error(problem, self._path, committing=committing)
-        with suppress(sqlite3.Error):  # what cannot be undone now is undone before the next transaction
-            roll_back(self._connection)
+        with suppress(sqlite3.Error, FileReplaced):  # what cannot be undone now is undone before the next transaction
+            roll_back(self._connections.writing)
         own = isinstance(problem, StoreUnavailable | StoreCorrupt)  # one for each: they are raised in different tasks
+        if isinstance(problem, StoreUnavailable | StoreCorrupt):
+            self.trouble = problem
         _deliver_answers([(call, None, copy(problem) if own else problem) for call in calls])
 
 
