@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import builtins
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from mahavishnu.classify.chain import Chain
-from mahavishnu.classify.exceptions import cut, failure_of
+from mahavishnu.classify.exceptions import cut, failure_of, is_light
 from mahavishnu.classify.fingerprint import VERSION, fingerprint_of
 from mahavishnu.classify.verdict import BUILT_IN, NO_CONTEXT, NOBODY, Context, Verdict, category
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, Failure, RetryPolicy, fast_constructor
 
+T = TypeVar("T")
 BY_CALLER = "caller"
 _LONGEST_TYPE = 500
 _new_context = fast_constructor(Context)
@@ -65,15 +66,15 @@ class Assessor:
         The plugins are asked even then, because some of them count what they see. Raises InvalidInput for a category
         that does not exist.
         """
-        assessment = _assessment(error, at, await self._verdict(error, context, named))
-        if self.chain.names_causes:  # a plugin may take its time, and the event loop must not wait for it
-            cause = await asyncio.to_thread(self.chain.fingerprint, error, context, assessment.failure)
+        assessment = await self._assess(error, at, context, named)
+        if self.chain.names_causes or not is_light(error):
+            cause = await _in_thread(self.chain.fingerprint, error, context, assessment.failure)
         else:
             cause = fingerprint_of(assessment.failure)
         return replace(assessment, fingerprint=cause)
 
     def assess_sync(self, error: BaseException | str, at: datetime, context: Context = NO_CONTEXT) -> Assessment:
-        """Assess as `assess` does, without a wait; for a chain that `is_prompt`."""
+        """Assess as `assess` does, without a wait; for a chain that `is_prompt`, and an error that `is_light`."""
         verdict = self.chain.classify(error, context)
         failure = failure_of(error, at=at, category=verdict.category)
         return _new_assessment(
@@ -86,7 +87,7 @@ class Assessor:
 
     async def assess_attempt(self, error: BaseException | str, at: datetime, letter: DeadLetter) -> Assessment:
         """Assess how a retry of `letter` failed."""
-        return _assessment(error, at, await self._verdict(error, letter_context(letter, at)))
+        return await self._assess(error, at, letter_context(letter, at))
 
     async def assess_reported(
         self,
@@ -104,10 +105,10 @@ class Assessor:
         errors = [error] if isinstance(error, BaseException) else [*rebuild_errors(error_type, error, None)]
         context = replace(letter_context(letter, at), recalled=error is not errors[0])  # then it has no attributes
         for each in errors:
-            verdict = await self._verdict(each, context, named)
-            if verdict.author != NOBODY:
+            assessment = await self._assess(each, at, context, named)
+            if assessment.verdict.author != NOBODY:
                 break
-        assessment = _assessment(error, at, verdict)
+        assessment = replace(assessment, failure=failure_of(error, at=at, category=assessment.category))
         failure = replace(assessment.failure, processor=letter.lease.owner if letter.lease else None)
         if error_type is not None:
             failure = replace(failure, type=cut(error_type, _LONGEST_TYPE))
@@ -115,13 +116,13 @@ class Assessor:
             return replace(assessment, failure=failure)
         return replace(assessment, failure=failure, retry_in=retry_in, hopeless=False)
 
-    async def _verdict(
-        self, error: BaseException | str, context: Context, named: ErrorCategory | str | None = None
-    ) -> Verdict:
-        verdict = await self.chain.classify_async(error, context)
-        if named is None or category(named) is verdict.category:
-            return verdict
-        return Verdict(category(named), "the caller says so", BY_CALLER)
+    async def _assess(
+        self, error: BaseException | str, at: datetime, context: Context, named: ErrorCategory | str | None = None
+    ) -> Assessment:
+        """The assessment without a fingerprint. A long one is made in a thread: the event loop does not wait for it."""
+        if is_light(error):
+            return _assessment(error, at, await self.chain.classify_async(error, context), named)
+        return await _in_thread(lambda: _assessment(error, at, self.chain.classify(error, context), named))
 
     async def objection(self, letter: DeadLetter, at: datetime) -> str | None:
         """Why a plugin thinks that the task of this letter should not be what it is; None if none does."""
@@ -166,7 +167,19 @@ class Assessor:
         return fingerprint_of(first)
 
 
-def _assessment(error: BaseException | str, at: datetime, verdict: Verdict) -> Assessment:
+async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """The answer of a call in another thread; in this one if there is none, as at the end of the interpreter."""
+    try:
+        return await asyncio.to_thread(work, *arguments)
+    except RuntimeError:
+        return work(*arguments)
+
+
+def _assessment(
+    error: BaseException | str, at: datetime, verdict: Verdict, named: ErrorCategory | str | None = None
+) -> Assessment:
+    if named is not None and category(named) is not verdict.category:
+        verdict = Verdict(category(named), "the caller says so", BY_CALLER)
     return Assessment(
         failure_of(error, at=at, category=verdict.category),
         verdict,

@@ -16,10 +16,14 @@ from mahavishnu.model.errors import ENDS
 from mahavishnu.model.letter_parts import Failure, fast_constructor
 
 MOST = 64  # errors read of one failure; a group may hold a million
-LONGEST_TEXT = 8000  # characters that the text rules read: the beginning and the end
+LONGEST_TEXT = 8000  # characters that the text rules read of an error: the beginning and the end
+_LONGEST_TEXTS = 4 * LONGEST_TEXT  # that they read of all errors of a failure together
+_LIGHT = 2000  # characters
+_LIGHT_LINKS, _LIGHT_FRAMES = 8, 64
+_SOURCE_LINE = 500  # characters of it that are printed
 LONGEST_MESSAGE: Final = 32 * 1024  # bytes of UTF-8
 LONGEST_TRACEBACK: Final = 64 * 1024
-_MOST_FRAMES = 1000  # of one error
+_MOST_FRAMES = 1000  # of one error, or of a chain that is printed
 _MOST_CACHED = 5000  # printed frames
 # Printed frames by file, function and line, with their code object, which is another one after a reload. The code
 # object itself would take long to hash.
@@ -87,6 +91,41 @@ def _children(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
         yield error.__context__, True
 
 
+def is_light(error: BaseException | str) -> bool:
+    """Whether a failure is assessed in a few milliseconds at most, whatever its texts say: nearly every one is.
+
+    Others are assessed in a thread, so that the event loop does not wait for it.
+    """
+    if isinstance(error, str):
+        return len(error) <= _LIGHT
+    try:
+        links = walk(error)
+        return len(links) <= _LIGHT_LINKS and sum(_weight(link.error) for link in links) <= _LIGHT
+    except Exception:  # an error's own properties may raise anything
+        return False
+
+
+def _weight(error: BaseException) -> int:
+    """About how many characters the error is printed with, without printing it; a lot if that cannot be told."""
+    if _frame_count(error, _LIGHT_FRAMES + 1) > _LIGHT_FRAMES:
+        return _LIGHT + 1
+    notes = () if is_bare(error) else attribute(error, "__notes__")
+    weight = 0
+    for text in (*error.args, *(notes if isinstance(notes, list) else ())):
+        if isinstance(text, str | bytes):
+            weight += len(text)
+        elif not (text is None or isinstance(text, int | float | BaseException)):
+            return _LIGHT + 1
+    return weight
+
+
+def _frame_count(error: BaseException, most: int) -> int:
+    count, trace = 0, error.__traceback__
+    while trace is not None and count < most:
+        count, trace = count + 1, trace.tb_next
+    return count
+
+
 def is_bare(error: BaseException) -> bool:
     """Whether it is a built-in error without attributes of its own: most are, and need no look at attributes."""
     return type(error).__module__ == "builtins" and not error.__dict__
@@ -121,10 +160,15 @@ def safe_str(error: BaseException) -> str:
     return text
 
 
-def text_of(error: BaseException) -> str:
+def share(errors: int) -> int:
+    """How many characters the text rules read of each of so many errors of one failure."""
+    return min(LONGEST_TEXT, _LONGEST_TEXTS // max(errors, 1))
+
+
+def text_of(error: BaseException, most: int = LONGEST_TEXT) -> str:
     """The text that the text rules read: the message and the notes, or the output of a command; a few pages at most."""
     if isinstance(error, CalledProcessError):  # its message is the command line, which says nothing about the failure
-        return "\n".join(_output_text(output) for output in (error.stderr, error.output) if output)
+        return "\n".join(_output_text(output, most // 2) for output in (error.stderr, error.output) if output)
     try:
         text = str(error)
     except Exception:
@@ -132,7 +176,7 @@ def text_of(error: BaseException) -> str:
     notes = attribute(error, "__notes__")
     if isinstance(notes, list):
         text = "\n".join([text, *(note for note in notes[:8] if isinstance(note, str))])
-    return middle_cut(text)
+    return middle_cut(text, most)
 
 
 def middle_cut(text: str, most: int = LONGEST_TEXT) -> str:
@@ -140,9 +184,9 @@ def middle_cut(text: str, most: int = LONGEST_TEXT) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}\n{text[-most // 2 :]}"
 
 
-def _output_text(output: object) -> str:
+def _output_text(output: object, most: int) -> str:
     text = output.decode(errors="replace") if isinstance(output, bytes) else str(output)
-    return middle_cut(text, LONGEST_TEXT // 2)
+    return middle_cut(text, most)
 
 
 def type_name(kind: type[BaseException]) -> str:
@@ -227,7 +271,9 @@ def _traceback_lines(error: BaseException) -> Iterable[str]:
     links = walk(error)
     groups = [link.error for link in links if isinstance(link.error, BaseExceptionGroup)]
     if len(links) < MOST and all(len(group.exceptions) <= _MOST_MEMBERS for group in groups):
-        return map(_shorten, traceback.format_exception(error))
+        frames = sum(_frame_count(link.error, _MOST_FRAMES) for link in links)
+        limit = -(_MOST_FRAMES // len(links)) if frames > _MOST_FRAMES else None  # the innermost ones
+        return map(_shorten, traceback.format_exception(error, limit=limit))
     # Printing a huge chain or group whole would take huge memory and time.
     parts = [_shorten(part) for link in links[:_MOST_MEMBERS] for part in _lines_of_one(link.error)]
     left = f"{'more than ' if len(links) == MOST else ''}{max(len(links) - _MOST_MEMBERS, 0)}"
@@ -262,7 +308,7 @@ def _frame(frame: FrameType, line: int) -> str:
     name = frame.f_code.co_filename
     linecache.checkcache(name)
     linecache.lazycache(name, frame.f_globals)
-    source = linecache.getline(name, line, frame.f_globals).strip()
+    source = linecache.getline(name, line, frame.f_globals).strip()[:_SOURCE_LINE]
     text = f'  File "{name}", line {line}, in {frame.f_code.co_name}\n' + (f"    {source}\n" if source else "")
     if len(_printed_frames) >= _MOST_CACHED:
         _printed_frames.clear()

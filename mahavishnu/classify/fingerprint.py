@@ -27,7 +27,8 @@ _SHORT = 4000
 _URL = re.compile(
     r"\b([a-z][a-z0-9+.-]{1,20}://)(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>()]*)([^\s?#'\"<>()]*)(?:[?#][^\s'\"<>()]*)?", re.I
 )
-_MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
+_PORT, _API_VERSION = re.compile(r":\d+$"), re.compile(r"v\d")
+_MAIL = re.compile(r"\b[\w.+-]{1,255}@[\w-]+(?:\.[\w-]+)+\b")
 _TIME = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d))?)?\b"
     r"|\b\d\d?/\d\d?/\d{4}\b|\b\d\d?:\d\d:\d\d(?:[.,]\d+)?\b"
@@ -75,9 +76,9 @@ def normalize(message: str) -> str:
 
 def _plain_url(url: re.Match[str]) -> str:
     scheme, host, path = url.groups()
-    host = re.sub(r":\d+$", "", _ADDRESS.sub("<address>", host))
+    host = _PORT.sub("", _ADDRESS.sub("<address>", host))
     parts = [
-        "<n>" if any(map(str.isdigit, part)) and not re.fullmatch(r"v\d", part) else part for part in path.split("/")
+        "<n>" if any(map(str.isdigit, part)) and not _API_VERSION.fullmatch(part) else part for part in path.split("/")
     ]
     return f"{scheme}{host}{'/'.join(parts)}"
 

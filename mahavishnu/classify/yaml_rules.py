@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -24,7 +25,8 @@ import yaml
 from mahavishnu.classify.builtin.attributes import status_of
 from mahavishnu.classify.builtin.codes import statuses_in
 from mahavishnu.classify.builtin.tracebacks import parse_errors
-from mahavishnu.classify.exceptions import Link, middle_cut, text_of, type_name, walk
+from mahavishnu.classify.exceptions import Link, middle_cut, share, text_of, type_name, walk
+from mahavishnu.classify.growth import Growth, growth_of
 from mahavishnu.classify.hookspecs import hookimpl
 from mahavishnu.classify.verdict import Context, Verdict, category, delay, policy
 from mahavishnu.model.errors import InvalidInput
@@ -35,6 +37,7 @@ _CONDITIONS = ("exception", "text", "status")
 _ADVICE = ("category", "policy", "max_retries", "retry_in_seconds", "reason", "tags")
 KEYS = (*_CONDITIONS, "match_subclasses", *_ADVICE)
 _REGULAR = re.compile(r"[\\^$*+?{}\[\]()|]")
+_LONGEST_SLOW = 1000  # characters that a pattern reads whose time grows faster than the text
 _STATUS_CLASS = re.compile(r"[45]xx", re.IGNORECASE)
 
 
@@ -47,6 +50,7 @@ class Rule:
     exceptions: tuple[str, ...] = ()
     match_subclasses: bool = True
     text: re.Pattern[str] | None = None
+    text_is_slow: bool = False  # its time grows faster than the text
     statuses: tuple[range, ...] = ()
     policy: str | None = None
     max_retries: int | None = None
@@ -68,30 +72,33 @@ class Rule:
         """Whether the error fulfils every condition."""
         return (
             (not self.exceptions or any(view.is_a(name, self.match_subclasses) for name in self.exceptions))
-            and (self.text is None or self.text.search(view.text) is not None)
+            and (self.text is None or self.text.search(view.short if self.text_is_slow else view.text) is not None)
             and (not self.statuses or any(status in span for status in view.statuses for span in self.statuses))
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ErrorView:
     """One error as the rules see it."""
 
     text: str
-    statuses: tuple[int, ...]
-    kind: type[BaseException] | None = None
+    error: BaseException | None = None
     name: str | None = None
 
-    @classmethod
-    def of(cls, error: BaseException) -> Self:
-        found = status_of(error)
-        text = text_of(error)
-        return cls(text, (found[0],) if found else statuses_in(text), type(error))
+    @cached_property
+    def short(self) -> str:
+        return middle_cut(self.text, _LONGEST_SLOW)
+
+    @cached_property
+    def statuses(self) -> tuple[int, ...]:
+        found = status_of(self.error) if self.error is not None else None
+        return (found[0],) if found else statuses_in(self.text)
 
     def is_a(self, name: str, with_subclasses: bool) -> bool:
-        if self.kind is None:
+        if self.error is None:
             return self.name is not None and (self.name == name or self.name.endswith(f".{name}"))
-        kinds = self.kind.__mro__ if with_subclasses else (self.kind,)
+        kind = type(self.error)
+        kinds = kind.__mro__ if with_subclasses else (kind,)
         if any(
             name in (type_name(kind), kind.__qualname__ if kind.__module__ == "builtins" else None) for kind in kinds
         ):
@@ -136,10 +143,10 @@ class YamlRules:
 
 def _views(error: BaseException | str) -> list[ErrorView]:
     if isinstance(error, str):
-        errors = [(each.name, middle_cut(each.message)) for each in parse_errors(error)]
-        return [ErrorView(text, statuses_in(text), name=name) for name, text in errors]
+        errors = parse_errors(error)
+        return [ErrorView(middle_cut(each.message, share(len(errors))), name=each.name) for each in errors]
     links: list[Link] = walk(error)
-    return [ErrorView.of(link.error) for link in links]
+    return [ErrorView(text_of(link.error, share(len(links))), link.error) for link in links]
 
 
 def _read(path: Path) -> Any:
@@ -186,12 +193,14 @@ def _rule(entry: Any, number: int, place: str) -> Rule:
         except InvalidInput as problem:
             raise InvalidInput(f"{place}, {key}: {problem}") from None
 
+    text = read("text", _text)
     return Rule(
         number,
         category=read("category", _category),
         exceptions=read("exception", _names, ()),
         match_subclasses=read("match_subclasses", _boolean, True),
-        text=read("text", _text),
+        text=text,
+        text_is_slow=text is not None and growth_of(text) is not Growth.LINEAR,
         statuses=read("status", _statuses, ()),
         policy=read("policy", policy),
         max_retries=read("max_retries", _count),
@@ -241,9 +250,15 @@ def _text(value: Any) -> re.Pattern[str]:
         words = r"\s+".join(map(re.escape, text.split()))
         return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
     try:
-        return re.compile(text, re.IGNORECASE)
+        pattern = re.compile(text, re.IGNORECASE)
     except re.error as problem:
         raise InvalidInput(f"{text!r} is no regular expression: {problem}") from None
+    if growth_of(pattern) is Growth.EXPONENTIAL:
+        raise InvalidInput(
+            f"{text!r} takes twice the time for every character more of some text: it repeats what can be repeated in "
+            "several ways, as (a+)+ does; write it so that each text fits in one way only"
+        )
+    return pattern
 
 
 def _statuses(value: Any) -> tuple[range, ...]:

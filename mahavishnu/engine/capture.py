@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from mahavishnu.classify.assess import Assessment, Assessor, context_for
-from mahavishnu.classify.exceptions import cut, failure_of, safe_str
+from mahavishnu.classify.exceptions import cut, failure_of, is_light, safe_str
 from mahavishnu.classify.verdict import NOBODY, Verdict
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
@@ -116,8 +116,7 @@ class CapturePipeline:
         """
         now, began = self._queue.clock.now(), self._queue.clock.monotonic()
         try:
-            if not self._queue.chain.is_prompt:  # inside: a classifier that is made for the first failure may fail
-                captures = self._without_slow(captures)
+            captures = self._without_slow(captures)  # inside: a classifier that is made for the first failure may fail
             captures = await self._for_each(self._assess, captures, now, began)
             captures = await self._for_each(self._decide_and_make, captures, now, began)
             made = [(capture, capture.letter) for capture in captures if capture.letter is not None]
@@ -159,14 +158,18 @@ class CapturePipeline:
             capture.assessment = assessor.assess_sync(capture.error, now, _classifier_context(capture, now))
 
     def _without_slow(self, captures: Sequence[PendingCapture]) -> Sequence[PendingCapture]:
-        """The assessed ones. Plugins take their time over the others, and nobody else's failure waits for that."""
+        """Those that are assessed, or will be at once. Plugins and long texts take time, and nobody else waits."""
+        is_prompt = self._queue.chain.is_prompt
+        quick: list[PendingCapture] = []
         for capture in captures:
-            if capture.assessment is None:
+            if capture.assessment is not None or (is_prompt and is_light(capture.error)):
+                quick.append(capture)
+            else:
                 self._batcher.spawn(self._assess_slowly(capture), [capture], capture.context)
-        return [capture for capture in captures if capture.assessment is not None]
+        return quick
 
     async def _assess_slowly(self, capture: PendingCapture) -> None:
-        """Ask the plugins, then join a batch."""
+        """Ask the plugins, and read long texts; then join a batch."""
         try:
             now = self._queue.clock.now()
             assessor = Assessor(self._queue.chain)

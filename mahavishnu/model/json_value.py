@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from itertools import accumulate
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
@@ -18,7 +19,9 @@ from uuid import UUID
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 
 MAX_DEPTH = 200  # far below every parser's own limit, so that what is accepted here is accepted everywhere
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_STRING = re.compile(r'"[^"]*"')  # without escapes
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = {ord(bracket): step for bracket, step in zip("[{]}", (1, 1, -1, -1), strict=True)}
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=lambda value: _coerce(value)).encode
 _decode = json.JSONDecoder().raw_decode  # without a look for white space around the value: here is none
 _encode_sorted = json.JSONEncoder(check_circular=False, separators=(",", ":"), sort_keys=True).encode
@@ -203,14 +206,9 @@ def nesting_depth(text: str) -> int:
     bound = text.count("[") + text.count("{")
     if bound <= 20:
         return bound
-    deepest = here = 0
-    for char in _STRING.sub("", text):
-        if char in "[{":
-            here += 1
-            deepest = max(deepest, here)
-        elif char in "]}":
-            here -= 1
-    return deepest
+    plain = text.replace("\\\\", "").replace('\\"', "")
+    brackets = _STRING.sub("", plain).encode().translate(None, _NO_BRACKETS)
+    return max(accumulate(map(_STEPS.__getitem__, brackets)))
 
 
 def _coerce(value: Any) -> Any:

@@ -26,7 +26,7 @@ from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, T, i
 
 UNREADABLE = (AttributeError, OverflowError, TypeError, ValueError, MahavishnuError)  # ValueError: also msgspec's own
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
-_PLACE = re.compile(r"^(.*) - at `\$\.(.*)`$", re.DOTALL)
+_PLACE = re.compile(r"^(.*) - at `\$\.([^`]*)`$", re.DOTALL)
 _NULL = Json("null")
 
 

@@ -13,14 +13,13 @@ from mahavishnu.classify.exceptions import middle_cut
 
 def any_of(words: str) -> str:
     """A pattern for one of the words; a long list goes on in the next line after a bar."""
-    joined = re.sub(r"\|\s*\n\s*", "|", words.strip())
-    return f"(?:{joined})"
+    return f"(?:{''.join(line.strip() for line in words.splitlines())})"
 
 
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>)\]]+", re.IGNORECASE)
 _PATH = re.compile(r"(?<![\w/:])(?:[A-Za-z]:)?(?:[\\/][\w.@%+~-]+){2,}[\\/]?|(?<![\w/:])(?:\.{1,2}|~)?/[\w.@%+~/-]{3,}")
 _FILE = re.compile(
-    r"\b[\w-]+\.(?:py|json|ya?ml|toml|csv|txt|log|xml|html?|md|sql|js|ts|go|rs|java|zip|gz|parquet|cfg|ini|pem|crt)\b"
+    r"\b[\w-]{1,80}\.(?:py|json|ya?ml|toml|csv|txt|log|xml|html?|md|sql|js|ts|go|rs|java|zip|gz|parquet|cfg|ini|pem|crt)\b"
 )
 # A quoted single word is data, unless it is the value of a key in something printed as a mapping.
 _QUOTED = re.compile(r"(?<![\w'\"])(?<!['\"]: )(?<!['\"]:)(['\"`])(?!https?:)([^\s'\"`]{1,80})\1(?![\w'\"]|\s?:)")
@@ -49,6 +48,7 @@ _NAMESAKE = re.compile(
 _APOSTROPHE = re.compile(r"[\u2018\u2019\u02bc]")
 _CANNOT = re.compile(r"\b(?:can't|can not|cant)\b")
 _NOT = re.compile(r"\b(could|did|does|do|is|was|were|are|has|have|had|would|should|wo)n'?t\b")
+_NEAR = 120  # characters; no pattern for the context of words reads more than some words
 _JOINED = re.compile(r"(?<=\w)[_-](?=\w)")
 _BLANKS = re.compile(r"[ \t]+")
 _CLAUSES = re.compile(r"(?<=[.!?])\s+|;\s|\n+|\r|,? but | however,? | \| | [\u2013\u2014-] (?=[a-z])| => | -> ")
@@ -86,7 +86,7 @@ _HARD_WORDS = any_of("""
     critical|panic|crash|crashed|expecting""")
 _HARD = re.compile(rf"\b{_HARD_WORDS}\b")
 # The level of a log line that says that nothing is wrong.
-_IS_NEWS = re.compile(r"(?:[\d:.,tz/+ -]*\d[\d:.,tz/+ -]* )?\[?(?:info|debug|trace|notice)\b")
+_IS_NEWS = re.compile(r"^(?:(?=[:.,tz/+ -]*\d)[\d:.,tz/+ -]* )?\[?(?:info|debug|trace|notice)\b")
 _ADVISES = any_of(r"""
     how to|to (?:avoid|prevent|fix|reduce|increase|raise|simulate|change|set|configure)|
     if you (?:see|get|want|like|need)|tips?\b|guide|lesson|chapter|tutorial|example|learn|see also|docs?\b|
@@ -98,7 +98,7 @@ _ADVICE = re.compile(rf"^{_ADVISES}\b")
 _DENIED = re.compile(
     r"\b(?:(?:no|without|zero|(?<![\d.])0|any|non|free of|avoids?|avoided|prevents?|prevented|ignores?|ignored|"
     r"ignoring|despite|survived|instead of)(?: \w+)?|(?:not|never|neither|nor|is not|was not)"
-    r"(?: (?:a|an|the|any|really|due to|caused by|because of|related to|be|been|about))*(?: \w+)?) $"
+    r"(?: (?:a|an|the|any|really|due to|caused by|because of|related to|be|been|about)){0,8}(?: \w+)?) $"
 )
 _NONE_AFTER = re.compile(
     r"^ (?:is|was|were|are|has|have|had|did) (?:not|never) (?:been )?"
@@ -122,7 +122,7 @@ _IS_FINE = any_of(r"""
     archived|replaced|listed|printed|played|booked|planned|measured|calculated|stable|normal|fixed|resolved|cleared|
     over(?! \w)|adjusted|warmed|refunded|moved|quarantined|set aside|collected|reimbursed|counted|displayed|shown""")
 _FINE_AFTER = re.compile(
-    rf"^(?: (?!(?:{_TURNS})\b)[\w'\"~.-]+){{0,3}}? (?:(?:has|have|had|was|were|is|are|been|be|will be|got) )*"
+    rf"^(?: (?!(?:{_TURNS})\b)[\w'\"~.-]+){{0,3}}? (?:(?:has|have|had|was|were|is|are|been|be|will be|got) ){{0,8}}"
     rf"(?:successfully )?{_IS_FINE}\b(?! by peer)"
 )
 # After a preposition comes a noun, "from registered hosts", which says nothing of the words before it.
@@ -187,7 +187,15 @@ def clauses(text: str) -> list[str]:
 
 
 def _tells_success(clause: str) -> bool:
-    return any(not _NOT_WELL.search(clause[: match.start()]) for match in _WELL.finditer(clause))
+    return any(
+        not _NOT_WELL.search(clause, max(match.start() - _NEAR, 0), match.start()) for match in _WELL.finditer(clause)
+    )
+
+
+def around(match: re.Match[str]) -> tuple[str, str]:
+    """What stands before and after a match in its clause, as far as it may turn the meaning."""
+    start, end = match.span()
+    return match.string[max(start - _NEAR, 0) : start], match.string[end : end + _NEAR]
 
 
 def is_negated(words: str, before: str, after: str) -> bool:

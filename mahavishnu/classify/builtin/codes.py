@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mahavishnu.classify.builtin import data
-from mahavishnu.classify.builtin.clauses import any_of, clauses, is_negated, normalize
+from mahavishnu.classify.builtin.clauses import any_of, around, clauses, is_negated, normalize
 from mahavishnu.model.letter_parts import ErrorCategory
 
 
@@ -21,6 +21,7 @@ class Finding(NamedTuple):
 
 
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-.\s/]+")
+_LONGEST_NAME = 200  # characters
 _WORDS_FOR_ERROR = frozenset({"error", "exception", "errors", "exc", "err", "fault", "failure", "warning", "e"})
 
 _REASONS = any_of("""
@@ -55,8 +56,8 @@ _HTTP = tuple(
     re.compile(pattern)
     for pattern in (
         r"\bhttps?(?:/\d(?:\.\d)?| \d\.\d)?(?: ?(?:status|error|response|code|exception|request failed|returned|"
-        rf"failed|with|got|[:=(\[#]))* ?{_STATUS}",
-        rf"\b{_NAMED}(?: (?:of|an?|code|status|with|was|is|http|error|response|unexpected|from server))*[\"']?"
+        rf"failed|with|got|[:=(\[#])){{0,8}} ?{_STATUS}",
+        rf"\b{_NAMED}(?: (?:of|an?|code|status|with|was|is|http|error|response|unexpected|from server)){{0,8}}[\"']?"
         rf"[ :=(\[#\"']+{_STATUS}(?=$|[\s.,;:)\]}}\"'>!/-])(?! (?!{_MAY_FOLLOW}\b)[a-z]+\b)",
         rf"\b([45]\d\d)(?: (?:client|server|http))?(?: error| status| response)?[\s:,()\"'-]*{_REASONS}\b",
         r"^([45]\d\d) (?:from|reported by|returned by|received from|while \w+ing|when \w+ing)\b",
@@ -82,7 +83,7 @@ _GRPC = re.compile(
 _SERVICE = re.compile(r"\b(?:an error occurred|error from server) \(([\w.]+)\)", re.IGNORECASE)
 _CODE = re.compile(
     r"(?<![\w.-])[\"']?(?:(?i:err(?:or)?[_ ]?)?(?:code|Code|CODE)|errcode)[\"']?\s*[:=]\s*[\"']?"
-    r"([A-Za-z_][A-Za-z]*[A-Za-z_.-]*[A-Za-z])(?=[\"',;)}\]\s]|$)"
+    r"([A-Za-z_][A-Za-z_.-]*[A-Za-z])(?=[\"',;)}\]\s]|$)"
 )
 _VAGUE = frozenset({"unknown", "none", "null", "missing", "error", "internal"})
 _LDAP = re.compile(r"\bldap\b.{0,40}?\b(?:error code|result|err) ?[=:]? ?(\d{1,2})\b")
@@ -120,7 +121,7 @@ def says_nothing(name: str) -> bool:
 
 def _split_name(name: str) -> tuple[str, str]:
     """The words of a name, with and without the words for "error" at its end."""
-    words = [word.lower() for word in _HUMPS.split(name) if word]
+    words = [word.lower() for word in _HUMPS.split(name[:_LONGEST_NAME]) if word]
     spaced = " ".join(words)
     while words and words[-1] in _WORDS_FOR_ERROR:
         words.pop()
@@ -245,7 +246,7 @@ def statuses_in(text: str) -> tuple[int, ...]:
 def _statuses(clause: str) -> Iterator[int]:
     for pattern in _HTTP:
         for match in pattern.finditer(clause):
-            if not is_negated("", clause[: match.start()], clause[match.end() :]):
+            if not is_negated("", *around(match)):
                 yield int(match[1])
 
 

@@ -31,7 +31,8 @@ PRECEDENCE = (
 _FOLDER = Path(__file__).parent / "data"
 _CATEGORIES = {category.value: category for category in ErrorCategory}
 _NO_CATEGORY = "-"
-_ANY_WORD = r"[^\s;]+"
+_OFTEN = {"?": "?", "*": "{0,8}"}
+_ANY_WORD = r"[^\s;]{1,80}"
 _ENDS = r"(?=\s*(?:$|[.,;:!?)\]}(\[\"'|>/]| - ))"
 _BEGINS = r"(?:^|(?<=[:;,(\[\"'>|=] )|(?<=[:(\[\"'>=])|(?<=error )|(?<=exception )|(?<=failed ))"
 
@@ -270,7 +271,7 @@ def _pattern(tokens: list[str]) -> str:
             blank = " "
         else:
             is_gap = not token.strip(".")
-            word, often = (_ANY_WORD, f"{{0,{len(token)}}}") if is_gap else (_either(token[:-1]), token[-1])
+            word, often = (_ANY_WORD, f"{{0,{len(token)}}}") if is_gap else (_either(token[:-1]), _OFTEN[token[-1]])
             pattern += f"(?: (?:{word})){often}" if blank else f"(?:(?:{word}) ){often}"
     return rf"(?:(?<!\w)|(?=\W)){pattern}(?:(?!\w)|(?<=\W))"
 

@@ -22,14 +22,14 @@ from mahavishnu.classify.builtin.attributes import headers_of, match_attributes,
 from mahavishnu.classify.builtin.codes import Finding, match_name, says_nothing
 from mahavishnu.classify.builtin.text import disambiguate, is_ambiguous, match_text
 from mahavishnu.classify.builtin.tracebacks import ParsedError, match_type_name, parse_errors
-from mahavishnu.classify.exceptions import Link, attribute, is_bare, text_of, walk
+from mahavishnu.classify.exceptions import Link, attribute, is_bare, middle_cut, share, text_of, walk
 from mahavishnu.classify.verdict import BUILT_IN, RETRYABLE, Verdict
 from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.letter_parts import ErrorCategory
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DELAY = re.compile(
-    r"\b(?:retry.after|(?:try|retry)(?: again| your request)* (?:in|after))[\"']?(?:[ :=]|about)*"
+    r"\b(?:retry.after|(?:try|retry)(?: again| your request){0,4} (?:in|after))[\"']?(?:[ :=]|about){0,8}"
     r"(?P<amount>\d{1,7}(?:\.\d+)?)\s*"
     r"(?P<unit>milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h)?\b",
     re.IGNORECASE,
@@ -67,26 +67,27 @@ def _verdict(category: ErrorCategory, reason: str, retry_in: timedelta | None) -
 
 def _findings(links: list[Link]) -> Iterable[tuple[Link, Finding | None]]:
     """What each error says, the most trusted evidence first."""
+    most = share(len(links))
     for implicit in (False, True):
         part = [link for link in links if link.implicit is implicit]
         for link in part:
             finding = match_type(link.error)
             if finding is not None and is_ambiguous(finding):
-                finding = disambiguate(finding, text_of(link.error))
+                finding = disambiguate(finding, text_of(link.error, most))
             yield link, finding
         for link in part:
-            yield link, _match_words(link.error)
+            yield link, _match_words(link.error, most)
     for link in links:
         if not link.implicit:
             kind: Any = type(link.error)
             yield link, match_retry_flag(link.error) or _match_weak_type(kind)
 
 
-def _match_words(error: BaseException) -> Finding | None:
+def _match_words(error: BaseException, most: int) -> Finding | None:
     kind = type(error)
     if kind.__module__ == "builtins":
-        return None if kind.__name__ in data.types().bugs else match_text(text_of(error))
-    return match_text(_with_name(_full_name(kind), text_of(error)))
+        return None if kind.__name__ in data.types().bugs else match_text(text_of(error, most))
+    return match_text(_with_name(_full_name(kind), text_of(error, most)))
 
 
 def _with_name(name: str | None, message: str) -> str:
@@ -155,7 +156,10 @@ def _delay(category: ErrorCategory, links: list[Link], now: datetime | None) -> 
 
 
 def _classify_text(text: str) -> Verdict | None:
-    for parsed, finding in _text_findings(parse_errors(text)):
+    errors = parse_errors(text)
+    most = share(len(errors))
+    errors = [each._replace(message=middle_cut(each.message, most)) for each in errors]
+    for parsed, finding in _text_findings(errors):
         if finding is not None:
             delay = delay_in_text(parsed.message) if finding.category in RETRYABLE else None
             return _verdict(finding.category, finding.reason, delay)

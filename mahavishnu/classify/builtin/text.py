@@ -7,7 +7,7 @@ from functools import lru_cache
 from operator import attrgetter
 
 from mahavishnu.classify.builtin import data
-from mahavishnu.classify.builtin.clauses import clauses, is_negated, normalize
+from mahavishnu.classify.builtin.clauses import around, clauses, is_negated, normalize
 from mahavishnu.classify.builtin.codes import Finding, match_code_name, match_codes, match_constant_name
 from mahavishnu.classify.builtin.data import Phrase
 from mahavishnu.classify.exceptions import middle_cut
@@ -128,6 +128,6 @@ def _first_affirmed(pattern: re.Pattern[str], clause: str) -> str | None:
     """The words of the first match that the clause does not negate."""
     for match in pattern.finditer(clause):
         words = match.group().strip(" .:;,([")
-        if not is_negated(words, clause[: match.start()], clause[match.end() :]):
+        if not is_negated(words, *around(match)):
             return words
     return None

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from mahavishnu.classify.builtin import data
 from mahavishnu.classify.builtin.codes import Finding, match_name
-from mahavishnu.classify.exceptions import MOST, middle_cut
+from mahavishnu.classify.exceptions import LONGEST_TRACEBACK, MOST, middle_cut
 from mahavishnu.model.letter_parts import ErrorCategory
 
-LONGEST_TRACEBACK = 256 * 1024
 _START = "Traceback (most recent call last):"
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
@@ -116,7 +115,8 @@ class _Reader:
         elif bare in (_CAUSE, _CONTEXT):
             self.finish()
             earlier = self.errors + self.causes
-            self.causes = [each._replace(implicit=True) for each in earlier] if bare == _CONTEXT else earlier
+            causes = [each._replace(implicit=True) for each in earlier] if bare == _CONTEXT else earlier
+            self.causes = causes[:MOST]  # the nearest
             self.errors, self.expects = [], self.whole
         elif not bare and self.whole and self.message is None:
             pass  # the line after "… the following exception:"
@@ -141,7 +141,7 @@ def _read_lines(text: str, *, whole: bool = False) -> list[ParsedError]:
     for line in text.splitlines():
         reader.read(line)
     reader.finish()
-    return reader.errors + reader.causes
+    return (reader.errors + reader.causes)[:MOST]
 
 
 def match_type_name(error: ParsedError) -> Finding | None:
