@@ -108,8 +108,10 @@ class Assessor:
             assessment = await self._assess(each, at, context, named)
             if assessment.verdict.author != NOBODY:
                 break
-        assessment = replace(assessment, failure=failure_of(error, at=at, category=assessment.category))
-        failure = replace(assessment.failure, processor=letter.lease.owner if letter.lease else None)
+        failure = assessment.failure
+        if isinstance(error, str):
+            failure = failure_of(error, at=at, category=assessment.category)
+        failure = replace(failure, processor=letter.lease.owner if letter.lease else None)
         if error_type is not None:
             failure = replace(failure, type=cut(error_type, _LONGEST_TYPE))
         if retry_in is None:

@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.classify.exceptions import LONGEST_MESSAGE, LONGEST_TRACEBACK, cut, failure_of, message_of, traceback_of
+from mahavishnu.classify.exceptions import (
+    LONGEST_MESSAGE,
+    LONGEST_TRACEBACK,
+    cut,
+    failure_of,
+    is_light,
+    message_of,
+    share,
+    text_of,
+    traceback_of,
+)
 from mahavishnu.model.letter_parts import Failure
 from tests.unit.classify.real_exceptions import catch, exception_class, with_cause
 
@@ -24,6 +34,23 @@ def size(text: str | None) -> int:
 def without_marks(printed: list[str]) -> str:
     """A traceback as Python prints it, without the lines that underline a part of the one above."""
     return re.sub(r"^ +[~^]+\n", "", "".join(printed), flags=re.MULTILINE)
+
+
+class Unreadable(Exception):
+    """Its arguments cannot be looked at."""
+
+    @property
+    def args(self) -> Any:  # type: ignore[override]
+        raise RuntimeError("no")
+
+
+def dive(depth: int) -> int:
+    return dive(depth + 1)
+
+
+def with_note(error: BaseException, note: str) -> BaseException:
+    error.add_note(note)
+    return error
 
 
 def test_an_exception_is_recorded_with_type_message_and_traceback() -> None:
@@ -130,3 +157,48 @@ def test_source_lines_are_read_again_after_a_reload(tmp_path: Path) -> None:
 
     assert "    raise ValueError('before')" in printed("def run():\n    raise ValueError('before')\n")
     assert "    raise KeyError('afterwards')" in printed("def run():\n    raise KeyError('afterwards')\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "light"),
+    [
+        ("x" * 2000, True),
+        ("x" * 2001, False),
+        (OSError(28, "No space left on device"), True),
+        (with_cause(RuntimeError("outer"), ValueError("inner")), True),
+        (ValueError("x" * 3000), False),
+        (ValueError(b"x" * 3000), False),
+        (with_cause(RuntimeError("outer"), ValueError("x" * 3000)), False),
+        (ExceptionGroup("many", [ValueError(str(number)) for number in range(20)]), False),
+        (ValueError([1, 2]), False),  # nobody knows how long it is before it is printed
+        (with_note(ValueError("x"), "note"), True),
+        (with_note(ValueError("x"), "note" * 1000), False),
+        (catch(lambda: dive(0)), False),
+        (Unreadable(), False),
+    ],
+)
+def test_a_failure_is_light_if_all_of_it_is_short(error: BaseException | str, light: bool) -> None:
+    assert is_light(error) is light
+
+
+def test_errors_of_one_failure_share_what_is_read_of_their_texts() -> None:
+    assert share(1) == share(4) == 8000
+    assert share(64) * 64 == 4 * 8000
+    assert text_of(ValueError("a" * 5000 + "b" * 5000), share(64)) == "a" * 250 + "\n" + "b" * 250
+
+
+def test_the_innermost_frames_of_deep_chains_are_printed(tmp_path: Path) -> None:
+    error = catch(lambda: dive(0))
+    for _ in range(9):
+        error = with_cause(catch(lambda: dive(0)), error)
+    printed = traceback_of(error)
+    assert printed.count("in dive") <= 1000
+    assert printed.count("RecursionError: maximum recursion depth exceeded") == 10
+
+
+def test_of_a_long_source_line_the_beginning_is_printed(tmp_path: Path) -> None:
+    file = tmp_path / "generated.py"
+    file.write_text(f"def run(): raise ValueError('x'){' ' * 10}; return {'0,' * 100_000}\n")
+    scope: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), scope)
+    assert len(traceback_of(catch(scope["run"]))) < 2000

@@ -152,3 +152,16 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str, complaint: str) -> Non
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read: No such file"):
         YamlRules.of(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("text", [r"(\w+\s?)*$", "(a+)+b", r"id=(?:\d+|[\d.]+)*:"])
+def test_a_pattern_that_may_take_twice_the_time_for_each_character_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"classifier rule 1, text: .* takes twice the time for every character"):
+        YamlRules.of([{"text": text, "category": "network"}])
+
+
+def test_of_a_long_text_a_pattern_reads_less_if_its_time_grows_faster() -> None:
+    inside, ends = "x" * 3000 + " odd 7 " + "x" * 5000, "odd 7 " + "x" * 8000
+    assert category(inside, text=r"odd \d") == "resource"
+    assert category(inside, text=r"odd.*\d") is None
+    assert category(ends, text=r"odd.*\d") == "resource"

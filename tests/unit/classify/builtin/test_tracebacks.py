@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mahavishnu.classify.builtin.tracebacks import parse_error_line, parse_errors
+from mahavishnu.classify.exceptions import MOST
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,12 @@ def test_a_text_may_begin_with_the_name_of_an_exception(text: str, name: str | N
 def test_a_traceback_that_is_cut_off_is_read_as_a_message() -> None:
     text = "Traceback (most recent call last):\n  File"
     assert parse_errors(text) == [parse_error_line(text)]
+
+
+def test_of_a_text_with_a_thousand_errors_the_last_ones_are_read() -> None:
+    context = "\n\nDuring handling of the above exception, another exception occurred:\n\n"
+    errors = parse_errors(
+        context.join(f"Traceback (most recent call last):\nacme.OddError: {number}" for number in range(1000))
+    )
+    assert len(errors) == MOST
+    assert [error.message for error in errors[:3]] == ["999", "998", "997"]
