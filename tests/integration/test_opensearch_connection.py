@@ -16,12 +16,12 @@ from opensearchpy import AsyncOpenSearch, JSONSerializer, OpenSearch
 
 from mahavishnu.model.errors import InvalidInput, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.query import Query
+from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import get_one, write_one
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
-from tests.integration.opensearch_proxy import Proxy, answer, error, lose_request
+from tests.integration.opensearch_proxy import Forward, Proxy, Request, answer, error, lose_request
 
 pytestmark = pytest.mark.opensearch
 PATIENT = 30.0
@@ -227,6 +227,22 @@ async def test_something_else_that_answers(proxy: Proxy, opensearch_prefix: str,
             await write_one(store.collection(LETTERS), make_letter())
         proxy.plan("_bulk", answer(200, body))
         assert await write_one(store.collection(LETTERS), make_letter()) is not None
+
+
+async def test_a_redirect_is_not_followed(proxy: Proxy, opensearch_prefix: str, opensearch_url: str) -> None:
+    """It would turn a search into one for everything."""
+
+    async def redirect(request: Request, forward: Forward) -> bytes:
+        target = opensearch_url + request.line.partition(" ")[2]
+        return f"HTTP/1.1 302 Found\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n".encode()
+
+    async with OpenSearchStore(proxy.url, prefix=opensearch_prefix, kinds=[LETTERS], timeout=1.0) as store:
+        letters = store.collection(LETTERS)
+        await letters.write([make_letter(task_id="a"), make_letter(task_id="b")])
+        assert (await letters.tally(Query((Is("task_id", ("a",)),)))).total.count == 1
+        proxy.plan("_search", *[redirect] * 999)
+        with pytest.raises(StoreUnavailable, match="302"):
+            await letters.tally(Query((Is("task_id", ("a",)),)))
 
 
 async def test_a_password_may_have_any_characters(proxy: Proxy, opensearch_prefix: str) -> None:

@@ -242,6 +242,7 @@ class _Connection(AIOHttpConnection):
             with warnings.catch_warnings():  # opensearch-py uses an option that newer versions of aiohttp ignore
                 warnings.simplefilter("ignore", DeprecationWarning)
                 await self._create_aiohttp_session()
+            self.session = _Unredirected(self.session)
         return await super().perform_request(method, url, params, body, *args, **more)
 
     def log_request_fail(self, method: str, full_url: str, *args: Any, **more: Any) -> None:
@@ -250,6 +251,19 @@ class _Connection(AIOHttpConnection):
     def _raise_warnings(self, warning_headers: Any) -> None:
         for warning in warning_headers:
             log.debug("OpenSearch warns: %s", warning)
+
+
+class _Unredirected:
+    """A session of aiohttp that follows no redirect: a POST would become a GET, and so a search one for everything."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def request(self, *args: Any, **options: Any) -> Any:
+        return self._session.request(*args, allow_redirects=False, **options)
+
+    async def close(self) -> None:
+        await self._session.close()
 
 
 class _Serializer(JSONSerializer):
