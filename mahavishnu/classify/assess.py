@@ -68,7 +68,7 @@ class Assessor:
         """
         assessment = await self._assess(error, at, context, named)
         if self.chain.names_causes or not is_light(error):
-            cause = await _in_thread(self.chain.fingerprint, error, context, assessment.failure)
+            cause = await call_in_thread(self.chain.fingerprint, error, context, assessment.failure)
         else:
             cause = fingerprint_of(assessment.failure)
         return replace(assessment, fingerprint=cause)
@@ -124,7 +124,7 @@ class Assessor:
         """The assessment without a fingerprint. A long one is made in a thread: the event loop does not wait for it."""
         if is_light(error):
             return _assessment(error, at, await self.chain.classify_async(error, context), named)
-        return await _in_thread(lambda: _assessment(error, at, self.chain.classify(error, context), named))
+        return await call_in_thread(lambda: _assessment(error, at, self.chain.classify(error, context), named))
 
     async def objection(self, letter: DeadLetter, at: datetime) -> str | None:
         """Why a plugin thinks that the task of this letter should not be what it is; None if none does."""
@@ -169,7 +169,7 @@ class Assessor:
         return fingerprint_of(first)
 
 
-async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
+async def call_in_thread(work: Callable[..., T], *arguments: Any) -> T:
     """The answer of a call in another thread; in this one if there is none, as at the end of the interpreter."""
     try:
         return await asyncio.to_thread(work, *arguments)

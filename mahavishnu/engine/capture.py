@@ -17,7 +17,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from mahavishnu.classify.assess import Assessment, Assessor, context_for
+from mahavishnu.classify.assess import Assessment, Assessor, call_in_thread, context_for
 from mahavishnu.classify.exceptions import cut, failure_of, is_light, safe_str
 from mahavishnu.classify.verdict import NOBODY, Verdict
 from mahavishnu.engine.batching import Batcher, resolve
@@ -27,7 +27,7 @@ from mahavishnu.engine.letter_factory import LetterRequest, redact
 from mahavishnu.engine.strategies import Decision, Occurrence, Strategy, decide
 from mahavishnu.engine.waiting_room import WaitingPlace
 from mahavishnu.model.errors import ENDS, MahavishnuError
-from mahavishnu.model.json_value import json_safe_copy, safe_repr, texts
+from mahavishnu.model.json_value import is_large, json_safe_copy, safe_repr, texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory, fast_constructor
 
@@ -158,22 +158,27 @@ class CapturePipeline:
             capture.assessment = assessor.assess_sync(capture.error, now, _classifier_context(capture, now))
 
     def _without_slow(self, captures: Sequence[PendingCapture]) -> Sequence[PendingCapture]:
-        """Those that are assessed, or will be at once. Plugins and long texts take time, and nobody else waits."""
+        """Those that are assessed, or will be at once. The others take their time, and nobody else waits for them."""
         is_prompt = self._queue.chain.is_prompt
         quick: list[PendingCapture] = []
         for capture in captures:
-            if capture.assessment is not None or (is_prompt and is_light(capture.error)):
+            is_quick = is_prompt and is_light(capture.error) and not is_large(capture.request.task)
+            if capture.assessment is not None or is_quick:
                 quick.append(capture)
             else:
-                self._batcher.spawn(self._assess_slowly(capture), [capture], capture.context)
+                self._batcher.spawn(self._prepare(capture), [capture], capture.context)
         return quick
 
-    async def _assess_slowly(self, capture: PendingCapture) -> None:
-        """Ask the plugins, and read long texts; then join a batch."""
+    async def _prepare(self, capture: PendingCapture) -> None:
+        """Ask the plugins, read long texts and encode large payloads in threads; then join a batch."""
         try:
             now = self._queue.clock.now()
             assessor = Assessor(self._queue.chain)
             capture.assessment = await assessor.assess(capture.error, now, _classifier_context(capture, now))
+            if is_large(capture.request.task):
+                if (request := self._decide(capture)) is None:
+                    return
+                capture.letter = await call_in_thread(self._make, request, capture.assessment, now)
         except Exception as problem:
             self._rescue(capture, problem)
         else:
@@ -182,6 +187,12 @@ class CapturePipeline:
     # --- decide
 
     def _decide_and_make(self, capture: PendingCapture, now: datetime) -> None:
+        if capture.letter is None and (request := self._decide(capture)) is not None:
+            assert capture.assessment is not None
+            capture.letter = self._make(request, capture.assessment, now)
+
+    def _decide(self, capture: PendingCapture) -> LetterRequest | None:
+        """The request with the strategy's advice; None if it is not to be kept, which the caller is told."""
         request, assessment = capture.request, capture.assessment
         assert assessment is not None
         occurrence = _new_occurrence(
@@ -195,12 +206,12 @@ class CapturePipeline:
         decision = decide(capture.strategy, occurrence)
         if decision.keep:
             capture.reason = decision.reason
-            capture.letter = self._make(_advised(request, decision), assessment, now)
-            return
+            return _advised(request, decision)
         self._intake.record_skipped(request.task_id, decision.reason)
         self._counts["skipped_by_strategy"] += 1
         category = assessment.verdict.category
         resolve(capture.future, CaptureOutcome(request.task_id, category, skip_reason=decision.reason))
+        return None
 
     # --- make
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -195,7 +196,13 @@ class LetterFactory:
 
 def is_secret(key: str, patterns: Sequence[str]) -> bool:
     """Whether what is under this key is masked."""
-    return any(fnmatch.fnmatch(key.lower(), each.lower()) for each in patterns)
+    return _secrets(tuple(patterns)).match(key.lower()) is not None
+
+
+@lru_cache(64)
+def _secrets(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """All patterns as one: a payload may have a hundred thousand keys."""
+    return re.compile("|".join(fnmatch.translate(each.lower()) for each in patterns) or r"(?!)")
 
 
 def redact(value: Any, patterns: Sequence[str]) -> Any:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -18,12 +18,13 @@ from uuid import UUID
 
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 
+_TEXTS = frozenset([str])
+_SCALARS = frozenset([str, int, float, bool, type(None)])
 MAX_DEPTH = 200  # far below every parser's own limit, so that what is accepted here is accepted everywhere
 _STRING = re.compile(r'"[^"]*"')  # without escapes
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = {ord(bracket): step for bracket, step in zip("[{]}", (1, 1, -1, -1), strict=True)}
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=lambda value: _coerce(value)).encode
-_decode = json.JSONDecoder().raw_decode  # without a look for white space around the value: here is none
 _encode_sorted = json.JSONEncoder(check_circular=False, separators=(",", ":"), sort_keys=True).encode
 _encode_parsed = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
 Difference = dict[str, Any]  # `path`, `before` and `after`, see `difference`
@@ -70,7 +71,7 @@ class Json:
             raise InvalidPayload(name, f"cannot be written as JSON: {problem}") from problem
         if nesting_depth(text) > MAX_DEPTH:
             raise InvalidPayload(name, f"is nested deeper than {MAX_DEPTH}")
-        if _decode(text)[0] != value:  # something was coerced: two keys may have become one
+        if not _is_plain_json(value):  # two keys may have become one
             _refuse(value, name)
         return cls(text)
 
@@ -196,6 +197,35 @@ def json_safe_copy(value: Any, describe: Callable[[Any], str] = safe_repr, insid
 
 def _is_plain(key: Any) -> bool:
     return key is None or isinstance(key, int | float)
+
+
+def _is_plain_json(value: Any) -> bool:
+    """Whether all of it is of types that JSON has, and all keys are texts."""
+    waiting: list[Collection[Any]] = [(value,)]
+    for group in waiting:  # more of them come while it goes on
+        if _SCALARS.issuperset(map(type, group)):
+            continue
+        for each in group:
+            if isinstance(each, dict):
+                if not _TEXTS.issuperset(map(type, each)):
+                    return False
+                waiting.append(each.values())
+            elif isinstance(each, list | tuple):
+                waiting.append(each)
+            elif each is not None and not isinstance(each, str | int | float):
+                return False
+    return True
+
+
+def is_large(value: Any, parts: int = 2000) -> bool:
+    """Whether the value has more parts than that, or is a circle; found without a look at many more."""
+    waiting = [value]
+    for each in waiting:
+        inside = each.values() if isinstance(each, dict) else each if isinstance(each, list | tuple | set) else ()
+        if len(waiting) + len(inside) > parts:
+            return True
+        waiting += inside
+    return False
 
 
 def nesting_depth(text: str) -> int:

@@ -283,3 +283,36 @@ class TestBatch:
         waiting.cancel()
         await integration.finish()
         assert (await letter_of(queue, "wf_0")).occurrences == 2
+
+
+class Watched(dict[str, Any]):
+    """Remembers which threads encoded it."""
+
+    threads: set[int]
+
+    def items(self) -> Any:
+        self.threads.add(threading.get_ident())
+        return super().items()
+
+
+@pytest.mark.parametrize(("parts", "is_here"), [(10, True), (5000, False)])
+@pytest.mark.parametrize("odd", [None, object()])  # the second makes a payload that JSON cannot hold
+async def test_large_payloads_are_encoded_in_a_thread(house: House, parts: int, is_here: bool, odd: object) -> None:
+    watched = Watched(n=1)
+    watched.threads = set()
+    app = house.app()
+    assert app.dlq_integration is not None
+    request = LetterRequest("large", {"parts": list(range(parts)), "watched": watched, "odd": odd})
+    outcome = await app.dlq_integration.capture(request, NETWORK)
+    assert outcome.letter is not None and outcome.letter.task["parts"] == list(range(parts))
+    assert (threading.get_ident() in watched.threads) is is_here
+
+
+async def test_a_large_payload_that_is_not_kept_is_not_encoded(house: House) -> None:
+    watched = Watched(n=1)
+    watched.threads = set()
+    app = house.app()
+    assert app.dlq_integration is not None
+    app.dlq_integration.set_strategy(lambda occurrence: False)
+    outcome = await app.dlq_integration.capture(LetterRequest("large", {"x": [0] * 5000, "y": watched}), NETWORK)
+    assert outcome.skip_reason is not None and watched.threads == set()

@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahavishnu.model.errors import InvalidPayload
-from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, json_safe_copy, nesting_depth, type_label
+from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, is_large, json_safe_copy, nesting_depth, type_label
 from tests.unit.strategies import json_values
 
 
@@ -284,3 +284,31 @@ def test_what_is_too_deep_is_held_as_deep_as_it_may_be() -> None:
     circle.append({"me": circle})
     for each in (value, circle):
         assert nesting_depth(Json.of(json_safe_copy(each)).text) <= MAX_DEPTH
+
+
+@pytest.mark.parametrize(
+    ("value", "large"),
+    [
+        ({"id": "x", "paths": ["a"] * 100}, False),
+        ([0] * 2000, True),
+        ({str(number): number for number in range(2000)}, True),
+        ([[[0] * 10] * 10] * 30, True),
+        ("x" * 10_000_000, False),  # one part, and encoded at once
+        (None, False),
+    ],
+)
+def test_a_value_of_many_parts_is_large(value: object, large: bool) -> None:
+    assert is_large(value) is large
+
+
+def test_a_circle_is_large() -> None:
+    circle: list[object] = []
+    circle.append(circle)
+    assert is_large(circle)
+
+
+@pytest.mark.parametrize(
+    ("text", "depth"), [('["[[["]' * 30, 1), ('["\\\\",[' * 30 + "1" + "]]" * 30, 60), ('["\\"["]' * 30, 1)]
+)
+def test_brackets_in_strings_are_no_nesting(text: str, depth: int) -> None:
+    assert nesting_depth(text) == depth
