@@ -119,8 +119,6 @@ _FEW: Mapping[str, tuple[str, Iterable[StrEnum]]] = {
 Many: TypeAlias = "str | Iterable[str]"
 NEWEST_FIRST = (Sort("created_at", descending=True),)
 SOONEST_FIRST = (Sort("priority", descending=True), Sort("due_at"))
-_LONGEST_DUE_FIRST = (Sort("due_at"),)
-_BY_AGE_EVERY = 4
 
 
 def claim_order(lookup: int) -> tuple[Sort, ...]:
@@ -128,7 +126,7 @@ def claim_order(lookup: int) -> tuple[Sort, ...]:
 
     So a letter of low priority is reached, however many urgent ones there are.
     """
-    return SOONEST_FIRST if lookup % _BY_AGE_EVERY else _LONGEST_DUE_FIRST
+    return SOONEST_FIRST if lookup % 4 else (Sort("due_at"),)
 
 
 def letter_query(
