@@ -22,7 +22,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
-from mahavishnu.model.query import Is, Query, Sort, filter_query, query_to_json, require_query
+from mahavishnu.model.query import NEWEST_FIRST, Is, Query, Sort, filter_query, query_to_json, require_query
 from mahavishnu.stores.base import Cursor, Page, update_with_retry, write_one
 from mahavishnu.stores.kinds import LETTERS
 
@@ -73,7 +73,7 @@ class BulkRuns:
         preview = await dlq.runs.preview("redrive", fingerprint="9f3c", status="exhausted")
         """
         await self._context.open()
-        run = self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
+        run = await self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
         run = _with_options(run, ramp, max_per_second, stop_percent)
         return await preview_run(self._context, run)
 
@@ -106,7 +106,7 @@ class BulkRuns:
             run = await dlq.runs.start("redrive", fingerprint="9f3c", by="ann", stop_percent=20)
         """
         await self._context.open()
-        run = self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
+        run = await self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
         run = _with_options(replace(run, by=by, reason=reason), ramp, max_per_second, stop_percent)
         async with self._context.audit.record("run.start", f"run:{run.run_id}", by=by, reason=reason) as record:
             record.add(verb=run.verb, query=run.query.value["where"], patch=run.patch and run.patch.value)
@@ -210,7 +210,7 @@ class BulkRuns:
             return POLL_SECONDS
         return min(max((due - self._context.clock.now()).total_seconds(), 0.0), POLL_SECONDS)
 
-    def _new_run(
+    async def _new_run(
         self, verb: str, query: Query | None, filters: dict[str, Any], *, patch: Any, redrive: bool, everything: bool
     ) -> BulkRun:
         name, edit = require_verb(verb, patch, redrive=redrive)
@@ -221,14 +221,17 @@ class BulkRuns:
             raise InvalidInput("this would change every letter: give a filter, or say that you mean everything")
         LETTERS.check(meant)
         now = self._context.clock.now()
+        newest = (await self._context.letters.find(Query(meant.where, NEWEST_FIRST, limit=1))).items
+        # The run is for letters that were created until it is. Where clocks differ, some may be dated later than now.
+        created = max(now, *(letter.created_at for letter in newest)) if newest else now
         return BulkRun(
             run_id=new_entry_id(now),
             verb=name,
             query=Json.of(query_to_json(meant), "query"),
             patch=edit.patch if edit else None,
             by="",
-            created_at=now,
-            updated_at=now,
+            created_at=created,
+            updated_at=created,
             due_at=now,
         )
 

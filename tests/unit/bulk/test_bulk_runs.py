@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -699,6 +700,16 @@ async def test_runs_take_turns_and_are_listed(any_house: House) -> None:
     assert [run.run_id for run in (await queue.runs.list(after=str(page.next))).items] == [first.run_id]
     counts = (await queue.runs.get(second.run_id)).counts
     assert (counts.members, counts.moved) == (9, 9), "one of them had been archived by then"
+
+
+async def test_after_the_clock_was_set_back_a_run_means_what_a_list_shows(any_house: House) -> None:
+    queue = any_house.queue()
+    await fill(queue, 5, max_retries=0)
+    any_house.clock.set(any_house.clock.now() - timedelta(hours=1))
+    assert (await queue.runs.preview("redrive", everything=True)).eligible == 5
+    run = await queue.runs.start("redrive", everything=True, by="ann", ramp=())
+    await queue.runs.advance()
+    assert (await queue.runs.get(run.run_id)).counts.members == len(await queue.list_tasks()) == 5
 
 
 async def test_the_processor_carries_runs_on_by_itself(any_house: House) -> None:
