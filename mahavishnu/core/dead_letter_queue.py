@@ -6,7 +6,7 @@ rules of `mahavishnu.model`, write by compare-and-set, and publish events.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
@@ -286,24 +286,29 @@ class DeadLetterQueue:
     # --- letters are run
 
     async def start_retry_processor(
-        self, callback: Workflow | None = None, check_interval_seconds: float | None = None
+        self,
+        callback: Workflow | None = None,
+        check_interval_seconds: float | None = None,
+        *,
+        queue: str | Iterable[str] | None = None,
     ) -> None:
-        """Retry due letters with `callback(task, repos)` from now on. Starting twice keeps one processor.
+        """Retry due letters, of this `queue` or these, with `callback(task, repos)` from now on.
 
-        The callback fails by raising, or by a result that says so. Raises InvalidInput if no callback was ever given.
+        The callback fails by raising, or by a result that says so. Starting twice keeps one processor. Raises
+        InvalidInput if no callback was ever given.
         """
-        await self.processing.start(callback, check_interval_seconds)
+        await self.processing.start(callback, check_interval_seconds, queue)
 
     async def stop_retry_processor(self) -> None:
         """Take no more letters; what runs may end for a while, what does not is given back unused."""
         await self.processing.stop()
 
-    async def run_due(self) -> int:
-        """Run everything that is due now and wait for it: one cycle. Returns how many ran.
+    async def run_due(self, *, queue: str | Iterable[str] | None = None) -> int:
+        """Run everything that is due now, of this `queue` or these, and wait for it: one cycle. Returns how many ran.
 
         Raises InvalidInput if no callback was ever given.
         """
-        return await self.processing.run_due()
+        return await self.processing.run_due(queue)
 
     async def retry_task(self, task_id: str, *, force: bool = False, **act: Unpack[Act]) -> dict[str, Any]:
         """Run a pending or exhausted letter now, without using up its automatic retries.

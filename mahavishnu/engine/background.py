@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -81,7 +81,8 @@ class WorkerRegistry:
     """
 
     def __init__(self, workers: Collection[Worker], name: str, clock: Clock) -> None:
-        self.live: tuple[str, ...] = (name,)
+        self.live: tuple[str, ...] = (name,)  # those that share the same letters
+        self.queues: tuple[str, ...] = ()  # whose letters this worker takes; empty: all
         self._workers = workers
         self._me = Worker(name, clock.now(), clock.now())
         self._clock = clock
@@ -97,9 +98,12 @@ class WorkerRegistry:
         now = self._clock.now()
         try:
             current = await get_one(self._workers, self._me.name)
-            seen = Worker(self._me.name, self._me.started_at, now, current.version if current else None)
-            await write_one(self._workers, seen)
-            live = sorted({self._me.name, *await self._live_names()})
+            version = current.version if current else None
+            await write_one(
+                self._workers, Worker(self._me.name, self._me.started_at, now, self.queues or None, version)
+            )
+            same = {worker.name for worker in await self._live_workers() if (worker.queues or ()) == self.queues}
+            live = sorted({self._me.name, *same})
             if tuple(live) != self.live:
                 log.info("%d workers share the letters: %s", len(live), ", ".join(live))
             self.live = tuple(live)
@@ -110,12 +114,12 @@ class WorkerRegistry:
 
     async def others(self) -> list[str]:
         """The other workers that live now. Raises StoreError."""
-        return [name for name in await self._live_names() if name != self._me.name]
+        return [worker.name for worker in await self._live_workers() if worker.name != self._me.name]
 
-    async def _live_names(self) -> list[str]:
+    async def _live_workers(self) -> Sequence[Worker]:
         since = self._clock.now() - timedelta(seconds=LIVES_SECONDS)
         page = await self._workers.find(Query((Between("seen_at", at_least=since),)))
-        return [worker.name for worker in page.items]
+        return page.items
 
     async def deregister(self) -> None:
         """Remove this worker from the list, so that the others take over its share at their next heartbeat."""

@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from mahavishnu.engine.context import QueueContext
@@ -51,7 +52,10 @@ class _Claim(NamedTuple):
 
 
 class Claimer:
-    """Claims due letters for one worker. `partitions` are the shares to look after, the worker's own first."""
+    """Claims due letters for one worker: of these `queues`, or of all.
+
+    `partitions` are the shares to look after, the worker's own first.
+    """
 
     def __init__(
         self,
@@ -59,8 +63,9 @@ class Claimer:
         leases: LeaseTable,
         counts: Counter[str],
         partitions: Callable[[], Sequence[range]],
+        queues: Sequence[str] = (),
     ) -> None:
-        self.due = DueLetters(context.letters, partitions)
+        self.due = DueLetters(context.letters, partitions, queues)
         self._context, self._leases, self._counts = context, leases, counts
 
     async def claim(self, most: int, now: datetime, started: set[str]) -> ClaimResult:
@@ -140,9 +145,12 @@ class Claimer:
 class DueLetters:
     """Finds due letters, many at a time, and hands them out one by one."""
 
-    def __init__(self, collection: Collection[DeadLetter], partitions: Callable[[], Sequence[range]]) -> None:
+    def __init__(
+        self, collection: Collection[DeadLetter], partitions: Callable[[], Sequence[range]], queues: Sequence[str] = ()
+    ) -> None:
         self._letters = collection
         self._partitions = partitions
+        self._query = partial(letter_query, queue=queues or None)
         self._found: deque[DeadLetter] = deque()
         self._was_all = False
         self._lookups = 0
@@ -185,15 +193,13 @@ class DueLetters:
         sort = claim_order(self._lookups)
         mine, *others = self._partitions()
         if not others:
-            return await self._find(letter_query(due=now, sort=sort, limit=_AT_ONCE))
-        found = await self._find(letter_query(due=now, partitions=mine, sort=sort, limit=_AT_ONCE))
+            return await self._find(self._query(due=now, sort=sort, limit=_AT_ONCE))
+        found = await self._find(self._query(due=now, partitions=mine, sort=sort, limit=_AT_ONCE))
         # A worker that has nothing to do helps with what others have left lying: they may be gone.
         overdue = now - timedelta(seconds=_OVERDUE_SECONDS)
         while not found and others:
             partitions = others.pop(0)
-            found = await self._find(
-                letter_query(due=overdue, partitions=partitions, sort=sort, limit=_OVERDUE_AT_ONCE)
-            )
+            found = await self._find(self._query(due=overdue, partitions=partitions, sort=sort, limit=_OVERDUE_AT_ONCE))
         self._was_all = not found  # otherwise there may be more in other shares
         return found
 

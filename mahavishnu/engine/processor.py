@@ -31,7 +31,8 @@ _LOST_IN_A_ROW = 3  # times that others took all that was found, before it is le
 class Processor:
     """Runs due letters with `callback` until it is stopped.
 
-    `partitions` are the shares of letters to look after, its own first; `assess` stands in for the queue's classifier.
+    `partitions` are the shares of letters to look after, its own first, and `queues` those to take letters from, if not
+    from all; `assess` stands in for the queue's classifier.
     """
 
     def __init__(
@@ -40,11 +41,12 @@ class Processor:
         callback: Workflow,
         *,
         partitions: Callable[[], Sequence[range]] = lambda: [range(PARTITIONS)],
+        queues: Sequence[str] = (),
         assess: AssessAttempt | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.leases = LeaseTable(context, self.counts)
-        self.claimer = Claimer(context, self.leases, self.counts, partitions)
+        self.claimer = Claimer(context, self.leases, self.counts, partitions, queues)
         assess = assess or Assessor(context.chain).assess_attempt
         self.attempts = AttemptRunner(context, self.leases, callback, assess, self.counts, self.wake)
         self._context, self._clock = context, context.clock

@@ -28,6 +28,7 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import (
     KEPT_FAILURES,
     DeadLetterStatus,
+    DlqReason,
     Failure,
     Lease,
     RecordedVerdict,
@@ -257,6 +258,11 @@ def is_running(letter: DeadLetter, now: datetime) -> bool:
     return letter.lease is not None and letter.due_at is not None and letter.due_at > now
 
 
+def retries_itself(letter: DeadLetter) -> bool:
+    """Whether it is run without anybody asking: what died in another queue never is, whatever its policy."""
+    return letter.retry_policy != RetryPolicy.NEVER and letter.reason != DlqReason.QUEUE_ITEM_DEAD
+
+
 def renew(letter: DeadLetter, *, token: str, until: datetime, now: datetime) -> DeadLetter:
     """Extend the lease of a run that goes on."""
     lease, until = _require_lease(letter, Move.RENEW, token), instant(until)
@@ -367,7 +373,7 @@ def edit(
     if "payload" in changes:
         edited = evolve(edited, run_outcomes=outcomes_after_redrive(letter.run_outcomes, sent=False))
     if "retry_policy" in changes and "due_at" not in changes and letter.status is PENDING:
-        never = edited.retry_policy == RetryPolicy.NEVER
+        never = not retries_itself(edited)
         edited = evolve(edited, due_at=None if never else letter.due_at or _due(edited, instant(now), None, backoffs))
     if broken := violations(edited):
         raise InvalidInput(f"letter {letter.key!r} would not be sound: {'; '.join(broken)}")
@@ -567,7 +573,7 @@ def _due(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs
 
 def _schedule(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> DeadLetter:
     """Set the first retry date of a case that was just opened; exhausted where no retry is allowed."""
-    if letter.retry_policy == RetryPolicy.NEVER:
+    if not retries_itself(letter):
         return evolve(letter, status=PENDING, due_at=None)
     if letter.max_retries == 0:
         return _to_exhausted(letter, now)
@@ -621,7 +627,7 @@ def _use_up_retry(
     """Count one automatic retry: schedule the next one, or exhaust the letter."""
     count = min(letter.retry_count + 1, letter.max_retries)
     spent = _change(letter, now, lease=None, retry_count=count)
-    if count >= letter.max_retries or letter.retry_policy == RetryPolicy.NEVER:
+    if count >= letter.max_retries or not retries_itself(letter):
         return _to_exhausted(spent, now)
     return evolve(spent, status=PENDING, due_at=_due(spent, now, retry_in, backoffs))
 

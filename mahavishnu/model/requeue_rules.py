@@ -9,7 +9,15 @@ from datetime import datetime, timedelta
 from mahavishnu.model.clock import add_time, instant
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, RequeueOutcome, ResolutionStatus, RetryPolicy
+from mahavishnu.model.letter_parts import (
+    DeadLetterStatus,
+    DlqReason,
+    ErrorCategory,
+    RequeueOutcome,
+    ResolutionStatus,
+    RetryPolicy,
+)
+from mahavishnu.model.lifecycle import retries_itself
 from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort
 
 BY_RULE = "system_auto_requeue"
@@ -63,6 +71,7 @@ class RequeueRules:
                     Not(Between("dlq_retry_count", at_least=self.max_dlq_retries)),  # OpenSearch has no field for a 0
                     Not(Is("error_category", LEFT_FOR_PEOPLE)),
                     Not(Is("retry_policy", (RetryPolicy.NEVER,))),
+                    Not(Is("reason", (DlqReason.QUEUE_ITEM_DEAD,))),
                 ),
                 (Sort("exhausted_at"),),
             )
@@ -75,7 +84,7 @@ class RequeueRules:
             return "automatic requeues are off"
         if not letter.is_open or letter.status is not DeadLetterStatus.EXHAUSTED or letter.exhausted_at is None:
             return "only what is exhausted and open is sent back"
-        if letter.error_category in LEFT_FOR_PEOPLE or letter.retry_policy == RetryPolicy.NEVER or in_flight:
+        if letter.error_category in LEFT_FOR_PEOPLE or not retries_itself(letter) or in_flight:
             return "only a person can say whether it helps to run it again"
         if times >= self.attempts or letter.dlq_retry_count >= self.max_dlq_retries:
             return "it was sent back often enough: it is left for people"

@@ -267,11 +267,12 @@ REPLIES = dataclass_kind(Reply, name="replies", index="dlq_replies", types={"hea
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A processor that takes letters; it was alive at `seen_at`, and renews this as long as it lives."""
+    """A processor that takes letters, of these `queues` or of all; it renews `seen_at` as long as it lives."""
 
     name: str
     started_at: datetime
     seen_at: datetime
+    queues: tuple[str, ...] | None = None
     version: Version | None = field(default=None, compare=False)
 
     @property
@@ -279,7 +280,7 @@ class Worker:
         return self.name
 
 
-WORKERS = dataclass_kind(Worker, name="workers", index="dlq_workers")
+WORKERS = dataclass_kind(Worker, name="workers", index="dlq_workers", types={"queues": BLOB})
 
 # What `open_store` and the fallback store are made for, unless their caller says which. A kind that is missing here
 # goes home from a local store only once somebody has asked for its collection.

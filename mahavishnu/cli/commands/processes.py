@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 _MOMENT = 0.5  # seconds for threads that have nothing left to do
 
+Queues = Annotated[
+    list[str] | None, typer.Option("--queue", metavar="NAME", help="Run letters of this queue only; may be repeated.")
+]
+
 # -------------------------------------------------------------------------------------------------------------- serve
 
 
@@ -44,10 +48,13 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on, instead of server.host.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port, instead of server.port.")] = None,
+    queue: Queues = None,
 ) -> None:
     """Serve the HTTP API. SIGTERM and Ctrl-C stop it gracefully."""
     from mahavishnu.core.wiring import chain_from, queue_from
 
+    if queue and not app:
+        raise InvalidInput("--queue says which letters are run: name the --app that runs them")
     found = import_app(app) if app else None
     settings = found.config if found else session_of(context).settings
     listening = open_listener(settings, host, port)
@@ -55,6 +62,7 @@ def serve(
         if found is not None:
             if found.dlq is None:
                 raise InvalidInput("there is nothing to serve: dlq_enabled is false")
+            found.dlq.processing.take_only(queue or ())
             asyncio.run(_serve_app(found, listening, settings))
             _leave_hanging_runs()
         else:
@@ -193,12 +201,14 @@ def worker(
     ],
     once: Annotated[bool, typer.Option("--once", help="Run what is due now, then stop.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log everything that happens to letters.")] = False,
+    queue: Queues = None,
 ) -> None:
     """Retry failed workflows. SIGTERM and Ctrl-C stop it gracefully, SIGHUP reads the settings again."""
     hang_ups = _note_hang_ups()
     found = import_app(app)
     if found.dlq is None:
         raise Failed("there is nothing to do: dlq_enabled is false")
+    found.dlq.processing.take_only(queue or ())
     _log_to_stderr(verbose)
     asyncio.run(_once(found) if once else _work(found, hang_ups))
     _leave_hanging_runs()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -69,11 +69,19 @@ class Processing:
         if self._processor is not None:
             self._processor.wake(due)
 
-    async def start(self, callback: Workflow | None = None, check_interval_seconds: float | None = None) -> None:
-        """Retry due letters with `callback(task, repos)` from now on. Starting twice keeps one processor.
+    async def start(
+        self,
+        callback: Workflow | None = None,
+        check_interval_seconds: float | None = None,
+        queue: str | Iterable[str] | None = None,
+    ) -> None:
+        """Retry due letters, of this `queue` or these, with `callback(task, repos)` from now on.
 
-        The callback fails by raising, or by a result that says so. Raises InvalidInput if no callback was ever given.
+        The callback fails by raising, or by a result that says so. Starting twice keeps one processor. Raises
+        InvalidInput if no callback was ever given.
         """
+        if queue is not None:
+            self.take_only(queue)
         if callback is not None and not callable(callback):
             raise InvalidInput(f"a callback is a function of a task and its repos, not {callback!r:.80}")
         if check_interval_seconds is not None and not _is_positive(check_interval_seconds):
@@ -85,7 +93,7 @@ class Processing:
         self.callback = callback or self.callback
         if self._processor is not None:
             return
-        processor = self._new_processor()
+        processor = self._new_processor(self.workers.queues)
         self._use(processor)
         self._runs_in = asyncio.get_running_loop()
         try:
@@ -139,16 +147,21 @@ class Processing:
             if processor in self._stopping:
                 self._stopping.remove(processor)
 
-    async def run_due(self) -> int:
-        """Run everything that is due now and wait for it: one cycle. Returns how many ran.
+    def take_only(self, queue: str | Iterable[str]) -> None:
+        """Have processors that start from now on take letters of this queue, or these, only. Raises InvalidInput."""
+        self.workers.queues = _queues(queue)
+
+    async def run_due(self, queue: str | Iterable[str] | None = None) -> int:
+        """Run everything that is due now, of this `queue` or these, and wait for it: one cycle. Returns how many ran.
 
         Raises InvalidInput if no callback was ever given.
         """
+        queues = self.workers.queues if queue is None else _queues(queue)
         await self._admit_waiting()
-        if self._processor is not None:
+        if self._processor is not None and queue is None:
             return await self._processor.cycle()
         self._reset_for_loop()
-        processor = self._new_processor()
+        processor = self._new_processor(queues)
         self._runs_in = asyncio.get_running_loop()
         self._stopping.append(processor)  # whoever stops or closes the queue meanwhile does not leave its runs alone
         try:
@@ -252,10 +265,12 @@ class Processing:
             backoffs=self._context.backoffs,
         )
 
-    def _new_processor(self) -> Processor:
+    def _new_processor(self, queues: tuple[str, ...] = ()) -> Processor:
         if self.callback is None:
             raise InvalidInput("no callback is registered that could run letters: give a callback(task, repos)")
-        return Processor(self._context, self.callback, partitions=self.workers.partitions)
+        if queues != self.workers.queues:  # then it shares letters with nobody
+            return Processor(self._context, self.callback, queues=queues)
+        return Processor(self._context, self.callback, partitions=self.workers.partitions, queues=queues)
 
     def _use(self, processor: Processor | None) -> None:
         """Have this processor run letters, and wake it when an event brings work; None: no one does."""
@@ -280,6 +295,14 @@ class Processing:
     def _wake_for_work(self, event: Event) -> None:
         if event.letter is not None and event.letter.next_retry_at is not None:
             self.wake(event.letter.next_retry_at)
+
+
+def _queues(given: str | Iterable[str] | None) -> tuple[str, ...]:
+    """The names, in order. Raises InvalidInput for what is none."""
+    names: Any = (given,) if isinstance(given, str) else () if given is None else given
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) and name for name in names):
+        raise InvalidInput(f"a queue is named by a text that is not empty, not {given!r:.80}")
+    return tuple(sorted(set(names)))
 
 
 def _is_positive(seconds: object) -> bool:

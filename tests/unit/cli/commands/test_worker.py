@@ -127,6 +127,16 @@ def test_once_runs_what_is_due_and_ends(shop: Path) -> None:
     assert done.stdout == "1 letter run\n"
 
 
+def test_once_runs_letters_of_its_queues_only(shop: Path) -> None:
+    subprocess.run([sys.executable, "-c", ENQUEUE], check=True)
+
+    def ran(*queues: str) -> str:
+        command = [*MAHAVISHNU, "worker", "--app", "shop:make", "--once", *(f"--queue={name}" for name in queues)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+
+    assert [ran("mail"), ran("mail", "default")] == ["0 letters run", "1 letter run"]
+
+
 @pytest.mark.parametrize("arguments", [(), ("--once",)])
 def test_who_is_told_to_stop_gives_back_what_does_not_end(shop: Path, arguments: tuple[str, ...]) -> None:
     (shop / "night.py").write_text(NIGHT)

@@ -13,6 +13,8 @@ from mahavishnu.adapters.base import current_attempt
 from mahavishnu.core.dead_letter_queue import DeadLetterStatus
 from mahavishnu.model.errors import InvalidInput, QueueFull, StoreUnavailable
 from mahavishnu.model.events import EventName
+from mahavishnu.model.letter_parts import DlqReason
+from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.kinds import LETTERS, WORKERS
 from tests.unit.queues import (
     NETWORK,
@@ -562,3 +564,60 @@ async def test_who_retries_by_hand_hears_that_the_letter_was_taken_away_in_the_m
         await until(lambda: running.done() or any_house.clock.sleepers)
     answer = await running
     assert (answer["success"], "lease was lost" in answer["error"]) == (False, True)
+
+
+class TestQueues:
+    """A worker may be limited to some; the letters of the others are left alone."""
+
+    async def test_a_processor_takes_only_letters_of_its_queue(self, any_house: House) -> None:
+        queue = any_house.queue(runs := Runs())
+        for name in ("mail", "default", "print"):
+            await queue.enqueue(name, name, [], "boom", "immediate", queue=name)
+        await queue.start_retry_processor(queue="mail")
+        await until(lambda: runs.tasks == ["mail"])
+        await queue.stop_retry_processor()
+        assert await queue.run_due() == 0  # what it was limited to holds on
+        assert await queue.run_due(queue=["print", "mail"]) == 1
+        assert runs.tasks == ["mail", "print"]
+        assert (await letter_of(queue, "default")).total_attempts == 0
+
+    async def test_workers_share_letters_with_those_that_take_the_same(self, any_house: House) -> None:
+        """Otherwise letters in the share of somebody who never takes them would wait."""
+        queues = [any_house.queue(Runs()) for _ in range(3)]
+        for queue, name in zip(queues, (None, None, "mail"), strict=True):
+            await queue.start_retry_processor(queue=name)
+        for queue in queues:
+            await queue.processing.workers.heartbeat()
+        assert [len(queue.processing.workers.live) for queue in queues] == [2, 2, 1]
+        assert len(await queues[2].processing.workers.others()) == 2
+
+    @pytest.mark.parametrize("odd", ["", 5, ["mail", ""], [None]])
+    async def test_what_names_no_queue_is_refused(self, house: House, odd: Any) -> None:
+        queue = house.queue(Runs())
+        with pytest.raises(InvalidInput, match="queue"):
+            await queue.start_retry_processor(queue=odd)
+        with pytest.raises(InvalidInput, match="queue"):
+            await queue.run_due(queue=odd)
+
+
+async def test_what_died_in_another_queue_is_never_run_by_itself(any_house: House) -> None:
+    """R200: neither at once, nor after a person's retry has failed, nor by the rule; a person decides each time."""
+    rules = RequeueRules(automatic=True, interval=timedelta(minutes=1))
+    queue = any_house.queue(runs := Runs(NETWORK), requeues=rules)
+    await queue.enqueue("dead", {}, [], "boom", "immediate", reason=DlqReason.QUEUE_ITEM_DEAD)
+    for _ in range(3):
+        any_house.clock.advance(hours=24)
+        assert await queue.run_due() == 0
+        assert await queue.requeues.requeue_exhausted() == 0
+    assert (await queue.retry_task("dead"))["success"] is False
+    await queue.letters.redrive("dead")
+    for _ in range(3):
+        await queue.run_due()
+        any_house.clock.advance(hours=24)
+        assert await queue.requeues.requeue_exhausted() == 0
+    assert len(runs.calls) == 2  # one that a person ran, and one that a person sent back
+    assert (await letter_of(queue, "dead")).status is DeadLetterStatus.EXHAUSTED
+    await queue.letters.redrive("dead")
+    await queue.letters.edit("dead", retry_policy="linear")
+    any_house.clock.advance(hours=24)
+    assert await queue.run_due() == 0
