@@ -32,9 +32,9 @@ class FallbackStore(OpenClose):
 
     An absent primary costs one time-out, not one per call: from then on it is only tried in the background, after
     `pause_seconds` and then less and less often, up to every `longest_pause_seconds`. A primary that is *misconfigured*
-    is no outage: `open` raises StoreMisconfigured, and what is written in spite of that is kept locally. If that
-    happens later, to one kind of record, reads of this kind raise it, and new ones are kept locally rather than lost;
-    the other kinds go on.
+    is no outage: `open` raises StoreMisconfigured. What is written although one of the two could not be opened is kept
+    in the other one. If the primary turns out to be misconfigured later, for one kind of record, reads of this kind
+    raise it, and new ones are kept locally rather than lost; the other kinds go on.
     """
 
     def __init__(
@@ -69,7 +69,12 @@ class FallbackStore(OpenClose):
     async def open(self) -> None:
         if self._watch is not None:
             return
-        await self.local.open()
+        try:
+            await self.local.open()
+        except StoreError:
+            with contextlib.suppress(StoreError):
+                await self._open_primary()
+            raise
         try:
             await self._open_primary()
         except StoreUnavailable as problem:

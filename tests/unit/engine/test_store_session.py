@@ -170,27 +170,30 @@ async def test_what_a_cycle_is_claiming_while_the_queue_is_closed_is_given_back_
     assert runs.calls == []
 
 
-async def test_what_fails_although_the_primary_is_misconfigured_from_the_start_is_kept_locally(tmp_path: Path) -> None:
-    primary = FaultyStore(MemoryStore())
+@pytest.mark.parametrize("broken", ["primary", "local"])
+async def test_what_fails_although_one_store_cannot_be_opened_from_the_start_is_kept_in_the_other(
+    tmp_path: Path, broken: str
+) -> None:
+    primary, local = FaultyStore(MemoryStore()), FaultyStore(SQLiteStore(tmp_path / "local.db", kinds=KINDS))
 
     def app() -> MahavishnuApp:
-        local = SQLiteStore(tmp_path / "local.db", kinds=KINDS)
         store = FallbackStore(primary, local, kinds=KINDS, clock=ManualClock())
         return MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:"), store=store)
 
-    primary.faults.misconfigured("open")
+    (primary if broken == "primary" else local).faults.misconfigured("open")
     first, second = app(), app()
     assert first.dlq is not None
-    for _ in range(2):
+    for name in "ab":
         with pytest.raises(StoreMisconfigured):
             await first.dlq.open()
-        result = await first.execute_workflow({"id": "a"}, "nobody")
+        result = await first.execute_workflow({"id": name}, "nobody")
         assert not result["dlq_enqueued"]
-        assert "it waits to be let in" in result["dlq_error"]
+        assert "; it waits to be let in" in result["dlq_error"]
     await first.shutdown()
     primary.faults.clear()
+    local.faults.clear()
     assert second.dlq is not None
     async with second:
         await second.dlq.store.drain()  # type: ignore[attr-defined]
         assert await second.dlq.intake.admit_waiting() == 2
-        assert (await letter_of(second.dlq, "a")).occurrences == 2
+        assert {letter.task_id for letter in await second.dlq.list_tasks()} == {"a", "b"}
