@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
@@ -43,6 +44,16 @@ class Diary:
         os.write(self._file, f"{what} {attempt.letter.task_id} {attempt.idempotency_key} {os.getpid()}\n".encode())
 
 
+class WrongClock(SystemClock):
+    """A machine's clock that is ahead by so much, or behind."""
+
+    def __init__(self, ahead: timedelta) -> None:
+        self._ahead = ahead
+
+    def now(self) -> datetime:
+        return super().now() + self._ahead
+
+
 async def main(options: dict[str, Any]) -> None:
     diary = Diary(options["log"])
 
@@ -52,10 +63,13 @@ async def main(options: dict[str, Any]) -> None:
             case {"do": "kill"}:
                 os.kill(os.getpid(), signal.SIGKILL)
             case {"do": "stop"}:  # as a process that the machine suspends in the middle of a run
-                between_writes(options["url"])
+                with nobody_writes(options["url"]):
+                    pass
                 os.kill(os.getpid(), signal.SIGSTOP)
             case {"do": "wait"}:
                 await asyncio.Event().wait()
+            case {"do": "last", "seconds": seconds}:
+                await CLOCK.sleep(seconds)
             case {"do": "fail"}:
                 raise ConnectionError("still down")
         diary.write("end")
@@ -65,7 +79,9 @@ async def main(options: dict[str, Any]) -> None:
     limits = Limits(**{"interval_seconds": 0.5, "skew_seconds": 0.0, "grace_seconds": 5.0, **options.get("limits", {})})
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with DeadLetterQueue(100_000, store=store, options=QueueOptions(limits=limits, callback=callback)) as dlq:
+    clock = WrongClock(timedelta(minutes=options.get("minutes_ahead", 0)))
+    given = QueueOptions(limits=limits, callback=callback)
+    async with DeadLetterQueue(100_000, store=store, clock=clock, options=given) as dlq:
         await dlq.start_retry_processor(check_interval_seconds=limits.interval_seconds)
         say("ready")
         await stop.wait()
@@ -75,12 +91,16 @@ async def main(options: dict[str, Any]) -> None:
         say(json.dumps(processor.counts))
 
 
-def between_writes(url: str) -> None:
-    """Return when nobody writes into the file: who is suspended with SQLite's lock keeps everybody else waiting."""
-    if url.startswith("sqlite:///"):
-        with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=60)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.rollback()
+@contextmanager
+def nobody_writes(url: str) -> Iterator[None]:
+    """While nobody writes into the file: who is suspended with SQLite's lock keeps everybody else waiting."""
+    if not url.startswith("sqlite:///"):
+        yield
+        return
+    with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=60)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.rollback()
 
 
 def say(line: str) -> None:
