@@ -8,6 +8,7 @@ import difflib
 import functools
 import hashlib
 import inspect
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -64,7 +65,9 @@ class PythonAdapter:
         else:
             context = contextvars.copy_context()
             loop = asyncio.get_running_loop()
-            result = await loop.run_in_executor(_thread_pool(), context.run, _call, self.function, task, repos)
+            result = await loop.run_in_executor(
+                _thread_pool(os.getpid()), context.run, _call, self.function, task, repos
+            )
         return await result if inspect.isawaitable(result) else result
 
     def __repr__(self) -> str:
@@ -83,8 +86,11 @@ def _call(function: Workflow, task: Any, repos: list[str]) -> Any:
 
 
 @functools.cache
-def _thread_pool() -> ThreadPoolExecutor:
-    """Enough threads for every run at once: a few that hang must not hold up the others, as in asyncio's own."""
+def _thread_pool(process: int) -> ThreadPoolExecutor:
+    """Enough threads for every run at once: a few that hang must not hold up the others, as in asyncio's own.
+
+    A forked `process` has none of its parent's threads, and needs a pool of its own.
+    """
     return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix=_THREAD)
 
 
@@ -93,7 +99,7 @@ def close_threads(seconds: float) -> int:
 
     Nothing can interrupt them, and Python waits for their ends before its own.
     """
-    _thread_pool().shutdown(wait=False, cancel_futures=True)
+    _thread_pool(os.getpid()).shutdown(wait=False, cancel_futures=True)
     runs = [thread for thread in threading.enumerate() if thread.name.startswith(_THREAD)]
     end = time.monotonic() + seconds
     for run in runs:

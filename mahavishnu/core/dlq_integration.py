@@ -13,8 +13,9 @@ from mahavishnu.classify.verdict import POLICY_OF
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.capture import CaptureOutcome, CapturePipeline
+from mahavishnu.engine.capture import CapturePipeline
 from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.pending_capture import CaptureOutcome
 from mahavishnu.engine.strategies import (
     DLQIntegrationStrategy,
     Occurrence,

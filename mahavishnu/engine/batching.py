@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import Context
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 BATCH_SIZE = 100  # two batches are in flight at once, so callers of the first continue while the second is written
 
@@ -32,22 +33,26 @@ class Batcher(Generic[W]):
     """Hands to `store` what was added in the same turn of the event loop; `store` resolves the future of each.
 
     A caller may give up: what it added is stored all the same. If `store` raises or is cancelled, so is the future of
-    everything in the batch that has no answer yet.
+    everything in the batch that has no answer yet; `on_cancelled` is called with that before, because an event loop
+    that ends cancels what it has not done.
     """
 
-    def __init__(self, store: Callable[[Sequence[W]], Awaitable[None]]) -> None:
-        self._store = store
-        self._open: list[W] | None = None  # the batch that still takes more
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+    def __init__(
+        self,
+        store: Callable[[Sequence[W]], Awaitable[None]],
+        on_cancelled: Callable[[W], object] = lambda pending: None,
+    ) -> None:
+        self._store, self._on_cancelled = store, on_cancelled
+        # The batch that still takes more, of each event loop: those of several threads may use it at once.
+        self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, list[W]] = WeakKeyDictionary()
+        self._tasks: dict[asyncio.Task[Any], Sequence[W]] = {}
 
     def add(self, pending: W) -> None:
         """Store this with the next batch."""
         loop = pending.future.get_loop()
-        batch = self._open
-        if batch is None or len(batch) == BATCH_SIZE or self._loop is not loop:
-            batch = self._open = []
-            self._loop = loop
+        batch = self._open.get(loop)
+        if batch is None or len(batch) == BATCH_SIZE:
+            batch = self._open[loop] = []
             self.spawn(self._flush(batch), batch)
         batch.append(pending)
 
@@ -57,29 +62,41 @@ class Batcher(Generic[W]):
         """Run this, which resolves the futures of `batch`, in a task of its own that `finish` waits for."""
         # Not by the loop's own factory: an eager one would begin at once, and the batch would leave nearly empty.
         task = asyncio.Task(work, loop=asyncio.get_running_loop(), context=context)
-        self._tasks.add(task)
+        self._tasks[task] = batch
         task.add_done_callback(partial(self._on_task_end, batch))
         return task
+
+    def list_unfinished(self) -> list[W]:
+        """Everything of which the tasks have not come to their end, in whatever event loop."""
+        return [pending for batch in list(self._tasks.values()) for pending in batch]
+
+    def forget(self) -> None:
+        """Forget what is under way: it is done in the process that this one was forked from."""
+        self._tasks = {}
 
     async def finish(self) -> None:
         """Return when everything that was added or spawned has come to its end."""
         loop = asyncio.get_running_loop()
-        while tasks := [task for task in self._tasks if task.get_loop() is loop]:
+        while tasks := [task for task in list(self._tasks) if task.get_loop() is loop]:
             await asyncio.wait(tasks)
 
     async def _flush(self, batch: list[W]) -> None:
-        if self._open is batch:
-            self._open = None
+        self._end_batch(batch)
         await self._store(batch)
 
+    def _end_batch(self, batch: Sequence[W]) -> None:
+        loop = asyncio.get_running_loop()
+        if self._open.get(loop) is batch:
+            del self._open[loop]
+
     def _on_task_end(self, batch: Sequence[W], task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if self._open is batch:  # cancelled before it began
-            self._open = None
+        self._tasks.pop(task, None)
+        self._end_batch(batch)  # if it was cancelled before it began
         problem = None if task.cancelled() else task.exception()
         if task.cancelled() or problem is not None:
             for pending in batch:
                 if problem is None:
+                    self._on_cancelled(pending)
                     pending.future.cancel()
                 elif not pending.future.done():
                     pending.future.set_exception(problem)

@@ -7,77 +7,60 @@ nothing, because the run has an error of its own to tell. `LetterIntake` is the 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
+import os
+import weakref
 from asyncio import Future
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextvars import Context, copy_context
-from dataclasses import dataclass
+from contextvars import copy_context
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from mahavishnu.classify.assess import Assessment, Assessor, call_in_thread, context_for
-from mahavishnu.classify.exceptions import cut, failure_of, is_light, safe_str
-from mahavishnu.classify.verdict import NOBODY, Verdict
+from mahavishnu.classify.chain import Chain
+from mahavishnu.classify.exceptions import cut, is_light, safe_str
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.intake import LetterIntake
 from mahavishnu.engine.letter_factory import LetterRequest, redact
+from mahavishnu.engine.pending_capture import CaptureOutcome, PendingCapture
+from mahavishnu.engine.store_session import UsedElsewhere
 from mahavishnu.engine.strategies import Decision, Occurrence, Strategy, decide
 from mahavishnu.engine.waiting_room import WaitingPlace
-from mahavishnu.model.errors import ENDS, MahavishnuError
+from mahavishnu.model.errors import ENDS, MahavishnuError, StoreUnavailable
 from mahavishnu.model.json_value import is_large, json_safe_copy, safe_repr, texts
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import ErrorCategory, fast_constructor
+from mahavishnu.model.letter_parts import fast_constructor
 
 log = logging.getLogger(__name__)
 _LONGEST_REASON = 500
+_PLACES = {
+    WaitingPlace.STORE: "",
+    WaitingPlace.FILE: " in a file beside the store, because that cannot take it",
+    WaitingPlace.MEMORY: " in this process's memory, because the store cannot take it",
+}
 _LONGEST_TURN = 0.01  # seconds for which a batch may keep the event loop to itself
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureOutcome:
-    """What became of a failed run. Exactly one of `letter`, `skip_reason`, `problem` and `folded` says so."""
-
-    task_id: str
-    category: ErrorCategory | None = None
-    letter: DeadLetter | None = None
-    skip_reason: str | None = None
-    problem: str | None = None
-    folded: bool = False  # it is the failure of a retry, whose letter takes it in
-
-    def as_result(self) -> dict[str, Any]:
-        """The keys that a workflow's result gets."""
-        result: dict[str, Any] = {"dlq_enqueued": self.letter is not None, "error_category": self.category}
-        if self.letter is not None:
-            result |= {"dlq_task_id": self.letter.task_id, "retry_policy": str(self.letter.retry_policy)}
-            result |= {"max_retries": self.letter.max_retries}
-        for name, value in (("dlq_skip_reason", self.skip_reason), ("dlq_error", self.problem)):
-            if value is not None:
-                result[name] = value
-        return result
+_pipelines: weakref.WeakSet[CapturePipeline] = weakref.WeakSet()
 
 
-@dataclass(slots=True)
-class PendingCapture:
-    """A failure on its way through the steps, and who waits for the end of it."""
+@atexit.register
+def _keep_unfinished() -> None:
+    for pipeline in list(_pipelines):
+        pipeline.keep_unfinished()
 
-    request: LetterRequest
-    error: BaseException | str
-    adapter: str | None
-    requested: bool  # the caller said that it wants a letter
-    strategy: Strategy  # the same for all steps, even if it is switched meanwhile
-    future: Future[CaptureOutcome]
-    context: Context  # of the caller: what is announced and logged belongs to its trace
-    assessment: Assessment | None = None
-    reason: str = ""  # why the strategy keeps it
-    letter: DeadLetter | None = None  # the letter that it makes
 
-    @property
-    def category(self) -> ErrorCategory | None:
-        return self.assessment.verdict.category if self.assessment else None
+def _forget() -> None:
+    for pipeline in list(_pipelines):
+        pipeline.forget()
 
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 _new_occurrence, _new_outcome = fast_constructor(Occurrence), fast_constructor(CaptureOutcome)
 
@@ -89,7 +72,8 @@ class CapturePipeline:
         self, context: QueueContext, intake: LetterIntake, counts: Counter[str], *, by_category: Callable[[], bool]
     ) -> None:
         self._queue, self._intake, self._counts, self._by_category = context, intake, counts, by_category
-        self._batcher = Batcher(self._run_batch)
+        self._batcher = Batcher(self._run_batch, self._keep_unfinished)
+        _pipelines.add(self)
 
     async def capture(
         self,
@@ -109,6 +93,16 @@ class CapturePipeline:
         """Return when all that is being captured has come to its end."""
         await self._batcher.finish()
 
+    def keep_unfinished(self) -> None:
+        """Keep in files what is being captured, and what waits in memory: the process ends."""
+        for capture in self._batcher.list_unfinished():
+            self._keep_unfinished(capture)
+        self._queue.waiting.write_files()
+
+    def forget(self) -> None:
+        """Forget what is being captured: the process that this one was forked from does it."""
+        self._batcher.forget()
+
     async def _run_batch(self, captures: Sequence[PendingCapture]) -> None:
         """Take failures of the same moment through the steps; all letters are recorded by one write.
 
@@ -124,7 +118,7 @@ class CapturePipeline:
                 await self._record(made)
         except Exception as problem:  # a mistake of ours: nobody may be left waiting
             for capture in captures:
-                if not capture.future.done():
+                if not capture.ended:
                     self._rescue(capture, problem)
 
     async def _for_each(
@@ -210,7 +204,7 @@ class CapturePipeline:
         self._intake.record_skipped(request.task_id, decision.reason)
         self._counts["skipped_by_strategy"] += 1
         category = assessment.verdict.category
-        resolve(capture.future, CaptureOutcome(request.task_id, category, skip_reason=decision.reason))
+        capture.end(CaptureOutcome(request.task_id, category, skip_reason=decision.reason))
         return None
 
     # --- make
@@ -237,22 +231,26 @@ class CapturePipeline:
         return make(factory.with_placeholders(request, why), assessment, now)
 
     def _rescue(self, capture: PendingCapture, problem: BaseException) -> None:
-        """Record a failure by itself that could not be taken through a step, judged by nobody if that was the step."""
-        now = self._queue.clock.now()
+        """Record a failure by itself that could not be taken through a step."""
         try:
-            if capture.assessment is None:
-                why = cut(f"{type(problem).__name__}: {safe_str(problem)}", _LONGEST_REASON)
-                verdict = Verdict(ErrorCategory.PERMANENT, f"it could not be classified: {why}", NOBODY)
-                failure = failure_of(capture.error, at=now, category=verdict.category)
-                capture.assessment = Assessment(failure, verdict)
-            if capture.letter is None:
-                self._decide_and_make(capture, now)
-            if capture.letter is not None:
-                self._batcher.spawn(self._record_alone(capture, capture.letter, None), [capture], capture.context)
+            letter = self._make_at_once(capture, problem)
+            if letter is not None:
+                self._batcher.spawn(self._record_alone(capture, letter, None), [capture], capture.context)
         except ENDS:
             raise
         except BaseException:
             self._give_up(capture, problem)
+
+    def _make_at_once(self, capture: PendingCapture, problem: BaseException) -> DeadLetter | None:
+        """The letter, of what the built-in rules say where the classifier had a `problem`; None if it is not kept."""
+        now = self._queue.clock.now()
+        if capture.assessment is None:
+            log.error("the failure of task %s is left to the built-in rules: %r", capture.request.task_id, problem)
+            assessor = Assessor(Chain())
+            capture.assessment = assessor.assess_sync(capture.error, now, _classifier_context(capture, now))
+        if capture.letter is None:
+            self._decide_and_make(capture, now)
+        return capture.letter
 
     # --- record
 
@@ -260,7 +258,10 @@ class CapturePipeline:
         """Record the letters by one write; those that need more than that are recorded one by one."""
         results: Sequence[DeadLetter | Exception | None]
         try:
-            results = await self._intake.record_many([letter for _, letter in made])
+            alone = self._queue.session.used_elsewhere
+            results = [None] * len(made) if alone else await self._intake.record_many([letter for _, letter in made])
+        except UsedElsewhere:
+            results = [None] * len(made)
         except Exception as problem:
             results = [problem] * len(made)
         for (capture, letter), result in zip(made, results, strict=True):
@@ -276,27 +277,51 @@ class CapturePipeline:
         """Record one whose task has a letter already, or that there is no room for, or that met a `problem`."""
         try:
             try:
-                if problem is not None:
-                    raise problem
-                self._finish(capture, (await self._intake.record(letter)).letter)
-            except Exception as refusal:  # whatever it is: the failure must not end in a log line
-                waits = await self._keep_waiting(letter, refusal)
-                resolve(capture.future, CaptureOutcome(letter.task_id, capture.category, problem=waits))
+                stored = await self._queue.session.run_in_home_loop(lambda: self._store(letter, problem))
+            except Exception as lost:  # whatever it is: the failure must not end in a log line
+                stored = self._note_waiting(letter, self._queue.waiting.keep_outside(letter), lost)
+            if isinstance(stored, DeadLetter):
+                self._finish(capture, stored)
+            else:
+                capture.end(CaptureOutcome(letter.task_id, capture.category, problem=stored))
         except Exception as another:
             self._give_up(capture, another)
 
-    async def _keep_waiting(self, letter: DeadLetter, refusal: Exception) -> str:
-        """Keep a letter that cannot be recorded now until it can. Returns where it is, for the caller."""
-        place = await self._queue.waiting.keep(letter)
+    async def _store(self, letter: DeadLetter, problem: Exception | None) -> DeadLetter | str:
+        """The letter as it was recorded; or where it waits, if it met a `problem` before or meets one now."""
+        try:
+            if problem is not None:
+                raise problem
+            return (await self._intake.record(letter)).letter
+        except UsedElsewhere:
+            raise
+        except Exception as refusal:
+            return self._note_waiting(letter, await self._queue.waiting.keep(letter), refusal)
+
+    def _note_waiting(self, letter: DeadLetter, place: WaitingPlace, refusal: Exception) -> str:
+        """Count and log a letter that waits until it can be recorded. Returns where it is, for the caller."""
         self._counts["kept_waiting"] += 1
-        memory = "" if place is WaitingPlace.STORE else " in this process's memory, because the store cannot take it"
         ours = not isinstance(refusal, MahavishnuError)  # a mistake of ours
         why = f"{type(refusal).__name__}: {safe_str(refusal)}" if ours else str(refusal)
-        waits = f"{why}; it waits{memory} to be let in (entry {letter.entry_id})"
-        log.error(
-            "the failure of task %r is no letter yet: %s", letter.task_id, waits, exc_info=refusal if ours else None
-        )
+        waits = f"{why}; it waits{_PLACES[place]} to be let in (entry {letter.entry_id})"
+        problem = refusal if ours else None
+        log.error("the failure of task %r is no letter yet: %s", letter.task_id, waits, exc_info=problem)
+        if place is WaitingPlace.MEMORY:  # nobody may find it there
+            log.error("the payload of task %r is: %s", letter.task_id, letter.payload.text)
         return waits
+
+    def _keep_unfinished(self, capture: PendingCapture) -> None:
+        """Keep a failure outside of the store, because its event loop ends before it could be stored."""
+        if capture.ended:
+            return
+        capture.ended = True
+        ending = StoreUnavailable("the event loop ended before the failure was stored")
+        try:
+            letter = self._make_at_once(capture, ending)
+            if letter is not None:
+                self._note_waiting(letter, self._queue.waiting.keep_outside(letter), ending)
+        except Exception as problem:
+            self._give_up(capture, problem)
 
     # --- announce
 
@@ -306,6 +331,7 @@ class CapturePipeline:
 
     def _finish(self, capture: PendingCapture, letter: DeadLetter) -> None:
         """Count and log the letter, and answer the caller."""
+        capture.ended = True
         self._counts["manually_enqueued" if capture.requested else "auto_enqueued"] += 1
         if not capture.future.done():  # otherwise the caller gave up
             capture.future.set_result(_new_outcome(task_id=letter.task_id, category=capture.category, letter=letter))
@@ -314,6 +340,7 @@ class CapturePipeline:
     def _give_up(self, capture: PendingCapture, problem: BaseException) -> None:
         """Log a failure that could not be captured, with its payload: this is the only trace of it."""
         request = capture.request
+        capture.ended = True
         self._queue.counts["capture_failed"] += 1
         self._counts["capture_failed"] += 1
         log.error(

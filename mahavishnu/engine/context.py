@@ -20,6 +20,7 @@ from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.engine.letters import VisibleLetters
 from mahavishnu.engine.recorder import Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
+from mahavishnu.engine.waiting_files import WaitingFiles
 from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
@@ -100,10 +101,11 @@ class QueueContext:
         self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0, events_dropped=0)
         self.capacity = Capacity(max_size, self._count_open, clock)
         self.recorder = LetterRecorder(self.letters.records, self.history, self.capacity, clock)
-        self.waiting = WaitingRoom(store.collection(WAITING), self.recorder)
+        self.waiting = WaitingRoom(store.collection(WAITING), self.recorder, WaitingFiles.beside(store, WAITING))
         self.admits_waiting = True  # whether letters that wait for room are let in
         self.session = StoreSession(store, self.waiting)
         self.session.on_new_loop(self.capacity.reset)
+        self.session.on_written_down = lambda: self.on_room_made()
         self.open = self.session.open  # await it before the store is used
         self.audit = AuditLog(store, clock, self.open, lambda: self.letter_factory.redact_keys)
         self.events = EventBus(self.counts)

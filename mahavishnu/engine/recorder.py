@@ -163,7 +163,7 @@ class LetterRecorder:
         """
 
         def merge(current: DeadLetter | None) -> DeadLetter | None:
-            if current is None or not current.is_open:
+            if current is None or not current.is_open or current.knows(fresh.entry_id):
                 return None
             return lifecycle.merge(current, failure, self.clock.now(), fresh.repos, fresh.depends_on)
 
@@ -172,8 +172,12 @@ class LetterRecorder:
         merge_lock.users += 1
         try:
             async with merge_lock.lock:
-                _, merged = await write_with_retry(self.letters, key, merge, what="letter", tries=_TRIES)
-                return CaptureResult(merged, CaptureKind.MERGED) if merged is not None else None
+                found, merged = await write_with_retry(self.letters, key, merge, what="letter", tries=_TRIES)
+                if merged is not None:
+                    return CaptureResult(merged, CaptureKind.MERGED)
+                if found is not None and found.is_open and found.knows(fresh.entry_id):
+                    return CaptureResult(found, CaptureKind.CREATED)  # by a try of which nobody heard the end
+                return None
         finally:
             merge_lock.users -= 1
             if not merge_lock.users:

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import logging
 import math
+import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import threading
+import time
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextvars import Context
+from typing import Any, TypeVar
 
 from mahavishnu.engine.waiting_room import WaitingRoom
-from mahavishnu.model.errors import MahavishnuError, StoreError
+from mahavishnu.model.errors import MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.memory import MemoryStore
 
 log = logging.getLogger(__name__)
 DEFAULT_SECONDS = 2.0  # time-out of a call to OpenSearch
+R = TypeVar("R")
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds between the tries to write down what waits outside of the store
+_MOST_LOOPS = 20  # event loops that may end one after the other while one of them is to store something
+_PATIENCE_SECONDS = 5.0  # for an event loop of another thread: it may be blocked, even by who waits here
+_LOOK_SECONDS = 0.2
+
+
+class UsedElsewhere(MahavishnuError):
+    """The queue is in use by another event loop, which is running."""
 
 
 class StoreSession:
@@ -27,45 +42,120 @@ class StoreSession:
         self._store, self._waiting = store, waiting
         self._open_in: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._deciding = threading.Lock()
+        self._opened_by: int | None = None  # the process that this one was forked from while it used the store
+        self._writing_down: asyncio.Task[None] | None = None
         self._on_new_loop: list[Callable[[], object]] = []
+        self.on_written_down: Callable[[], object] = lambda: None  # called when what waited outside is in the store
+        waiting.on_outside = self.write_down_later
+        _sessions.add(self)
 
     def on_new_loop(self, reset: Callable[[], object]) -> None:
         """Call `reset` whenever an event loop opens the store: what belonged to the former one is gone."""
         self._on_new_loop.append(reset)
 
+    @property
+    def used_elsewhere(self) -> bool:
+        """Whether another event loop, which is running, uses the store, or the process that this one is a fork of."""
+        loop = asyncio.get_running_loop()
+        return self._open_in is not loop and (self._opened_by is not None or self._other_loop(loop) is not None)
+
     async def open(self) -> None:
         """Make the store ready; opening it twice is opening it once. Raises what the store raises.
 
-        One event loop after the other may use a queue. Raises MahavishnuError while another one is running.
+        One event loop after the other may use a queue. Raises UsedElsewhere while another one is running, and
+        StoreUnavailable in a process that was forked while the store was open.
         """
         loop = asyncio.get_running_loop()
         if self._open_in is loop:
             return
-        for other in (self._open_in, self._opening.get_loop() if self._opening else None):
-            if other is not None and other is not loop and other.is_running():
-                raise MahavishnuError(
+        self._require_own_process()
+        with self._deciding:
+            if self._other_loop(loop) is not None:
+                raise UsedElsewhere(
                     "this queue is in use by another event loop that is running: give each loop an app of its own"
                 )
-        if self._opening is None or self._opening.get_loop() is not loop:
-            self._opening = asyncio.create_task(self._open_store())
-        await asyncio.shield(self._opening)
+            if self._opening is None or self._opening.get_loop() is not loop:
+                self._opening = asyncio.create_task(self._open_store())
+            opening = self._opening
+        await asyncio.shield(opening)
+
+    async def run_in_home_loop(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Run this where the store is used: in another event loop if that is running and uses it, otherwise here.
+
+        It is begun again where that event loop ends meanwhile. Raises what it raises, and StoreUnavailable in a forked
+        process, and if that event loop does not answer.
+        """
+        loop = asyncio.get_running_loop()
+        for _ in range(_MOST_LOOPS):
+            if self._open_in is loop:
+                return await work()
+            self._require_own_process()
+            home = self._other_loop(loop)
+            try:
+                return await work() if home is None else await _run_in(home, work)
+            except (UsedElsewhere, _LoopEnded):
+                continue
+        raise StoreUnavailable("the event loops that use this queue end before they can store anything")
 
     async def close(self) -> None:
         """Close the store; the next use opens it again.
 
         What is in memory only, because the store was away, is written to the store before that if it can be.
         """
-        waiting = self._waiting.in_memory
-        if waiting and self._open_in is None:
+        if self._open_in is None and self._waiting.has_outside:
             with contextlib.suppress(StoreError):  # the letters are counted in the log below
                 await self.open()
             if self._open_in is None:
-                log.error("%d failures that wait in memory are lost if this process ends", len(waiting))
+                self._waiting.write_files()
+                if lost := len(self._waiting.in_memory):
+                    log.error("%d failures that wait in memory are lost if this process ends", lost)
+        if self._writing_down is not None and self._writing_down.get_loop() is asyncio.get_running_loop():
+            self._writing_down.cancel()
+        self._writing_down = None
         if self._open_in is not None:
             if self._open_in is asyncio.get_running_loop():
                 await flush_before_exit(self._store, self._waiting)
             self._open_in = None
-        await self._store.close()  # also where opening has failed: a part of it may be open
+            await self._store.close()
+
+    def write_down_later(self) -> None:
+        """Store what waits outside of the store as soon as that is possible, in the event loop that uses the store."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        home = self._open_in if self._open_in is not None and self._open_in.is_running() else loop
+        if home is None or self._opened_by is not None:
+            return  # whoever opens the store next does it
+        if home is loop:
+            self._start_writing_down()
+        else:
+            with contextlib.suppress(RuntimeError):  # it has just been closed
+                home.call_soon_threadsafe(self._start_writing_down)
+
+    def _start_writing_down(self) -> None:
+        loop = asyncio.get_running_loop()
+        current = self._writing_down
+        if current is None or current.done() or current.get_loop() is not loop:
+            # In a context of its own: it has nothing to do with the run that failed just now.
+            self._writing_down = asyncio.Task(self._write_down(), loop=loop, context=Context())
+
+    async def _write_down(self) -> None:
+        pause, clock = _FIRST_PAUSE, self._waiting.recorder.clock
+        while self._waiting.has_outside:
+            await clock.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+            try:
+                self._waiting.write_files()  # they outlive the process, whatever becomes of the store
+                await self.open()
+                await self._waiting.write_down()
+            except (StoreError, UsedElsewhere) as problem:
+                log.debug("what waits outside of the store has to wait on: %s", problem)
+            except Exception:
+                log.exception("writing down what waits outside of the store went wrong and is tried again")
+            else:
+                self.on_written_down()
 
     async def _open_store(self) -> None:
         try:
@@ -78,8 +168,93 @@ class StoreSession:
             if isinstance(self._store, MemoryStore):
                 log.warning("letters are kept in this process's memory: they are lost when it ends")
             self._open_in = asyncio.get_running_loop()
+            if self._waiting.has_outside:
+                self._start_writing_down()
         finally:
             self._opening = None
+
+    def _other_loop(self, loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop | None:
+        """The event loop that uses the store, or opens it, if it is another one and running."""
+        opening = self._opening
+        for other in (self._open_in, opening.get_loop() if opening is not None else None):
+            if other is not None and other is not loop and other.is_running():
+                return other
+        return None
+
+    def _require_own_process(self) -> None:
+        if self._opened_by is not None:
+            raise StoreUnavailable(
+                f"the store was open in process {self._opened_by} when this one was forked from it, and cannot be used "
+                "here: open it after the fork only, or start processes by spawn"
+            )
+
+    def _after_fork(self) -> None:
+        """In the child: the store's connections and threads are the parent's, and so is what waits in its memory."""
+        self._deciding = threading.Lock()
+        if self._open_in is None and self._opening is None:
+            return
+        self._open_in = self._opening = self._writing_down = None
+        if not isinstance(self._store, MemoryStore):
+            self._opened_by = os.getppid()
+            self._waiting.in_memory.clear()
+
+
+_sessions: weakref.WeakSet[StoreSession] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for session in list(_sessions):
+        session._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class _LoopEnded(Exception):
+    """The event loop that was to do something ended before it had done it."""
+
+
+async def _run_in(home: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    """Run this in an event loop of another thread. Raises _LoopEnded if that ends meanwhile, else what it raises.
+
+    Raises StoreUnavailable if that event loop does not answer for some seconds. It may do it later all the same.
+    """
+    answer: concurrent.futures.Future[R] = concurrent.futures.Future()
+    working = work()
+
+    def begin() -> None:
+        if answer.set_running_or_notify_cancel():
+            task = asyncio.get_running_loop().create_task(working)
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # who waits for it sees that the loop ended
+            task.add_done_callback(finish)
+
+    def finish(task: asyncio.Future[R]) -> None:
+        if task.cancelled():
+            answer.set_exception(_LoopEnded())
+        elif (problem := task.exception()) is not None:
+            answer.set_exception(problem)
+        else:
+            answer.set_result(task.result())
+
+    try:
+        home.call_soon_threadsafe(begin)
+    except RuntimeError:  # it was closed
+        working.close()
+        raise _LoopEnded from None
+    try:
+        waiting, until = asyncio.wrap_future(answer), time.monotonic() + _PATIENCE_SECONDS
+        while not waiting.done():
+            await asyncio.wait({waiting}, timeout=_LOOK_SECONDS)
+            if not waiting.done() and not home.is_running():
+                raise _LoopEnded
+            if not waiting.done() and time.monotonic() > until:
+                raise StoreUnavailable("the event loop that uses the store does not answer")
+        return await waiting
+    finally:
+        if answer.cancel() or not home.is_running():  # it was not begun, or is not continued
+            with contextlib.suppress(ValueError):  # it is running in this moment after all
+                working.close()
 
 
 async def flush_before_exit(store: Store, waiting: WaitingRoom) -> None:
@@ -87,7 +262,8 @@ async def flush_before_exit(store: Store, waiting: WaitingRoom) -> None:
     try:
         await waiting.write_down()
     except StoreError as problem:
-        log.error("%d failures that wait in memory are lost if this process ends: %s", len(waiting.in_memory), problem)
+        if lost := len(waiting.in_memory):
+            log.error("%d failures that wait in memory are lost if this process ends: %s", lost, problem)
     if "mahavishnu.stores.fallback" not in sys.modules:  # then this store is none, and importing it takes a moment
         return
     from mahavishnu.stores.fallback import FallbackStore

@@ -1,17 +1,21 @@
 """The waiting room: failures that could not become letters yet, kept durably until they can.
 
 The automatic path must not lose a failure because the queue is full or its payload too large. Such a letter waits
-under its entry id, in the same store, and is let in when there is room.
+under its entry id, in the same store, and is let in when there is room. Where the store cannot take it, it waits in a
+file beside the store, and only where there can be none in memory; from there it is written into the store later.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from mahavishnu.engine.recorder import LetterRecorder
-from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError
+from mahavishnu.engine.waiting_files import WaitingFiles
+from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.stores.base import Collection, Cursor, write_one
@@ -28,7 +32,8 @@ class WaitingPlace(StrEnum):
     """Where a letter waits."""
 
     STORE = "store"
-    MEMORY = "memory"  #: the store could not take it: it lasts as long as this process
+    FILE = "file"  #: the store could not take it: it is beside it
+    MEMORY = "memory"  #: neither can there be a file: it lasts as long as this process
 
 
 @dataclass(slots=True)
@@ -37,33 +42,79 @@ class WaitingRoom:
 
     collection: Collection[FormerLetter]
     recorder: LetterRecorder
+    files: WaitingFiles
     in_memory: list[DeadLetter] = field(default_factory=list)
+    on_outside: Callable[[], object] = lambda: None  # called when a letter waits outside of the store
 
     async def keep(self, letter: DeadLetter) -> WaitingPlace:
         """Keep the letter until there is room. Raises StoreError if not even this process's memory has room for it."""
         try:
             await write_one(self.collection, FormerLetter.of(letter))
-        except StoreError:
-            if len(self.in_memory) >= MOST_IN_MEMORY:
-                raise
-            self.in_memory.append(letter)
-            return WaitingPlace.MEMORY
+        except Exception as problem:
+            log.debug("letter %r cannot wait in the store: %s", letter.key, problem)
+            return self.keep_outside(letter)
         return WaitingPlace.STORE
 
+    def keep_outside(self, letter: DeadLetter) -> WaitingPlace:
+        """Keep the letter where that needs no store: in a file, else in memory. Raises StoreError if that is full."""
+        if self._write_file(letter):
+            place = WaitingPlace.FILE
+        elif len(self.in_memory) >= MOST_IN_MEMORY:
+            raise StoreUnavailable(f"letter {letter.key!r} cannot wait: {MOST_IN_MEMORY} wait in memory already")
+        else:
+            self.in_memory.append(letter)
+            place = WaitingPlace.MEMORY
+        self.on_outside()
+        return place
+
+    @property
+    def has_outside(self) -> bool:
+        """Whether letters wait outside of the store."""
+        return bool(self.in_memory or self.files.names())
+
     async def write_down(self) -> None:
-        """Store what waits in memory only. Raises StoreError while the store cannot be reached."""
+        """Store what waits outside of the store. Raises StoreError while the store cannot be reached."""
+        self.write_files()  # first: they outlive the process, whatever becomes of the store
         for letter in list(self.in_memory):
-            try:
-                await write_one(self.collection, FormerLetter.of(letter))
-            except ItemFailed as problem:
-                log.error("a failure that waits in memory is refused by the store: %s", problem)
-            else:
-                if letter in self.in_memory:  # otherwise another task does the same at this moment
-                    self.in_memory.remove(letter)
+            if await self._store(FormerLetter.of(letter)):
+                self._drop_from_memory(letter)
+        for name in self.files.names():
+            with self.files.take(name) as waiting:
+                if waiting is not None and await self._store(waiting):
+                    self.files.remove(name)
+
+    def write_files(self) -> None:
+        """Write what waits in memory into files, as far as there can be some."""
+        for letter in list(self.in_memory):
+            if self._write_file(letter):
+                self._drop_from_memory(letter)
 
     async def count(self) -> int:
         """How many letters wait."""
-        return (await self.collection.tally(Query())).total.count + len(self.in_memory)
+        return (await self.collection.tally(Query())).total.count + len(self.in_memory) + len(self.files.names())
+
+    async def _store(self, waiting: FormerLetter) -> bool:
+        """Whether the store has taken the letter. Raises StoreError if it cannot be reached."""
+        try:
+            await write_one(self.collection, waiting)
+        except ItemFailed as problem:
+            log.error("a failure that waits outside of the store is refused by it: %s", problem)
+            return False
+        return True
+
+    def _write_file(self, letter: DeadLetter) -> bool:
+        if self.files.folder is None:
+            return False
+        try:
+            self.files.write(FormerLetter.of(letter))
+        except Exception as problem:  # a full disk, no permission, or what cannot be encoded
+            log.error("letter %r cannot wait in a file in %s: %s", letter.key, self.files.folder, problem)
+            return False
+        return True
+
+    def _drop_from_memory(self, letter: DeadLetter) -> None:
+        with suppress(ValueError):  # another task does the same at this moment
+            self.in_memory.remove(letter)
 
     async def admit(self, most_bytes: int) -> list[DeadLetter]:
         """Let in letters as far as there is room, the oldest first; a payload over `most_bytes` goes on waiting."""

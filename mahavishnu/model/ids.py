@@ -75,8 +75,14 @@ class EntryIds:
         parts = value >> 90, value >> 74 & 0xFFFF, value >> 62 & 0xFFF, value >> 48 & 0x3FFF | 0x8000, value & _LAST
         return "%08x-%04x-7%03x-%04x-%012x" % parts  # noqa: UP031 - in two thirds of the time
 
+    def reset_lock(self) -> None:
+        """Make a new lock: a thread that held it when the process was forked does not exist in the child."""
+        self._lock = threading.Lock()
+
 
 new_entry_id = EntryIds()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=new_entry_id.reset_lock)
 
 
 def new_token() -> str:

@@ -102,6 +102,10 @@ class House:
             self._queues.append(app.dlq)
         return app
 
+    def look_after(self, queue: DeadLetterQueue) -> None:
+        """Close this queue in the end."""
+        self._queues.append(queue)
+
     def kill(self, queue: DeadLetterQueue) -> None:
         """From now on nothing that it does reaches the store, as if its process were gone."""
         assert isinstance(queue.store, FaultyStore)

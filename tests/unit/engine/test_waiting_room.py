@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.model.query import Query
 from mahavishnu.stores.kinds import LETTERS
-from tests.unit.queues import NETWORK, House, Runs, fails, fill, letter_of, queue_of, sound
+from tests.unit.queues import NETWORK, House, Runs, fails, fill, letter_of, queue_of, sound, until
 
 
 class TestWaiting:
@@ -111,3 +115,98 @@ class TestWaiting:
         counts = await asyncio.gather(*(queue_of(app).intake.admit_waiting() for _ in range(3)))
         assert (sum(counts), await queue_of(app).context.waiting.count()) == (5, 0)
         assert (await sound(queue_of(app)))["lifetime_stats"]["enqueued_total"] == 5
+
+
+class TestOutsideOfTheStore:
+    """Failures that the store cannot take wait in files beside it, or in memory, until it can."""
+
+    def app(self, house: House, *, files: bool) -> MahavishnuApp:
+        store = house.store()
+        if files:
+            store.path = house.folder / "letters.db"  # type: ignore[attr-defined]  # what is disturbed has none
+        app = MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:"), store=store, clock=house.clock)
+        house.look_after(queue_of(app))
+        return app
+
+    @pytest.mark.parametrize("files", [True, False], ids=["in files", "in memory"])
+    @pytest.mark.parametrize("fault", ["unavailable", "misconfigured"])
+    async def test_a_process_that_only_captures_writes_them_down(
+        self, any_house: House, files: bool, fault: str
+    ) -> None:
+        app = self.app(any_house, files=files)
+        await queue_of(app).open()
+        room = queue_of(app).context.waiting
+        with getattr(any_house.faults, fault)():
+            results = [await fails(app, NETWORK, name) for name in ("first", "second")]
+            assert all(("in a file beside" if files else "memory") in result["dlq_error"] for result in results)
+            for _ in range(3):  # tried again and again
+                await any_house.clock.sleeping()
+                any_house.clock.advance(60)
+            await any_house.clock.sleeping()
+            assert (room.has_outside, len(room.in_memory)) == (True, 0 if files else 2)
+        any_house.clock.advance(60)
+        await until(lambda: not room.has_outside)
+        assert (await room.collection.tally(Query())).total.count == 2
+        assert await any_house.queue().intake.admit_waiting() == 2
+
+    async def test_what_is_in_memory_goes_to_a_file_when_there_can_be_one(self, any_house: House) -> None:
+        app = self.app(any_house, files=True)
+        room = queue_of(app).context.waiting
+        folder = any_house.folder / "letters.db-waiting"
+        folder.write_text("in the way")
+        with any_house.faults.unavailable():
+            assert "memory" in (await fails(app, NETWORK, "first"))["dlq_error"]
+            folder.unlink()
+            await any_house.clock.sleeping()
+            any_house.clock.advance(1)
+            await until(lambda: not room.in_memory)
+            assert len(room.files.names()) == 1
+
+    async def test_the_payload_of_what_is_only_in_memory_is_in_the_log(
+        self, any_house: House, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        app = self.app(any_house, files=False)
+        app.register_adapter("sweep", Runs(NETWORK))
+        with any_house.faults.unavailable():
+            await app.execute_workflow({"id": "wf_1", "text": "x" * 9000 + "the end"}, "sweep")
+        assert "the end" in caplog.text
+
+    async def test_the_next_process_finds_the_files(self, any_house: House) -> None:
+        app = self.app(any_house, files=True)
+        with any_house.faults.unavailable():
+            await fails(app, NETWORK, "first")
+        any_house.kill(queue_of(app))
+        other = self.app(any_house, files=True)
+        assert (await queue_of(other).get_statistics())["waiting"] == 1
+        await any_house.clock.sleeping()
+        any_house.clock.advance(1)
+        room = queue_of(other).context.waiting
+        await until(lambda: not room.has_outside)
+        assert await queue_of(other).intake.admit_waiting() == 1
+        assert (await letter_of(queue_of(other), "first")).error == "connection refused"
+
+    async def test_clearing_the_queue_removes_the_files(self, any_house: House) -> None:
+        app = self.app(any_house, files=True)
+        with any_house.faults.unavailable():
+            await fails(app, NETWORK, "first")
+        await queue_of(app).clear_all()
+        room = queue_of(app).context.waiting
+        assert (await room.count(), room.files.names()) == (0, [])
+
+    async def test_a_processor_lets_in_what_was_written_down(self, house: House) -> None:
+        app = self.app(house, files=True)
+        queue_of(app).processing.callback = Runs()
+        await app.start_dlq_processor()
+        with house.faults.unavailable():
+            await fails(app, NETWORK, "first", metadata={"n": 1})
+        while await queue_of(app).get_task("first") is None:
+            await house.clock.sleeping()
+            house.clock.advance(1)
+
+    async def test_a_closed_queue_leaves_nothing_outside(self, any_house: House) -> None:
+        app = self.app(any_house, files=True)
+        with any_house.faults.unavailable():
+            await fails(app, NETWORK, "first")
+        await app.shutdown()
+        assert queue_of(app).context.waiting.files.names() == []
+        assert await any_house.queue().intake.admit_waiting() == 1
