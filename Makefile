@@ -12,7 +12,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test prove check fix coverage docs bench diagram clean
+.PHONY: help setup run test prove minimum check fix coverage docs bench diagram clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,18 @@ test: $(READY) ## Run the tests, with a real OpenSearch, in two processes; ARGS=
 
 prove: $(READY) ## Run the slow proofs: chaos, lost nodes, kills among 50,000 letters, lists of 100,000, the whole API schema
 	$(BIN)/pytest -m prove $(ARGS)
+
+# Those that have found differences between versions of what we depend on.
+MINIMUM_TESTS := tests/unit/api tests/unit/core/config/test_settings.py tests/unit/core/config/test_sources.py \
+	tests/unit/cli/test_app.py tests/unit/cli/test_process.py tests/unit/cli/commands/test_letters.py \
+	tests/unit/stores tests/unit/adapters tests/unit/classify/test_plugins.py tests/integration/test_sqlite_store.py
+
+minimum: $(READY) ## Run some of the tests with the oldest versions that pyproject.toml allows
+	$(BIN)/python -m venv --clear build/minimum
+	$(BIN)/python tools/minimum_versions.py > build/minimum/constraints.txt
+	build/minimum/bin/pip install --quiet --disable-pip-version-check -c build/minimum/constraints.txt -e '.[cli,http]' \
+		hypothesis 'pytest>=8.2' pytest-asyncio pytest-xdist respx
+	build/minimum/bin/pytest -W default -p no:cacheprovider -q -n 2 $(MINIMUM_TESTS) $(ARGS)
 
 check: $(READY) ## Check format, lint, types, the direction of imports, and the rules of the house
 	$(BIN)/ruff format --check
