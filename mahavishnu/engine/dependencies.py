@@ -2,25 +2,54 @@
 
 from __future__ import annotations
 
-from mahavishnu.model.errors import InvalidInput
+from collections.abc import Sequence
+
+from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
-from mahavishnu.stores.base import Collection
+from mahavishnu.model.query import Is, Query
+from mahavishnu.model.work import original_task_id
+from mahavishnu.stores.base import Collection, scan
 
 _SETTLED = (ResolutionStatus.REQUEUED, ResolutionStatus.MANUALLY_RESOLVED)
+_UNSETTLED = (ResolutionStatus.PENDING, ResolutionStatus.PERMANENTLY_FAILED, ResolutionStatus.CANCELLED)
+_NAMES_AT_ONCE = 1000
 
 
 async def blocked_by(letters: Collection[DeadLetter], letter: DeadLetter) -> list[str]:
-    """The tasks that the letter waits for: those whose own letter exists and has not succeeded."""
+    """The tasks that the letter waits for: those that have a letter which has not succeeded.
+
+    Other work under the same task id is a letter of that task too. It is looked for if nothing else blocks the letter,
+    because that takes a search.
+    """
     if not letter.depends_on:
         return []
-    found = await letters.get([document_key(name, letter.namespace, letter.queue) for name in letter.depends_on])
-    return [
-        name
-        for name, other in zip(letter.depends_on, found, strict=True)
-        if other is not None and not (isinstance(other, DeadLetter) and _has_succeeded(other))
-    ]
+    found = await _letters_under(letters, letter.depends_on, letter)
+    blocked = [name for name, other in found if not (isinstance(other, DeadLetter) and _has_succeeded(other))]
+    return blocked or list(dict.fromkeys([name for name, _ in await _other_work(letters, letter.depends_on, letter)]))
+
+
+async def _letters_under(
+    letters: Collection[DeadLetter], names: Sequence[str], beside: DeadLetter
+) -> list[tuple[str, DeadLetter | StoreError]]:
+    """The letters under these task ids, in the queue of `beside`."""
+    found = await letters.get([document_key(name, beside.namespace, beside.queue) for name in names])
+    return [(name, letter) for name, letter in zip(names, found, strict=True) if letter is not None]
+
+
+async def _other_work(
+    letters: Collection[DeadLetter], names: Sequence[str], beside: DeadLetter
+) -> list[tuple[str, DeadLetter]]:
+    """The letters of other work under these task ids that have not succeeded, but for `beside` itself."""
+    found: list[DeadLetter] = []
+    for start in range(0, len(names), _NAMES_AT_ONCE):
+        some = tuple(names[start : start + _NAMES_AT_ONCE])
+        here = Is("namespace", (beside.namespace,)), Is("queue", (beside.queue,))
+        unsettled = Is("resolution_status", _UNSETTLED)  # SQLite has an index for it
+        found += [letter async for letter in scan(letters, Query((Is("source_id", some), unsettled, *here)))]
+    names_of = [(original_task_id(letter), letter) for letter in found if letter.key != beside.key]
+    return [(name, letter) for name, letter in names_of if name is not None]
 
 
 def _has_succeeded(letter: DeadLetter) -> bool:
@@ -40,9 +69,9 @@ async def refuse_circle(letters: Collection[DeadLetter], fresh: DeadLetter) -> N
             raise InvalidInput(
                 f"dependency_cycle_detected: {circle}; task {fresh.task_id!r} would wait for itself; it was refused"
             )
-        found = await letters.get([document_key(name, fresh.namespace, fresh.queue) for name in frontier])
         beyond: list[str] = []
-        for name, letter in zip(frontier, found, strict=True):
+        under, others = await _letters_under(letters, frontier, fresh), await _other_work(letters, frontier, fresh)
+        for name, letter in [*under, *others]:
             for other in letter.depends_on if isinstance(letter, DeadLetter) else ():
                 if other not in paths:
                     paths[other] = (*paths[name], other)

@@ -13,7 +13,9 @@ from mahavishnu.model.errors import LetterBusy, QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Failure, fast_constructor
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
-from mahavishnu.stores.base import Collection, Result, get_one, write_one, write_with_retry
+from mahavishnu.model.work import same_work
+from mahavishnu.stores.base import Collection, Result, write_one, write_with_retry
+from mahavishnu.stores.places import find_place
 from mahavishnu.stores.retained import keep_former
 
 _AT_THE_LIMIT_SECONDS = 0.25  # how old a count may be that refuses a letter
@@ -79,14 +81,17 @@ class LetterRecorder:
     _merge_locks: dict[str, _MergeLock] = field(default_factory=dict)
 
     async def record(self, fresh: DeadLetter, failure: Failure) -> CaptureResult:
-        """Store the failure. `fresh` is the letter it would make; an open letter of the same key takes it in instead.
+        """Store the failure. `fresh` is the letter it would make; an open letter of the same work takes it in instead.
+
+        While an open letter of other work has its task id, it becomes a letter under an id of its own, see
+        `mahavishnu.model.work`.
 
         Raises QueueFull if a new letter would be one too many, and what the store raises.
         """
         try:
             await self.capacity.reserve(fresh.task_id)
         except QueueFull:
-            if (merged := await self._merge_into_open(fresh, failure)) is not None:  # that needs no room
+            if (merged := await self._merge(fresh, failure)) is not None:  # that needs no room
                 return merged
             raise
         stored: CaptureResult | None = None
@@ -95,7 +100,7 @@ class LetterRecorder:
             if created is not None:
                 stored = _new_result(letter=created, kind=CaptureKind.CREATED)
             else:
-                stored = await self._merge_into_open(fresh, failure)
+                stored = await self._merge(fresh, failure)
                 if stored is None:
                     taken = await self.take_in(fresh, has_room=True)
                     stored = CaptureResult(taken.stored or taken.before or fresh, taken.kind)
@@ -123,20 +128,20 @@ class LetterRecorder:
         return [*created, *[None] * (len(fresh) - places)]
 
     async def take_in(self, ours: DeadLetter, *, has_room: bool = False, even_deleted: bool = False) -> Admission:
-        """Bring a letter from elsewhere to its place: doing it twice changes nothing.
+        """Bring a letter from elsewhere to its place, see `mahavishnu.model.work`: doing it twice changes nothing.
 
         `even_deleted`: also if it was deleted. Raises LetterBusy while it has to wait for what is there, QueueFull if
         there is no room for it, unless `has_room` says that there is, and what the store raises.
         """
         for _ in range(_TRIES):
-            theirs = await get_one(self.letters, ours.key)
+            place, theirs = await find_place(self.letters, ours)
             became = (
-                Reconciliation(ours)
+                Reconciliation(place)
                 if theirs is None
-                else reconcile_letters(theirs, ours, self.clock.now(), even_deleted=even_deleted)
+                else reconcile_letters(theirs, place, self.clock.now(), even_deleted=even_deleted)
             )
             if became.wait:
-                raise LetterBusy(ours.key)
+                raise LetterBusy(place.key)
             if became.live is None:
                 return Admission(theirs, None)
             needs_room = became.live.is_open and not has_room and not (theirs is not None and theirs.is_open)
@@ -156,14 +161,23 @@ class LetterRecorder:
             f"letter {ours.key!r} was changed by others {_TRIES} times in a row while it was taken in"
         )
 
+    async def _merge(self, fresh: DeadLetter, failure: Failure) -> CaptureResult | None:
+        """Count the failure on the open letter of the same work, under whichever id; None if there is none."""
+        if (merged := await self._merge_into_open(fresh, failure)) is not None:
+            return merged
+        place, there = await find_place(self.letters, fresh)
+        return await self._merge_into_open(place, failure) if there is not None and there.is_open else None
+
     async def _merge_into_open(self, fresh: DeadLetter, failure: Failure) -> CaptureResult | None:
-        """Write one more occurrence to the open letter; None if there is no open letter.
+        """Write one more occurrence to the open letter of this key; None if there is none, or it is other work.
 
         This process does it one after the other: of many that read the same letter at once only one could write it.
         """
 
         def merge(current: DeadLetter | None) -> DeadLetter | None:
             if current is None or not current.is_open or current.knows(fresh.entry_id):
+                return None
+            if not same_work(current, fresh.payload):
                 return None
             return lifecycle.merge(current, failure, self.clock.now(), fresh.repos, fresh.depends_on)
 

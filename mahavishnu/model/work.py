@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mahavishnu.model.ids import derived_task_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus
+
+
+_OWN_PLACES = 3  # of those of `places_of`; a letter only joins another one under the last
 
 
 def same_work(letter: DeadLetter, payload: Json) -> bool:
@@ -36,6 +40,42 @@ def as_other_work(letter: DeadLetter) -> DeadLetter:
 def as_sole_work(letter: DeadLetter) -> DeadLetter:
     """The letter under `<task id>@<entry id>`, which no other letter can have."""
     return _renamed(letter, letter.entry_id)
+
+
+def original_task_id(letter: DeadLetter) -> str | None:
+    """The task id that its work failed under, if the letter is other work of that; None if it is not."""
+    original, mark = letter.source.id, letter.task_id.rpartition("@")[2]
+    return original if original and letter.task_id == derived_task_id(original, mark) else None
+
+
+def places_of(letter: DeadLetter) -> list[DeadLetter]:
+    """The letter under each task id that it may have to do with; `choose_place` chooses.
+
+    They are its own, that of other work, and one that no other letter can have. For a letter that is other work itself
+    there is a last one, the task id that it failed under.
+    """
+    places = [letter, as_other_work(letter), as_sole_work(letter)]
+    if (original := original_task_id(letter)) is not None:
+        places.append(evolve(letter, task_id=original, source=replace(letter.source, id=None)))
+    return places
+
+
+def choose_place(letter: DeadLetter, found: Sequence[DeadLetter | None]) -> int:
+    """Under which of the task ids of `places_of` a letter goes, where `found` is what lives under them.
+
+    That is where it is already; else where an open letter is the same work and takes it in; else the first one that no
+    open letter has. A closed letter takes nobody's place: it goes under its own.
+    """
+    for place, there in enumerate(found):
+        if there is not None and there.knows(letter.entry_id):
+            return place
+    if not letter.is_open:
+        return 0
+    for place, there in enumerate(found):
+        if there is not None and there.is_open and same_letters(there, letter):
+            return place
+    free = (place for place, there in enumerate(found[:_OWN_PLACES]) if there is None or not there.is_open)
+    return next(free, _OWN_PLACES - 1)
 
 
 def _renamed(letter: DeadLetter, mark: str) -> DeadLetter:

@@ -1,0 +1,24 @@
+"""Finding the task id under which a letter can live, where letters of other work may have its own."""
+
+from __future__ import annotations
+
+from mahavishnu.model.errors import StoreError, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.work import choose_place, places_of
+from mahavishnu.stores.base import Collection
+
+
+async def find_place(letters: Collection[DeadLetter], letter: DeadLetter) -> tuple[DeadLetter, DeadLetter | None]:
+    """The letter under the task id that it goes under, and what lives there: None if nothing does. Raises StoreError.
+
+    While the primary store is away nobody knows what is under an id that the local one does not have: it passes for
+    free, because creating a letter there is safe.
+    """
+    places = places_of(letter)
+    found: list[DeadLetter | None] = []
+    for place, there in enumerate(await letters.get([each.key for each in places])):
+        if isinstance(there, StoreError) and not (place and isinstance(there, StoreUnavailable)):
+            raise there
+        found.append(there if isinstance(there, DeadLetter) else None)
+    chosen = choose_place(letter, found)
+    return places[chosen], found[chosen]
