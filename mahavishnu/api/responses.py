@@ -53,6 +53,7 @@ def as_query(
         queue=letter_filter.queue,
         fingerprint=letter_filter.fingerprint,
         task_id=letter_filter.task_id,
+        source_id=letter_filter.source_id,
         repo=letter_filter.repo,
         run=letter_filter.run,
         text=letter_filter.text,

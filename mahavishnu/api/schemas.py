@@ -308,6 +308,7 @@ class Filter(RequestModel):
     queue: AnyOfMany[Name] | None = None
     fingerprint: AnyOfMany[Name] | None = None
     task_id: AnyOfMany[TaskId] | None = None
+    source_id: AnyOfMany[TaskId] | None = None
     repo: AnyOfFew[Name] | None = None
     run: AnyOfFew[Name] | None = None
     text: Annotated[StrictStr, Field(max_length=1000)] | None = Field(

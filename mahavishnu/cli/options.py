@@ -154,6 +154,7 @@ class Filters:
     fingerprint: Annotated[Texts, _option("--fingerprint", "The same as --group.", "FINGERPRINT")] = None
     run: Annotated[Texts, _option("--run", "Moved by this bulk run.", "RUN")] = None
     task_id: Annotated[Texts, _option("--task-id", "Of this task, in any queue.", "TASK")] = None
+    source_id: Annotated[Texts, _option("--source-id", "Other work of this task, or of this source.", "TASK")] = None
     repo: Annotated[Texts, _option("--repo", "Of this repo.")] = None
     text: Annotated[str | None, _option("--text", "All of these words occur in the error.")] = None
     metadata: Annotated[Texts, _option("--metadata", "This value is in the metadata.", "PATH=VALUE")] = None
@@ -196,6 +197,7 @@ class Filters:
                 "fingerprint": [*(self.group or ()), *(self.fingerprint or ())],
                 "run": self.run,
                 "task_id": self.task_id,
+                "source_id": self.source_id,
                 "repo": self.repo,
                 "text": self.text,
                 "metadata": self.metadata,

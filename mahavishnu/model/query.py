@@ -140,6 +140,7 @@ def letter_query(
     queue: Many | None = None,
     fingerprint: Many | None = None,
     task_id: Many | None = None,
+    source_id: Many | None = None,
     repo: Many | None = None,
     run: Many | None = None,
     text: str | None = None,
@@ -174,6 +175,7 @@ def letter_query(
         "queue": queue,
         "fingerprint": fingerprint,
         "task_id": task_id,
+        "source_id": source_id,
         "repos": repo,
         "runs": run,
     }
