@@ -100,9 +100,9 @@ class LetterRecorder:
             if created is not None:
                 stored = _new_result(letter=created, kind=CaptureKind.CREATED)
             else:
-                stored = await self._merge(fresh, failure)
+                stored = await self._merge_into_open(fresh, failure)
                 if stored is None:
-                    taken = await self.take_in(fresh, has_room=True)
+                    taken = await self.take_in(fresh, has_room=True, failure=failure)
                     stored = CaptureResult(taken.stored or taken.before or fresh, taken.kind)
         finally:
             if stored is None or stored.kind is CaptureKind.MERGED:
@@ -127,14 +127,21 @@ class LetterRecorder:
             self.capacity.cancel(places - used)
         return [*created, *[None] * (len(fresh) - places)]
 
-    async def take_in(self, ours: DeadLetter, *, has_room: bool = False, even_deleted: bool = False) -> Admission:
+    async def take_in(
+        self, ours: DeadLetter, *, failure: Failure | None = None, has_room: bool = False, even_deleted: bool = False
+    ) -> Admission:
         """Bring a letter from elsewhere to its place, see `mahavishnu.model.work`: doing it twice changes nothing.
 
-        `even_deleted`: also if it was deleted. Raises LetterBusy while it has to wait for what is there, QueueFull if
-        there is no room for it, unless `has_room` says that there is, and what the store raises.
+        The `failure` of a new letter is counted on an open one of the same work. `even_deleted`: also if it was
+        deleted. Raises LetterBusy while it has to wait for what is there, QueueFull if there is no room for it, unless
+        `has_room` says that there is, and what the store raises.
         """
         for _ in range(_TRIES):
             place, theirs = await find_place(self.letters, ours)
+            if failure is not None and theirs is not None and theirs.is_open and not theirs.knows(ours.entry_id):
+                if (merged := await self._merge_into_open(place, failure)) is not None:
+                    return Admission(theirs, merged.letter)
+                continue
             became = (
                 Reconciliation(place)
                 if theirs is None

@@ -10,7 +10,6 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus
 
-
 _OWN_PLACES = 3  # of those of `places_of`; a letter only joins another one under the last
 
 

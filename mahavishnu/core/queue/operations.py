@@ -31,6 +31,7 @@ from mahavishnu.model.json_value import Difference, difference
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict
 from mahavishnu.model.query import Between, Is, Query, Sort, filter_query, query_to_json, require_query
+from mahavishnu.model.work import original_task_id
 from mahavishnu.stores.base import Cursor, Page, get_one, scan, update_with_retry
 from mahavishnu.stores.retained import Revision, forget_revisions, keep_revisions
 
@@ -223,7 +224,9 @@ class LetterOperations:
         if entry_id is not None and (letter is None or letter.entry_id != entry_id):
             letter = await get_one(self._context.history, entry_id)
         named = entry_id or (letter.entry_id if letter else "")
-        query = Query((Is("entry_id", (named,)), Is("letter_key", (key,))), (Sort("number"),))
+        original = original_task_id(letter) if letter else None  # under which other work may have been edited before
+        keys = (key,) if original is None else (key, document_key(original, namespace, queue))
+        query = Query((Is("entry_id", (named,)), Is("letter_key", keys)), (Sort("number"),))
         kept = [revision async for revision in scan(self._context.revisions, query)]
         # An edit that was prepared and then not done has kept what the letter still is.
         return [revision for revision in kept if letter is None or revision.number < letter.revision]

@@ -12,16 +12,18 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
+from mahavishnu.model.work import original_task_id
 from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
 from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
 from mahavishnu.stores.kind import Kind, ReconcileResult, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
+from mahavishnu.stores.places import find_place
 from mahavishnu.stores.retained import Revision, forget_revisions, keep_former
 
 log = logging.getLogger(__name__)
@@ -80,7 +82,10 @@ async def _move(
     was_certain = {held.key for held in items if not held.uncertain}
     arrived: list[LocalCopy[T]] = []
     try:
-        results = await home.write([kind.versioned(held.record, None) for held in moving])
+        looks_first = {held.key for held in moving if kind is LETTERS and _is_other_work(held.record)}
+        fresh = [kind.versioned(held.record, None) for held in moving if held.key not in looks_first]
+        created = iter(await home.write(fresh) if fresh else ())
+        results = [None if held.key in looks_first else next(created) for held in moving]
     except (StoreUnavailable, StoreMisconfigured) as problem:
         results, stopped = [problem] * len(moving), problem
     back: list[LocalCopy[T]] = []  # of these it is known that they have no twin
@@ -130,6 +135,19 @@ async def _keys_being_run(kind: Kind[T], home: Collection[T], items: Sequence[Lo
     }
 
 
+def _is_other_work(record: Any) -> bool:
+    """Whether it may have to join an open letter under another key: whoever kept it locally could not see that one."""
+    return original_task_id(record) is not None
+
+
+async def _find_place(kind: Kind[T], home: Collection[T], ours: T) -> tuple[T, T | None]:
+    """Our record under the key that it goes home under, and what the primary has under that."""
+    if kind is not LETTERS:
+        return ours, await get_one(home, ours.key)
+    found: Any = await find_place(cast("Any", home), cast("Any", ours))
+    return cast("tuple[T, T | None]", found)
+
+
 async def _make_searchable(home: Collection[Any]) -> None:
     """Make what has been written visible to searches, also of other processes, which a store need not promise."""
     try:
@@ -170,9 +188,13 @@ async def _mark_uncertain(here: Collection[LocalCopy[T]], items: Sequence[LocalC
 
 
 async def _reconcile(kind: Kind[T], primary: Store, home: Collection[T], ours: T, clock: Clock) -> bool:
-    """The primary has a record under this key: reconcile the two. True if ours is another one and has to wait."""
+    """The primary has a record under this key: reconcile the two. True if ours is another one and has to wait.
+
+    A letter of other work than the open one that is there goes home under an id of its own.
+    """
+    letter = ours
     for _ in range(_TRIES):
-        theirs = await get_one(home, ours.key)
+        ours, theirs = await _find_place(kind, home, letter)
         if theirs is None:
             if await write_one(home, kind.versioned(ours, None)) is not None:
                 return False
