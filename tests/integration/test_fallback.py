@@ -14,15 +14,17 @@ from typing import Any
 import pytest
 
 from mahavishnu import stores
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.leases import write_under_lease
 from mahavishnu.model import lifecycle
 from mahavishnu.model.bulk_run import BulkRun, RunItem, RunPage
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.group import Group
-from mahavishnu.model.json_value import EMPTY
+from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, letter_query
+from mahavishnu.model.work import as_other_work
 from mahavishnu.stores.base import Cursor, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.collection import FallbackCollection
@@ -953,3 +955,97 @@ async def test_a_cursor_of_something_else_is_refused(two: Two) -> None:
             await two.letters.find(letter_query(), Cursor((None, None, Cursor(wrong))))
     with pytest.raises(InvalidQuery):
         Cursor.parse("eyJ4IjogMX0")
+
+
+# ------------------------------------------------------------------------- one task id, other payloads: other work
+
+
+def failed_with(entry_id: str, payload: int, **fields: Any) -> DeadLetter:
+    return make_letter(task_id="a", entry_id=entry_id, task={"n": payload}, **fields)
+
+
+async def in_outage(two: Two, *letters: DeadLetter) -> None:
+    """Keep them locally: they fail while the primary is away."""
+    two.primary.faults.unavailable()
+    await two.letters.write(letters)
+
+
+async def test_what_failed_on_both_sides_with_other_payloads_becomes_two_letters(two: Two) -> None:
+    home = two.primary.inner.collection(LETTERS)
+    theirs = await write_one(home, failed_with("theirs", 1))
+    await in_outage(two, failed_with("ours", 2))
+    await two.comes_back()
+    await two.store.drain()
+
+    letters = {letter.entry_id: letter for letter in (await two.at_home()).values()}
+    assert letters["theirs"] == theirs
+    other = letters["ours"]
+    assert (other.task_id, other.source.id) == (f"a@{other.payload.digest}", "a")
+    assert replace(other, task_id="a", source=failed_with("ours", 2).source) == failed_with("ours", 2)
+    assert len(letters) == 2 and await two.kept() == {}
+
+
+@pytest.mark.parametrize("theirs", ["running", "edited", "sent back", "exhausted"])
+async def test_other_work_goes_home_whatever_is_done_with_the_letter_there(two: Two, theirs: str) -> None:
+    """Nothing of that changes, and our own edits and their revisions come along."""
+    home = two.primary.inner.collection(LETTERS)
+    now, there = two.clock.now(), failed_with("theirs", 1, status="exhausted" if theirs == "exhausted" else "pending")
+    if theirs == "running":
+        there = lifecycle.claim(there, owner="w", token="t", until=now + timedelta(hours=1), now=now, manual=True)
+    elif theirs == "edited":
+        there = lifecycle.edit(there, now=now, payload=Json.of({"n": 9}))
+    elif theirs == "sent back":
+        there = lifecycle.requeue(there, now=now, by="ann")
+    written = await write_one(home, there)
+    ours = lifecycle.edit(failed_with("ours", 2), now=now, payload=Json.of({"n": 3}))
+    await in_outage(two, ours)
+    await two.store.collection(REVISIONS).write([Revision.of(failed_with("ours", 2))])
+    await two.comes_back()
+
+    letters = {letter.entry_id: letter for letter in (await two.at_home()).values()}
+    assert letters["theirs"] == written
+    assert letters["ours"].task_id == f"a@{Json.of({'n': 2}).digest}", "it is found by what it was captured with"
+    assert (letters["ours"].task, letters["ours"].revision) == ({"n": 3}, 1)
+    queue = DeadLetterQueue(store=two.store, clock=two.clock)
+    assert [each.task.value for each in await queue.letters.revisions(letters["ours"].task_id)] == [{"n": 2}]
+
+
+async def test_other_work_that_went_home_before_a_crash_does_not_go_twice(two: Two) -> None:
+    """Even if the letter that it met has been closed since, so that its own key would take it in."""
+    home = two.primary.inner.collection(LETTERS)
+    theirs = await write_one(home, failed_with("theirs", 1))
+    assert theirs is not None
+    await in_outage(two, failed_with("ours", 2))
+    two.local.faults.unavailable("remove")
+    await two.comes_back()
+    two.local.faults.clear()
+    await write_one(home, lifecycle.resolve(theirs, now=two.clock.now(), by="ann"))
+    await two.store.drain()
+
+    assert await two.kept() == {}
+    assert sorted(letter.entry_id for letter in (await two.at_home()).values()) == ["ours", "theirs"]
+
+
+async def test_the_same_work_under_two_ids_is_one_letter_again(two: Two) -> None:
+    """Whoever kept it locally, under the id of other work, could not see the one at home; or the other way round."""
+    home = two.primary.inner.collection(LETTERS)
+    one, other = failed_with("one", 1), as_other_work(failed_with("other", 2))
+    await home.write([one, other])
+    await in_outage(two, failed_with("ours", 2), as_other_work(failed_with("again", 1)))
+    await two.comes_back()
+
+    letters = {letter.entry_id: letter for letter in (await two.at_home()).values()}
+    assert {entry: (each.key, each.occurrences, each.absorbed) for entry, each in letters.items()} == {
+        "one": ("a", 2, ("again",)),
+        "other": (other.key, 2, ("ours",)),
+    }
+    assert await two.kept() == {}
+
+
+async def test_failures_with_other_payloads_in_an_outage_are_letters_at_once(two: Two) -> None:
+    queue = DeadLetterQueue(store=two.store, clock=two.clock)
+    two.primary.faults.unavailable()
+    kept = [await queue.enqueue("a", {"n": n}, [], "connection refused") for n in (1, 2, 2)]
+    assert [letter.occurrences for letter in kept] == [1, 1, 2]
+    await two.comes_back()
+    assert sorted(letter.task["n"] for letter in (await two.at_home()).values()) == [1, 2]

@@ -19,6 +19,7 @@ from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import LAST_INSTANT
 from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidPayload, StoreUnavailable
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import get_one
@@ -299,7 +300,7 @@ async def test_a_letter_that_cannot_be_handled_does_not_stop_an_import(
         raise OverflowError("date value out of range")
 
     dlq = house.queue()
-    await dlq.enqueue("b", {}, [], "connection refused")
+    await dlq.enqueue("b", make_letter().task, [], "connection refused")
     monkeypatch.setattr("mahavishnu.engine.recorder.reconcile_letters", reconcile)
     documents = [json.loads(letter_as_line(make_letter(task_id=name, entry_id=name))) for name in "abc"]
     result = await dlq.transfer.import_letters(documents)
@@ -345,7 +346,8 @@ async def test_what_would_change_a_letter_that_is_being_run_is_refused_and_not_l
     dlq = house.queue()
     await dlq.enqueue("wf", {}, [], "connection refused", "immediate")
     await dlq.claims.claim("w")
-    edited = make_letter(task_id="wf", revision=1, task={"fixed": True})
+    captured = Json.of({}).digest
+    edited = make_letter(task_id="wf", revision=1, task={"fixed": True}, captured_digest=captured)
     with pytest.raises(IllegalMove, match="that is over"):
         await dlq.transfer.import_letter(json.loads(letter_as_line(edited)))
     house.clock.advance(minutes=60)  # nobody takes the letter from the run that died
@@ -353,3 +355,16 @@ async def test_what_would_change_a_letter_that_is_being_run_is_refused_and_not_l
     letter = await dlq.get_task("wf")
     assert letter is not None
     assert (letter.status, letter.task, letter.tallies.claims_recovered) == ("pending", {"fixed": True}, 1)
+
+
+async def test_an_imported_letter_of_other_work_gets_an_id_of_its_own_once(house: House) -> None:
+    dlq = house.queue()
+    await dlq.enqueue("wf", {"n": 1}, [], "connection refused")
+    document = json.loads(letter_as_line(make_letter(task_id="wf", task={"n": 2})))
+    answers = [await dlq.transfer.import_letter(document)]
+    await dlq.letters.resolve("wf")
+    answers.append(await dlq.transfer.import_letter(document))
+    assert answers == ["new", "same"]
+    other = await letter_of(dlq, f"wf@{Json.of({'n': 2}).digest}")
+    assert (other.entry_id, other.source.id, other.task) == (document["entry_id"], "wf", {"n": 2})
+    assert await dlq.transfer.import_letter(json.loads(letter_as_line(other))) == "same"
