@@ -153,7 +153,7 @@ async def test_a_letter_that_cannot_be_let_in_waits_and_the_others_are_let_in(
     house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     dlq = await poisoned(house.queue())
-    again = [FormerLetter.of(make_letter(task_id=name)) for name in (FIRST, *SOUND)]
+    again = [FormerLetter.of(make_letter(task_id=name, task=name)) for name in (FIRST, *SOUND)]
     assert None not in await dlq.context.waiting.collection.write(again)
     monkeypatch.setattr(lifecycle, "recover", refuse(lifecycle.recover))
     assert await dlq.intake.admit_waiting() == 4
