@@ -155,11 +155,9 @@ def letter_query(
 ) -> Query:
     """A query over letters, by the names that users know.
 
-    Times are `(from, before)` pairs, either may be None. `due` means: anyone may pick it up at that instant.
-    `text` asks for all of its words in the errors. `metadata` maps dotted paths to values.
-
-    Raises InvalidQuery for an unknown status, resolution, category or reason: it would find nothing, as if there
-    were no such letters.
+    Times are `(from, before)` pairs, either may be None. `due`: anyone may pick it up at that instant. `text` asks for
+    all of its words in the errors, `metadata` maps dotted paths to values. Raises InvalidQuery for an unknown status,
+    resolution, category or reason: it would find nothing, as if there were no such letters.
 
     >>> letter_query(status="exhausted", text="connection reset", limit=50).limit
     50
