@@ -16,7 +16,7 @@ import pytest
 from mahavishnu import stores
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.leases import write_under_lease
-from mahavishnu.model import lifecycle
+from mahavishnu.model import lifecycle, reconcile
 from mahavishnu.model.bulk_run import BulkRun, RunItem, RunPage
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.events import AuditEntry
@@ -349,6 +349,42 @@ async def test_a_task_that_failed_on_both_sides_becomes_one_letter(two: Two) -> 
     assert after["closed"].previous_entry_id == before["closed"].entry_id
     former = [each async for each in scan(two.store.collection(HISTORY), Query())]
     assert [each.entry_id for each in former] == [before["closed"].entry_id]
+
+
+async def test_a_letter_that_cannot_be_reconciled_is_named_and_the_others_go_home(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two.primary.faults.unavailable()
+    for name in ("a", "bad", "c"):
+        await two.letters.write([make_letter(task_id=name, entry_id=f"here {name}")])
+    held = await get_one(two.letters, "bad")
+    assert held is not None
+    lease: dict[str, Any] = {
+        "owner": "w",
+        "token": "t",
+        "until": two.clock.now() + timedelta(minutes=5),
+        "now": two.clock.now(),
+    }
+    assert await write_one(two.letters, lifecycle.claim(held, **lease)) is not None
+    await two.primary.inner.collection(LETTERS).write(
+        [make_letter(task_id=name, entry_id=f"home {name}") for name in ("a", "bad", "c")]
+    )
+    real = reconcile.reconcile_letters
+
+    def reconcile_letters(theirs: DeadLetter, ours: DeadLetter, now: Any) -> Any:
+        if ours.key == "bad":
+            raise OverflowError("date value out of range")
+        return real(theirs, ours, now)
+
+    monkeypatch.setattr("mahavishnu.stores.kinds.reconcile_letters", reconcile_letters)
+    two.primary.faults.clear()
+    result = await two.store.drain()
+    assert [str(problem) for problem in result.refused] == [
+        "record 'bad' was refused: it cannot be reconciled with the one at home: "
+        "OverflowError('date value out of range')"
+    ]
+    assert {*await two.kept()} == {"bad"}
+    assert {name: letter.occurrences for name, letter in (await two.at_home()).items()} == {"a": 2, "bad": 1, "c": 2}
 
 
 async def test_a_conflicting_letter_that_is_being_run_locally_waits(two: Two) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.work import original_task_id
@@ -125,14 +126,20 @@ async def _keys_being_run(kind: Kind[T], home: Collection[T], items: Sequence[Lo
     """The keys of letters that are being run from the local store: a mark would refuse the outcome of the run."""
     letters = [held.record for held in items if isinstance(held.record, DeadLetter) and not held.uncertain]
     run = {letter.key: letter for letter in letters if letter.lease is not None}
-    if kind.reconcile is None or not run:
-        return set()
-    twins = await home.get(list(run))
-    return {
-        twin.key
-        for twin in twins
-        if twin is not None and not isinstance(twin, StoreError) and kind.reconcile(twin, run[twin.key], now).wait
-    }
+    busy: set[str] = set()
+    for twin in await home.get(list(run)) if run else ():
+        with suppress(ItemFailed):  # it is tried, and refused, with the others
+            if isinstance(twin, DeadLetter) and _settle(kind, twin, run[twin.key], now).wait:
+                busy.add(twin.key)
+    return busy
+
+
+def _settle(kind: Kind[Any], theirs: Any, ours: Any, now: datetime) -> ReconcileResult[Any]:
+    """What becomes of the two. Raises ItemFailed, whatever is wrong with them: the others go home all the same."""
+    try:
+        return kind.reconcile(theirs, ours, now) if kind.reconcile else ReconcileResult()
+    except Exception as problem:
+        raise ItemFailed(ours.key, f"it cannot be reconciled with the one at home: {problem!r}") from problem
 
 
 def _is_other_work(record: Any) -> bool:
@@ -201,9 +208,7 @@ async def _reconcile(kind: Kind[T], primary: Store, home: Collection[T], ours: T
             continue
         if kind.same(theirs, ours):
             return False
-        outcome: ReconcileResult[Any] = (
-            kind.reconcile(theirs, ours, clock.now()) if kind.reconcile else ReconcileResult()
-        )
+        outcome = _settle(kind, theirs, ours, clock.now())
         if outcome.wait:
             return True
         if outcome.former is not None:
