@@ -128,7 +128,7 @@ class RunMembers:
                     done[place] = final
                 elif isinstance(letter, DeadLetter):
                     try:
-                        moved = verb.change(letter, now)
+                        moved = await verb.change_unhurried(letter, now)
                         after[place] = mark_moved_by_run(letter, moved, self.run_id, awaited=self.awaited, over=over)
                         before[place] = letter
                     except MahavishnuError as problem:

@@ -64,7 +64,7 @@ class _Preview:
     async def read(self, found: Iterable[DeadLetter]) -> None:
         """Try the verb on each of these letters."""
         for letter in found:
-            after = self._try(letter)
+            after = await self._try(letter)
             if isinstance(after, DeadLetter) and self._run.patch is not None:
                 why = await self.verb.objection(after)
                 after = after if why is None else refusal_reason(why, letter.key)
@@ -87,7 +87,7 @@ class _Preview:
         for (status, resolution), cell in tally.cells.items():
             try:
                 ended = Resolution(ResolutionStatus(resolution))
-                after = self._try(evolve(example, status=DeadLetterStatus(status), resolution=ended))
+                after = await self._try(evolve(example, status=DeadLetterStatus(status), resolution=ended))
             except ValueError as problem:  # a newer version wrote it
                 after = str(problem)
             if isinstance(after, str):
@@ -102,12 +102,12 @@ class _Preview:
         statuses, resolutions = map(tuple, zip(*states, strict=True))
         where = (*chosen.where, Is("status", statuses), Is("resolution_status", resolutions))
         page = await self._letters.find(Query(where, chosen.sort, _SAMPLES))
-        self.samples += [letter for letter in page.items if isinstance(self._try(letter), DeadLetter)]
+        self.samples += [letter for letter in page.items if isinstance(await self._try(letter), DeadLetter)]
 
-    def _try(self, letter: DeadLetter) -> DeadLetter | str:
+    async def _try(self, letter: DeadLetter) -> DeadLetter | str:
         """The letter after its move, or why it cannot be moved."""
         try:
-            return self.verb.change(letter, self._clock.now())
+            return await self.verb.change_unhurried(letter, self._clock.now())
         except MahavishnuError as problem:
             waits = isinstance(problem, IllegalMove) and letter.status is DeadLetterStatus.RETRYING
             return BUSY if waits else refusal_reason(problem, letter.key)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.classify.assess import Assessor
+from mahavishnu.classify.assess import Assessor, call_in_thread
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import isolate_letter
 from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Edit, Verb, apply_edit
@@ -41,7 +41,7 @@ def _regroup(context: QueueContext, run: BulkRun, letter: DeadLetter, now: datet
     return lifecycle.regroup(letter, now=now, fingerprint=fingerprint)
 
 
-EDIT = "edit"
+EDIT, REGROUP = "edit", "regroup"
 _PLAIN = (ARCHIVE, RESOLVE, CANCEL, FAIL)
 _BY_STATE = frozenset(verb.name for verb in (REDRIVE, *_PLAIN))
 # What a run can do: the change of each letter, and the event that is published after it.
@@ -49,7 +49,7 @@ VERBS: Mapping[str, tuple[Change, EventName]] = {
     REDRIVE.name: (_redrive, REDRIVE.event),
     **{verb.name: (_plain(verb), verb.event) for verb in _PLAIN},
     EDIT: (_edit, EventName.EDITED),
-    "regroup": (_regroup, EventName.EDITED),
+    REGROUP: (_regroup, EventName.EDITED),
 }
 
 
@@ -72,6 +72,12 @@ class RunVerb:
         """
         with isolate_letter(letter.key):
             return self._change(self._context, self._run, letter, now)
+
+    async def change_unhurried(self, letter: DeadLetter, now: datetime) -> DeadLetter:
+        """The same, in a thread if plugins are asked and long texts read: the event loop does not wait for that."""
+        if self._run.verb == REGROUP:
+            return await call_in_thread(self.change, letter, now)
+        return self.change(letter, now)
 
     async def prepare(
         self, before: Sequence[DeadLetter], after: Sequence[DeadLetter]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from mahavishnu.classify.assess import call_in_thread
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, UnworkableLetter
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
@@ -55,12 +56,14 @@ async def move_many(
     everything: bool = False,
     dry_run: bool = False,
     cap: int | None = None,
+    in_thread: bool = False,
     moved: Callable[[DeadLetter], object] = lambda letter: None,
 ) -> BulkResult:
     """Make the move with every letter that the query means now, one result for each.
 
-    A `change` that returns the letter itself skips it: it is in no result. `moved` is called with each letter that was
-    written. Raises InvalidInput for a query without a condition, unless `everything` says that this is meant.
+    A `change` that returns the letter itself skips it: it is in no result. One that takes its time is called
+    `in_thread`, so that the event loop does not wait for it. `moved` is called with each letter that was written.
+    Raises InvalidInput for a query without a condition, unless `everything` says that this is meant.
     """
     if not query.where and not everything:
         raise InvalidInput("this would change every letter: give a filter, or say that you mean everything")
@@ -82,20 +85,18 @@ async def move_many(
         if cap is not None and len(seen) + len(fresh) > cap:
             fresh, result.left = fresh[: cap - len(seen)], True
         seen.update(letter.key for letter in fresh)
-        await _move_page(letters, fresh, change, result, moved)
+        if in_thread:
+            changed = await call_in_thread(_change_page, fresh, change, result)
+        else:
+            changed = _change_page(fresh, change, result)
+        await _write_page(letters, changed, change, result, moved)
         result.refused.update({getattr(problem, "key", "?"): str(problem) for problem in page.corrupt})
         if page.next is None or result.left:
             return result
         after = page.next
 
 
-async def _move_page(
-    letters: Collection[DeadLetter],
-    page: list[DeadLetter],
-    change: Change,
-    result: BulkResult,
-    moved: Callable[[DeadLetter], object],
-) -> None:
+def _change_page(page: list[DeadLetter], change: Change, result: BulkResult) -> list[DeadLetter]:
     changed: list[DeadLetter] = []
     for letter in page:
         try:
@@ -106,6 +107,16 @@ async def _move_page(
         else:
             if after is not letter:
                 changed.append(after)
+    return changed
+
+
+async def _write_page(
+    letters: Collection[DeadLetter],
+    changed: list[DeadLetter],
+    change: Change,
+    result: BulkResult,
+    moved: Callable[[DeadLetter], object],
+) -> None:
     if result.dry_run:
         result.done += [letter.key for letter in changed]
         return

@@ -250,6 +250,7 @@ class Groups:
                 change,
                 everything=True,
                 dry_run=dry_run,
+                in_thread=True,
                 moved=lambda letter: self._context.announce(EventName.EDITED, letter, by=by),
             )
 

@@ -307,6 +307,7 @@ class LetterOperations:
                 change,
                 everything=True,
                 dry_run=dry_run,
+                in_thread=True,
                 moved=lambda letter: self._context.announce(EventName.EDITED, letter, by=by),
             )
 

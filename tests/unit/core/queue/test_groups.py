@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from mahavishnu import hookimpl
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.exceptions import failure_of
+from mahavishnu.classify.fingerprint import named_fingerprint
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.group_counts import GroupCounts
@@ -659,6 +661,53 @@ async def test_regroup_after_a_plugin_came(any_house: House) -> None:
     assert (await queue.audit.list(action="regroup")).items[0].actor == "ann"
     assert (await queue.groups.regroup()).done == []
     assert (await queue.groups.regroup(status="exhausted")).matched == 0
+
+
+class SlowCards(Cards):
+    """Waits for the event loop before it answers."""
+
+    def __init__(self) -> None:
+        self.asked, self.gate = threading.Event(), threading.Event()
+
+    def _wait(self) -> None:
+        self.asked.set()
+        assert self.gate.wait(10)
+
+    @hookimpl
+    def fingerprint_failure(self, error: BaseException | str, context: Any) -> str | None:
+        self._wait()
+        return "cards"
+
+    @hookimpl
+    def classify_error(self, error: BaseException | str, context: Any) -> str | None:
+        self._wait()
+        return "resource"
+
+
+@pytest.mark.parametrize("verb", ["regroup", "reclassify", "run", "preview"])
+async def test_the_event_loop_runs_while_plugins_look_at_stored_letters_again(house: House, verb: str) -> None:
+    queue, cards = house.queue(), SlowCards()
+    await fails(queue, ValueError("card declined"), "a")
+    plugins = Plugins()
+    plugins.register(cards, "cards")
+    queue.context.chain.use(Chain(plugins, timeout=timedelta(seconds=10)))
+    match verb:
+        case "regroup":
+            work = asyncio.create_task(queue.groups.regroup(dry_run=False))
+        case "reclassify":
+            work = asyncio.create_task(queue.letters.reclassify(dry_run=False))
+        case "preview":
+            work = asyncio.create_task(queue.runs.preview("regroup", everything=True))
+        case _:
+            await queue.runs.start("regroup", everything=True, by="ann")
+            work = asyncio.create_task(queue.runs.advance())
+    assert await asyncio.to_thread(cards.asked.wait, 10)  # returns only while the event loop runs
+    cards.gate.set()
+    await work
+    letter = await letter_of(queue, "a")
+    named = letter.fingerprint == named_fingerprint("cards")
+    assert named is (verb in ("regroup", "run"))
+    assert (letter.error_category == "resource") is (verb == "reclassify")
 
 
 def use_cards(queue: DeadLetterQueue) -> None:
