@@ -61,6 +61,7 @@ docs: $(READY) ## Build the documentation as a site into build/site; a warning i
 bench: $(READY) ## Measure the stores, the engine and the HTTP API; writes docs/benchmarks.md (two checkouts: benchmarks/compare.py)
 	$(BIN)/python -m benchmarks.stores $(ARGS)
 	$(BIN)/python -m benchmarks.engine $(ARGS)
+	$(BIN)/python -m benchmarks.texts $(ARGS)
 	$(BIN)/python -m benchmarks.api $(ARGS)
 
 diagram: $(READY) ## Redraw docs/lifecycle.md from the table of moves

@@ -691,6 +691,7 @@ async def test_the_event_loop_runs_while_plugins_look_at_stored_letters_again(ho
     plugins = Plugins()
     plugins.register(cards, "cards")
     queue.context.chain.use(Chain(plugins, timeout=timedelta(seconds=10)))
+    work: asyncio.Task[Any]
     match verb:
         case "regroup":
             work = asyncio.create_task(queue.groups.regroup(dry_run=False))
