@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypedDict, Unpack
 
 from mahavishnu.core.queue import reads
@@ -301,14 +302,9 @@ class LetterOperations:
             )
 
         async def reclassify_letters() -> BulkResult:
+            tell = partial(self._context.announce, EventName.EDITED, by=by)
             return await move_many(
-                self._letters,
-                query,
-                change,
-                everything=True,
-                dry_run=dry_run,
-                in_thread=True,
-                moved=lambda letter: self._context.announce(EventName.EDITED, letter, by=by),
+                self._letters, query, change, everything=True, dry_run=dry_run, in_thread=True, moved=tell
             )
 
         if dry_run:
