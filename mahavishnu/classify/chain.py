@@ -315,10 +315,8 @@ def _nonsense(value: Any, wanted: str) -> InvalidInput:
     if inspect.iscoroutine(value):
         value.close()
         return InvalidInput("is async; a hook has to be a plain function that answers at once")
-    try:
-        shown = repr(value)[:200]
-    except Exception:
-        shown = f"something of type {type(value).__name__}"
+    plain = type(value) in (str, int, float, bool)  # the code of any other may hang, and here nobody guards it
+    shown = repr(value)[:200] if plain else f"something of type {type(value).__name__}"
     return InvalidInput(f"answered {shown}, which is not {wanted}")
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from mahavishnu.classify.hookspecs import PROJECT, hookimpl
 
 GROUP = PROJECT
+_LONGEST_PROBLEM = 500  # characters
 _IMPL = f"{PROJECT}_impl"  # what pluggy's marker leaves on a function
 
 
@@ -122,7 +123,7 @@ def describe_problem(problem: BaseException) -> str:
     """
     if isinstance(problem, SyntaxError) and problem.filename:
         return f"{type(problem).__name__}: {problem.msg} ({problem.filename}, line {problem.lineno})"
-    text = "".join(traceback.format_exception_only(problem)).strip().splitlines()[-1]
+    text = "".join(traceback.format_exception_only(problem)).strip().splitlines()[-1][:_LONGEST_PROBLEM]
     frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if not _is_machinery(frame.filename)]
     return f"{text} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else text
 

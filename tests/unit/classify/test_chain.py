@@ -146,6 +146,13 @@ class Hostile(str):
     __repr__ = __eq__ = __hash__  # type: ignore[assignment]
 
 
+class Loud:
+    """A value whose own code would run where nobody guards it."""
+
+    def __repr__(self) -> str:
+        raise SystemExit("printed")
+
+
 async def answers_later(error: object) -> str:
     return "network"
 
@@ -156,6 +163,7 @@ async def answers_later(error: object) -> str:
         (lambda error: "flaky", "'flaky', which is not a category"),
         (lambda error: Odd(), "which is not a category"),
         (lambda error: Hostile("network"), "something of type Hostile, which is not a category"),
+        (lambda error: Loud(), "something of type Loud, which is not a category"),
         (lambda error: True, "True, which is not a category"),
         (lambda error: Verdict("flaky"), "there is no error category 'flaky'"),  # type: ignore[arg-type]
         (answers_later, "is async"),
