@@ -16,6 +16,7 @@ from mahavishnu.adapters.base import Workflow
 from mahavishnu.core.queue import reads, services
 from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.core.queue.deletion import Deletion
+from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.operations import Act, LetterOperations
 from mahavishnu.core.queue.reads import LetterList
 from mahavishnu.core.queue.replies import REPLIES, Replies
@@ -102,6 +103,7 @@ class DeadLetterQueue:
     processing = cached_property(lambda self: services.make_processing(self))
     replies = cached_property(lambda self: Replies(self.context.store.collection(REPLIES), self.context.clock))
     _deletion = cached_property(lambda self: Deletion(self.context))
+    _ledger = cached_property(lambda self: Ledger(self.context))
 
     # --- open and close
 
@@ -240,7 +242,7 @@ class DeadLetterQueue:
         """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
         await self.context.open()
         tally = await self.context.letters.records.tally(Query(), numbers.GROUPS, sums=numbers.SUMS)
-        deleted = await self._deletion.sums()
+        deleted = await self._ledger.sums()
         health, processor = await self.health(), self.processing.processor
         return {
             **numbers.statistics(tally, self.max_size, deleted, self.context.counts),

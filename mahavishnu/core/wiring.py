@@ -78,6 +78,7 @@ def limits_from(settings: MahavishnuSettings) -> Limits:
         interval_seconds=settings.dlq_retry_interval_seconds,
         grace_seconds=settings.dlq_stop_grace_seconds,
         skew_seconds=settings.dlq_clock_skew_grace_seconds,
+        tombstone_days=settings.dlq_tombstone_days,
         polls=settings.deployment_mode != "event_driven_only",
         wakes=settings.deployment_mode != "polling_only",
         only_failed_repos=settings.retry_only_failed_repos,

@@ -53,6 +53,7 @@ class Limits:
     interval_seconds: float = 60.0
     grace_seconds: float = 30.0
     skew_seconds: float = 30.0  # a lease's end is waited out by so much: the owner's clock may be behind
+    tombstone_days: int = 30  # how long a deleted letter is known by name
     only_failed_repos: bool = True  # a retry of a run that failed for some repos is for those only
     polls: bool = True
     wakes: bool = True

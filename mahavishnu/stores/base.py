@@ -249,20 +249,40 @@ class OpenClose:
 async def scan(collection: Collection[T], query: Query) -> AsyncIterator[T]:
     """Every record the query means, page after page. Raises StoreError at a page that is not the whole truth.
 
-    A corrupt record raises too, after the readable ones of its page: use `find` to step over it.
+    A corrupt record raises too, after the readable ones of its page: use `pages` to step over it.
     """
-    after: Cursor | None = None
-    while True:
-        page = await collection.find(query, after)
+    async for page in _find_pages(collection, query):
         for item in page.items:
             yield item
         if page.corrupt:
             raise page.corrupt[0]
-        if page.degraded:
-            raise StoreError(f"the list is not complete: {page.degraded}")
+        _require_complete(page)
+
+
+async def pages(collection: Collection[T], query: Query) -> AsyncIterator[Sequence[T]]:
+    """The records the query means, page after page, without those that cannot be read.
+
+    Raises StoreError, before its records, at a page that is not the whole truth.
+    """
+    async for page in _find_pages(collection, query):
+        _require_complete(page)
+        if page.items:
+            yield page.items
+
+
+async def _find_pages(collection: Collection[T], query: Query) -> AsyncIterator[Page[T]]:
+    after: Cursor | None = None
+    while True:
+        page = await collection.find(query, after)
+        yield page
         if page.next is None:
             return
         after = page.next
+
+
+def _require_complete(page: Page[Any]) -> None:
+    if page.degraded:
+        raise StoreError(f"the list is not complete: {page.degraded}")
 
 
 async def write_one(collection: Collection[T], record: T) -> T | None:

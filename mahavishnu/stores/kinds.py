@@ -13,6 +13,7 @@ from msgspec.structs import astuple
 
 from mahavishnu.model.bulk_run import BulkRun, RunPage
 from mahavishnu.model.clock import instant
+from mahavishnu.model.daily_sums import ListedTombstone
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.events import AuditEntry, AuditOutcome
 from mahavishnu.model.group import Group, reconcile_groups
@@ -127,6 +128,16 @@ LETTERS: Kind[DeadLetter] = Kind(
 # ------------------------------------------------------------------------- what is retained of deleted and edited ones
 
 
+class _ListedPart(Struct, omit_defaults=True):
+    """A tombstone that the entry lists."""
+
+    key: str
+    entry_id: str
+    updated_at: str
+    generation: int
+    tallies: dict[str, int] = {}
+
+
 class _EntryDocument(Struct, omit_defaults=True):
     """A ledger entry as it is stored, without its tallies."""
 
@@ -134,10 +145,19 @@ class _EntryDocument(Struct, omit_defaults=True):
     letter_key: str
     at: str
     by: str
-    gone: bool | Literal[0, 1]
+    gone: bool | Literal[0, 1, 2]
     letters: int
     cleared: int = 0
     absorbed: tuple[str, ...] | None = ()
+    folding: tuple[_ListedPart, ...] | None = ()
+
+
+def _counts(tallies: Tallies) -> dict[str, int]:
+    return {name: count for tally, name in TALLIES if (count := getattr(tallies, tally))}
+
+
+def _tallies(counts: Mapping[str, Any]) -> Tallies:
+    return Tallies(*astuple(convert(counts, TalliesPart)))
 
 
 def _encode_entry(entry: LedgerEntry) -> str:
@@ -146,12 +166,16 @@ def _encode_entry(entry: LedgerEntry) -> str:
         entry.letter_key,
         instant_text(entry.at),
         entry.by,
-        1 if entry.gone else 0,
+        entry.state.value,
         entry.letters,
         entry.cleared,
         entry.absorbed,
+        tuple(
+            _ListedPart(each.key, each.entry_id, instant_text(each.updated_at), each.generation, _counts(each.tallies))
+            for each in entry.folding
+        ),
     )
-    counts = {name: count for tally, name in TALLIES if (count := getattr(entry.tallies, tally))}
+    counts = _counts(entry.tallies)
     text = json_text(known)
     return f"{text[:-1]},{json_text(counts)[1:]}" if counts else text
 
@@ -166,9 +190,19 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
             known.by,
             known.letters,
             known.cleared,
-            Tallies(*astuple(convert(document, TalliesPart))),
+            _tallies(document),
             bool(known.gone),
             known.absorbed or (),
+            tuple(
+                ListedTombstone(
+                    each.key,
+                    each.entry_id,
+                    instant(datetime.fromisoformat(each.updated_at)),
+                    each.generation,
+                    _tallies(each.tallies),
+                )
+                for each in known.folding or ()
+            ),
             version,
         )
     except UNREADABLE as problem:
@@ -190,11 +224,12 @@ LEDGER: Kind[LedgerEntry] = Kind(
         Field("letter_key", KEYWORD, attrgetter("letter_key")),
         Field("at", DATE, attrgetter("at")),
         Field("by", KEYWORD, attrgetter("by")),
-        Field("gone", INTEGER, lambda entry: int(entry.gone)),
+        Field("gone", INTEGER, lambda entry: entry.state.value),
         Field("absorbed", KEYWORDS, attrgetter("absorbed")),
         Field("letters", INTEGER, attrgetter("letters")),
         Field("cleared", INTEGER, attrgetter("cleared")),
         *(Field(name, INTEGER, attrgetter(f"tallies.{tally}")) for tally, name in TALLIES),
+        Field("folding", BLOB, attrgetter("folding")),
     ),
 )
 

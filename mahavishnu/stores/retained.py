@@ -1,18 +1,15 @@
-"""What outlives a letter: the numbers of deleted ones, and what edited ones were before.
-
-Deleting takes three writes: an entry of the ledger that says *leaving*, the removal of the letter, and the same entry
-saying *gone*. Whatever is killed in between, either the letter or its entry counts, and never both: an entry that is
-leaving counts only if its letter is not there any more.
-"""
+"""What outlives a letter: the numbers of deleted ones, former generations, and what edited ones were before."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import IntEnum
 from typing import Any
 
+from mahavishnu.model.daily_sums import ListedTombstone
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
@@ -25,13 +22,22 @@ log = logging.getLogger(__name__)
 _TRIES = 10
 _PAGE = 500
 _LATEST = 100  # revisions of a letter that others may have written so lately that no search shows them
-_TALLIES = tuple(each.name for each in fields(Tallies))
-SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters", "cleared")
+
+
+class LedgerState(IntEnum):
+    """Which numbers of an entry count."""
+
+    LEAVING = 0  #: those of one letter, if that is gone: an earlier version has begun to delete it
+    GONE = 1  #: all
+    FOLDING = 2  #: all, and those of the listed tombstones that are folded
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One deleted letter in numbers. `absorbed` are those that had become a part of it, or that it had succeeded."""
+    """Deleted letters in numbers: those of the tombstones that were added up on one day, whose date is the key.
+
+    An earlier version wrote one for each deleted letter, under its entry id; `absorbed` had become a part of that.
+    """
 
     entry_id: str
     letter_key: str
@@ -42,16 +48,16 @@ class LedgerEntry:
     tallies: Tallies = field(default_factory=Tallies)
     gone: bool = False
     absorbed: tuple[str, ...] = ()
+    folding: tuple[ListedTombstone, ...] = ()
     version: Version | None = field(default=None, compare=False)
 
     @property
     def key(self) -> str:
         return self.entry_id
 
-    def sums(self) -> dict[str, int]:
-        """The numbers as a tally over `SUMS` would give them."""
-        tallies = {f"tally_{name}": getattr(self.tallies, name) for name in _TALLIES}
-        return {**tallies, "letters": self.letters, "cleared": self.cleared}
+    @property
+    def state(self) -> LedgerState:
+        return LedgerState.FOLDING if self.folding else LedgerState(self.gone)
 
 
 async def keep_former(history: Collection[FormerLetter], former: FormerLetter) -> None:
@@ -176,12 +182,13 @@ async def forget_revisions(
         await _remove(revisions, [each for each in there if isinstance(each, Revision)])
     entry_ids = [entry_id for letter in letters for entry_id in (letter.entry_id, *letter.absorbed)]
     for start in range(0, len(entry_ids), _PAGE):
-        await _forget_by_search(revisions, history, entry_ids[start : start + _PAGE])
+        await forget_found_revisions(revisions, history, entry_ids[start : start + _PAGE])
 
 
-async def _forget_by_search(
+async def forget_found_revisions(
     revisions: Collection[Revision], history: Collection[FormerLetter], entry_ids: Sequence[str]
 ) -> None:
+    """Delete the revisions that a search shows of letters with these ids, if those are not in the history."""
     former = await history.get(entry_ids)
     for problem in former:
         if isinstance(problem, StoreError):

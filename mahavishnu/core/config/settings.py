@@ -202,6 +202,9 @@ class MahavishnuSettings(Section):
     dlq_clock_skew_grace_seconds: int = setting(
         30, "How long after a lease's end others wait, as clocks may differ", 0, 3600
     )
+    dlq_tombstone_days: int = setting(
+        30, "How long a deleted letter is remembered; longer than a local store may wait until it goes home", 1, 3650
+    )
     dlq_stop_grace_seconds: int = setting(
         30, "How long running attempts may take to finish when the worker stops", 0, 3600
     )

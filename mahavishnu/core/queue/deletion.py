@@ -6,7 +6,7 @@ tombstone, see `mahavishnu.model.reconcile`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
 from mahavishnu.model import lifecycle
@@ -15,19 +15,19 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query
-from mahavishnu.stores.base import Collection, Cursor, T, get_one, scan
-from mahavishnu.stores.retained import SUMS, LedgerEntry, forget_revisions
+from mahavishnu.stores.base import pages
+from mahavishnu.stores.retained import forget_revisions
 
 _TRIES = 50
 _PASSES = 10
 
 
 class Deletion:
-    """Deletes letters, and knows the sums over those that an earlier version deleted."""
+    """Deletes letters."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._clock = context, context.clock
-        self._letters, self._ledger = context.letters.records, context.ledger
+        self._letters = context.letters.records
 
     async def clear_all(self, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> int:
         """Delete every open letter with its revisions, and empty the waiting room. Returns how many letters are gone.
@@ -35,7 +35,7 @@ class Deletion:
         Raises StoreError if not all of them can be reached.
         """
         async with self._context.audit.record("clear", "queue", by=by, reason=notes) as record:
-            await self._finish()
+            await self.finish()
             cleared = 0
             for _ in range(_PASSES):  # what waits may be let in meanwhile, and what is kept locally come home
                 found, waited = await self._delete_open(by), await self._delete_waiting(by)
@@ -47,26 +47,10 @@ class Deletion:
             record.add(cleared=cleared)
         return cleared
 
-    async def sums(self) -> Mapping[str, int]:
-        """The sums over all entries of the ledger, exact also where a process died while it deleted one."""
-        tally = await self._ledger.tally(Query(), by=["gone"], sums=SUMS)
-        groups = tally.by(0)
-        sums = {name: groups[1].sums.get(name, 0) if 1 in groups else 0 for name in SUMS}
-        if 0 not in groups or not groups[0].count:
-            return sums
-        async for entry in scan(self._ledger, Query((Is("gone", (0,)),))):
-            if await self._is_gone(entry):
-                sums = {name: sums[name] + count for name, count in entry.sums().items()}
-        return sums
-
-    async def _is_gone(self, entry: LedgerEntry) -> bool:
-        letter = await get_one(self._letters, entry.letter_key)
-        return letter is None or not letter.knows(entry.entry_id)
-
     async def _delete_open(self, by: str) -> int:
         """Delete every open letter. Returns how many there were."""
         count = 0
-        async for page in _pages(self._letters, OPEN_LETTERS):
+        async for page in pages(self._letters, OPEN_LETTERS):
             count += await self._delete(page, by)
         return count
 
@@ -109,7 +93,7 @@ class Deletion:
         room, recorder, count = self._context.waiting, self._context.recorder, 0
         await room.write_down()
         room.in_memory.clear()  # the store refuses what is left: it is in no other place
-        async for page in _pages(room.collection, Query()):
+        async for page in pages(room.collection, Query()):
             now = self._clock.now()
             tombstones = [evolve(lifecycle.delete(letter, now=now, by=by), version=None) for letter in page]
             for tombstone, result in zip(tombstones, await self._letters.write(tombstones), strict=True):
@@ -123,10 +107,10 @@ class Deletion:
             count += len(page)
         return count
 
-    async def _finish(self) -> None:
+    async def finish(self) -> None:
         """Delete the revisions of letters that a process had deleted which then died."""
         left = Query((Is("resolution_status", (ResolutionStatus.DELETED,)), Between("revision", at_least=1)))
-        async for page in _pages(self._letters, left):
+        async for page in pages(self._letters, left):
             await self._forget_revisions(page)
 
     async def _forget_revisions(self, tombstones: Sequence[DeadLetter]) -> None:
@@ -135,17 +119,3 @@ class Deletion:
         edited = [evolve(tombstone, revision=0) for tombstone in tombstones if tombstone.revision]
         if edited:
             await self._letters.write(edited)  # one that lost has a successor, and nothing more to be noted
-
-
-async def _pages(collection: Collection[T], query: Query) -> AsyncIterator[Sequence[T]]:
-    """What the query means, page after page. Raises StoreError at a page that is not the whole truth."""
-    after: Cursor | None = None
-    while True:
-        page = await collection.find(query, after)
-        if page.degraded:
-            raise StoreError(f"not everything can be deleted now: {page.degraded}")
-        if page.items:
-            yield page.items
-        if page.next is None:
-            return
-        after = page.next

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 HEALTH_SECONDS = 300.0
 REPLIES_SECONDS = 3600.0
+TOMBSTONES_SECONDS = 3600.0
 GROUPS_SECONDS = 60.0
 REQUEUE_SECONDS = 60.0
 
@@ -67,12 +68,18 @@ def make_claims(dlq: DeadLetterQueue) -> Claims:
 
 def make_processing(dlq: DeadLetterQueue) -> Processing:
     """The service that runs due letters, and the periodic tasks of this process."""
+    from mahavishnu.core.queue.deletion import Deletion
+    from mahavishnu.core.queue.ledger import Ledger
     from mahavishnu.core.queue.processing import Processing
     from mahavishnu.engine.background import PeriodicTask
 
     async def log_warnings() -> None:
         for warning in await dlq.health_warnings():
             log.warning("%s", warning)
+
+    async def remove_deleted() -> None:
+        await Deletion(dlq.context).finish()
+        await Ledger(dlq.context).fold()
 
     return Processing(
         dlq.context,
@@ -81,5 +88,6 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("the health warnings", log_warnings, lambda: HEALTH_SECONDS),
         PeriodicTask("the refresh of groups", dlq.groups.refresh, lambda: GROUPS_SECONDS),
         PeriodicTask("automatic requeues", dlq.requeues.requeue_exhausted, lambda: REQUEUE_SECONDS),
+        PeriodicTask("removal of old tombstones", remove_deleted, lambda: TOMBSTONES_SECONDS),
         PeriodicTask("removal of old replies", dlq.replies.clean, lambda: REPLIES_SECONDS),
     )

@@ -77,6 +77,7 @@ def test_the_documented_defaults() -> None:
         ("dlq_claim_lease_seconds", 1, 86400),
         ("dlq_clock_skew_grace_seconds", 0, 3600),
         ("dlq_stop_grace_seconds", 0, 3600),
+        ("dlq_tombstone_days", 1, 3650),
         ("plugin_timeout_ms", 1, 60000),
     ],
 )

@@ -134,6 +134,7 @@ REACHES: dict[str, Reach] = {
     "dlq_retry_timeout_seconds": Reach(12, lambda app: queue_of(app).context.limits.run_seconds),
     "dlq_claim_lease_seconds": Reach(13, lambda app: queue_of(app).context.limits.lease_seconds),
     "dlq_clock_skew_grace_seconds": Reach(14, lambda app: queue_of(app).context.limits.skew_seconds),
+    "dlq_tombstone_days": Reach(16, lambda app: queue_of(app).context.limits.tombstone_days),
     "dlq_stop_grace_seconds": Reach(15, lambda app: queue_of(app).context.limits.grace_seconds),
     "deployment_mode": Reach(
         "polling_only",

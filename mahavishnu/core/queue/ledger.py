@@ -1,0 +1,192 @@
+"""The numbers of deleted letters that no tombstone counts any more, see `mahavishnu.model.daily_sums`.
+
+An earlier version wrote an entry for each letter that it deleted, which said *leaving* before and *gone* after it was
+removed. These are read on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from datetime import datetime, timedelta
+from functools import reduce
+from typing import TypeGuard
+
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.model.daily_sums import FoldState, ListedTombstone, fold, fold_state
+from mahavishnu.model.errors import StoreError
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import ResolutionStatus, Tallies
+from mahavishnu.model.query import Between, Is, Query
+from mahavishnu.stores.base import Collection, Result, Store, get_one, pages, scan, write_one
+from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
+from mahavishnu.stores.retained import LedgerEntry, LedgerState, forget_found_revisions, forget_revisions
+
+log = logging.getLogger(__name__)
+_TRIES = 10
+_LISTED = 500  # tombstones at once
+_TALLIES = tuple(each.name for each in fields(Tallies))
+_SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters", "cleared")
+_DELETED = Is("resolution_status", (ResolutionStatus.DELETED,))
+
+
+class Ledger:
+    """Adds up old tombstones, and knows the sums."""
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._clock = context, context.clock
+
+    async def sums(self) -> Mapping[str, int]:
+        """The sums over all entries, exact also where a process died while it deleted letters or added them up."""
+        context = self._context
+        tally = await context.ledger.tally(Query(), by=["gone"], sums=_SUMS)
+        groups = tally.by(0)
+        sums: Counter[str] = Counter(dict.fromkeys(_SUMS, 0))
+        for state in (LedgerState.GONE, LedgerState.FOLDING):
+            sums.update(groups[state].sums if state in groups else {})
+        if LedgerState.LEAVING in groups:
+            async for entry in scan(context.ledger, _in_state(LedgerState.LEAVING)):
+                if await _has_left(context.letters.records, entry):
+                    sums.update({**_numbers(entry.letters, entry.tallies), "cleared": entry.cleared})
+        if LedgerState.FOLDING in groups:
+            async for day in scan(context.ledger, _in_state(LedgerState.FOLDING)):
+                there = await context.letters.records.get([listed.key for listed in day.folding])
+                for listed, current in zip(day.folding, there, strict=True):
+                    if isinstance(current, StoreError):
+                        raise current
+                    if fold_state(listed, current, day.key) is FoldState.FOLDED:
+                        sums.update(_numbers(listed.generation, listed.tallies))
+        return sums
+
+    async def fold(self) -> int:
+        """Add up the tombstones of letters that were deleted longer ago than the limit, and remove them.
+
+        Returns how many were added up. Does nothing while the store that all processes share is away.
+        """
+        await self._context.open()
+        store = self._context.store
+        if getattr(store, "away", None) is not None:
+            return 0
+        home = getattr(store, "primary", store)  # tombstones that are kept locally go home first
+        folding = _Folding(home, self._clock.now(), timedelta(days=self._context.limits.tombstone_days))
+        await folding.settle_earlier_entries()
+        return await folding.fold_all()
+
+
+class _Folding:
+    """One go at adding up old tombstones. Several processes may be at it, and any may die at any point."""
+
+    def __init__(self, home: Store, now: datetime, limit: timedelta) -> None:
+        self._now, self._limit = now, limit
+        self._letters, self._ledger = home.collection(LETTERS), home.collection(LEDGER)
+        self._revisions, self._history = home.collection(REVISIONS), home.collection(HISTORY)
+
+    async def settle_earlier_entries(self) -> None:
+        """Finish what an earlier version began to delete, before a tombstone could count the same letter again."""
+        async for entry in scan(self._ledger, _in_state(LedgerState.LEAVING)):
+            if await _has_left(self._letters, entry):
+                await forget_found_revisions(self._revisions, self._history, (entry.entry_id, *entry.absorbed))
+                await self._ledger.write([replace(entry, gone=True)])
+            else:
+                await self._ledger.remove([entry])
+
+    async def fold_all(self) -> int:
+        """Fold and remove what is old enough. Returns how many tombstones were folded."""
+        count = 0
+        async for day in scan(self._ledger, _in_state(LedgerState.FOLDING)):  # that somebody has left behind
+            count += await self._finish_day(day)
+        await self._remove_folded()
+        while (listing := await self._list_more()) is not None:
+            count += await self._finish_day(listing)
+            await self._remove_folded()
+        return count
+
+    async def _list_more(self) -> LedgerEntry | None:
+        """Have today list old tombstones. Returns today's entry, or None if there is nothing to be done."""
+        for _ in range(_TRIES):
+            today = self._now.date().isoformat()
+            day = await get_one(self._ledger, today)
+            if day is not None and day.folding:
+                return None  # another process is at it, or some cannot be folded
+            old = Between("resolution_timestamp", below=self._now - self._limit)
+            page = await self._letters.find(Query((_DELETED, old, Between("generation", at_least=1)), limit=_LISTED))
+            # A search may be behind. What was folded in today's name before its list was emptied is seen here.
+            there = await self._letters.get([letter.key for letter in page.items])
+            listed = tuple(ListedTombstone.of(letter) for letter in there if self._is_old(letter))
+            if not listed:
+                return None
+            empty = LedgerEntry(today, "", self._now, "", letters=0, gone=True)
+            if (written := await write_one(self._ledger, replace(day or empty, folding=listed))) is not None:
+                return written
+        return None
+
+    def _is_old(self, letter: Result[DeadLetter]) -> TypeGuard[DeadLetter]:
+        if not isinstance(letter, DeadLetter) or not letter.is_deleted or not letter.generation:
+            return False
+        return letter.resolution.at is not None and letter.resolution.at < self._now - self._limit
+
+    async def _finish_day(self, day: LedgerEntry) -> int:
+        """Fold what the day lists, and have it add up the numbers. Returns how many it added up.
+
+        What cannot be decided, because the store does not take it or cannot read it, stays listed.
+        """
+        folded: list[ListedTombstone] = []
+        left: list[ListedTombstone] = []
+        undecided = list(day.folding)
+        for _ in range(_TRIES):
+            there = await self._letters.get([listed.key for listed in undecided]) if undecided else []
+            to_fold: dict[ListedTombstone, DeadLetter] = {}
+            for listed, current in zip(undecided, there, strict=True):
+                if isinstance(current, StoreError):
+                    log.error("a deleted letter cannot be added up: %s", current)
+                    left.append(listed)
+                elif (state := fold_state(listed, current, day.key)) is FoldState.FOLDED:
+                    folded.append(listed)
+                elif state is FoldState.UNFOLDED and current is not None:
+                    to_fold[listed] = current
+            undecided = list(to_fold)
+            if not undecided:
+                break
+            results = await self._letters.write([fold(current, day.key) for current in to_fold.values()])
+            refused = {
+                listed for listed, result in zip(to_fold, results, strict=True) if isinstance(result, StoreError)
+            }
+            left += refused
+            undecided = [listed for listed in undecided if listed not in refused]
+        letters = sum(listed.generation for listed in folded)
+        tallies = reduce(Tallies.combine, (listed.tallies for listed in folded), day.tallies)
+        added = replace(day, letters=day.letters + letters, tallies=tallies, folding=(*left, *undecided))
+        return len(folded) if await write_one(self._ledger, added) is not None else 0
+
+    async def _remove_folded(self) -> None:
+        """Remove the tombstones that are folded and added up, with what revisions are left of their letters."""
+        folded = Query((_DELETED, Between("generation", at_most=0)), limit=_LISTED)
+        async for page in pages(self._letters, folded):
+            names = sorted({letter.resolution.notes or "" for letter in page})
+            days = dict(zip(names, await self._ledger.get(names), strict=True))
+            done = [letter for letter in page if not _is_listed(letter, days[letter.resolution.notes or ""])]
+            await forget_revisions(self._revisions, self._history, done)
+            await self._letters.remove(done)
+
+
+def _is_listed(letter: DeadLetter, day: Result[LedgerEntry]) -> bool:
+    """Whether its day still needs it in order to know that it was folded."""
+    if isinstance(day, LedgerEntry):
+        return any(fold_state(listed, letter, day.key) is FoldState.FOLDED for listed in day.folding)
+    return day is not None
+
+
+async def _has_left(letters: Collection[DeadLetter], entry: LedgerEntry) -> bool:
+    letter = await get_one(letters, entry.letter_key)
+    return letter is None or not letter.knows(entry.entry_id)
+
+
+def _in_state(state: LedgerState) -> Query:
+    return Query((Is("gone", (state.value,)),))
+
+
+def _numbers(letters: int, tallies: Tallies) -> dict[str, int]:
+    """The numbers as a tally over `_SUMS` gives them."""
+    return {"letters": letters, **{f"tally_{name}": getattr(tallies, name) for name in _TALLIES}}
