@@ -212,3 +212,11 @@ def test_json_escapes_half_characters_and_control_characters(run: Run) -> None:
     done = run("dlq", "show", "half", "--json")
     assert done.json["task"] == {"half": "\ud83d", "csi": "\x9b2J"}
     assert "\x9b" not in done.out
+
+
+def test_a_filter_that_would_hold_up_others_is_refused(run: Run) -> None:
+    many = [word for number in range(101) for word in ("--repo", f"r{number}")]
+    for command in (("dlq", "list"), ("dlq", "redrive")):
+        refused = run(*command, *many)
+        assert (refused.code, refused.out) == (2, "")
+        assert "repo: List should have at most 100 items" in refused.err
