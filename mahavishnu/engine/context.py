@@ -15,7 +15,6 @@ from mahavishnu.adapters.base import Workflow
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
-from mahavishnu.engine.lease_watch import LeaseWatch
 from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.engine.letters import VisibleLetters
 from mahavishnu.engine.recorder import Capacity, LetterRecorder
@@ -33,6 +32,7 @@ from mahavishnu.model.query import letter_query
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
+from mahavishnu.stores.lease_watch import LeaseWatch
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
@@ -101,7 +101,7 @@ class QueueContext:
         self.revisions = store.collection(REVISIONS)
         self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0, events_dropped=0)
         self.capacity = Capacity(max_size, self._count_open, clock)
-        self.recorder = LetterRecorder(self.letters.records, self.history, self.capacity, clock)
+        self.recorder = LetterRecorder(self.letters.records, self.history, self.capacity, clock, self.lease_watch)
         self.waiting = WaitingRoom(store.collection(WAITING), self.recorder, WaitingFiles.beside(store, WAITING))
         self.admits_waiting = True  # whether letters that wait for room are let in
         self.session = StoreSession(store, self.waiting)

@@ -274,6 +274,8 @@ async def write_under_lease(
                 current = await get_one(letters, letter.key)
                 if current is None or current == tried:  # removed meanwhile, or written although no answer came
                     return current
+            if not current.knows(letter.entry_id):  # it hides the letter, which waits in the other store
+                raise StoreUnavailable(f"letter {letter.key!r} cannot be seen now: another one was kept locally")
             tried = change(current)
             written = await write_one(letters, tried)
             if written is not None:

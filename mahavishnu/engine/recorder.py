@@ -15,6 +15,7 @@ from mahavishnu.model.letter_parts import Failure, fast_constructor
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
 from mahavishnu.model.work import same_work
 from mahavishnu.stores.base import Collection, Result, write_one, write_with_retry
+from mahavishnu.stores.lease_watch import LeaseWatch
 from mahavishnu.stores.places import find_place
 from mahavishnu.stores.retained import keep_former
 
@@ -78,6 +79,7 @@ class LetterRecorder:
     history: Collection[FormerLetter]
     capacity: Capacity
     clock: Clock
+    lease_watch: LeaseWatch
     _merge_locks: dict[str, _MergeLock] = field(default_factory=dict)
 
     async def record(self, fresh: DeadLetter, failure: Failure) -> CaptureResult:
@@ -145,7 +147,9 @@ class LetterRecorder:
             became = (
                 Reconciliation(place)
                 if theirs is None
-                else reconcile_letters(theirs, place, self.clock.now(), even_deleted=even_deleted)
+                else reconcile_letters(
+                    theirs, place, self.lease_watch.now_for(theirs, place), even_deleted=even_deleted
+                )
             )
             if became.wait:
                 raise LetterBusy(place.key)

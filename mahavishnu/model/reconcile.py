@@ -64,11 +64,14 @@ def reconcile_letters(
     )
 
 
-def visible_letter(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
-    """Which of the two is shown until they are reconciled.
+def visible_letter(theirs: DeadLetter, ours: DeadLetter, certain: bool) -> DeadLetter:
+    """Which of the two is shown until they are reconciled; `certain`: ours is no copy of what may be theirs by now.
 
-    Ours is if theirs is a tombstone that does not drop it, or if ours has a lease and theirs, another one, has none.
+    Ours is if theirs is a tombstone that does not drop it, or if ours has a lease and theirs, another one, has none. A
+    certain one is unless only theirs has a lease: the outcome of that run has to find its letter.
     """
+    if certain:
+        return theirs if theirs.lease is not None and ours.lease is None else ours
     if theirs.is_deleted:
         return theirs if theirs.knows(ours.entry_id) and not _is_later_than_deletion(theirs, ours) else ours
     return ours if theirs.lease is None and ours.lease is not None and not theirs.knows(ours.entry_id) else theirs

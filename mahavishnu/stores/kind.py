@@ -110,7 +110,7 @@ class Kind(Generic[T]):
     fields: tuple[Field[T], ...]
     indexes: tuple[tuple[str, ...], ...] = ()
     reconcile: Callable[[T, T, datetime], ReconcileResult[T]] | None = field(default=None)
-    visible: Callable[[T, T], T] | None = field(default=None)
+    visible: Callable[[T, T, bool], T] | None = field(default=None)
     due: str | None = None
     lazy: bool = False
     key: str = "key"

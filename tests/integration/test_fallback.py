@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from itertools import count
 from pkgutil import iter_modules
@@ -406,6 +406,63 @@ async def test_a_conflicting_letter_that_is_being_run_locally_waits(two: Two) ->
     await two.store.drain()
     assert await two.kept() == {}
     assert (await get_one(two.store.collection(HISTORY), mine.entry_id)) is not None
+
+
+@pytest.mark.parametrize("edited", [False, True])
+async def test_a_clock_that_jumps_takes_no_letter_from_a_run_on_either_side(two: Two, edited: bool) -> None:
+    """A drain waits for the run until its lease was seen unchanged for its length; that of ours, or of theirs."""
+    now = two.clock.now()
+    until = now + timedelta(minutes=5)
+    theirs = make_letter(task_id="a", due_at=now)
+    await two.letters.write([lifecycle.claim(theirs, owner="w", token="t", until=until, now=now) if edited else theirs])
+    two.primary.faults.unavailable()
+    mine = await write_one(two.letters, make_letter(task_id="a", due_at=now))
+    assert mine is not None
+    changed = (
+        lifecycle.edit(mine, now=now, priority=7)
+        if edited
+        else lifecycle.claim(mine, owner="w", token="t", until=until, now=now)
+    )
+    assert await write_one(two.letters, changed) is not None
+    two.clock.set(now + timedelta(minutes=10))
+    await two.comes_back()
+    run = (await two.at_home())["a"] if edited else (await two.kept())["a"].record
+    assert run.lease is not None and run.lease.token == "t"
+    for _ in range(40):
+        await two.clock.sleeping()
+        two.clock.advance(10)
+        await two.store.drain()
+    assert await two.kept() == {}
+    assert (await two.at_home())["a"].lease is None
+
+
+async def test_a_local_letter_does_not_hide_a_run_of_its_twin(two: Two) -> None:
+    """Whose outcome would be refused, and the work done again: the lease is asked for where it is."""
+    now = two.clock.now()
+    claim = lifecycle.claim(make_letter(task_id="a", due_at=now), owner="w", token="t", until=NEVER, now=now)
+    running = await write_one(two.letters, claim)
+    assert running is not None
+    two.primary.faults.unavailable()
+    assert await write_one(two.letters, make_letter(task_id="a")) is not None
+    merged = lifecycle.merge(running, make_failure(at=now), now)
+    two.primary.faults.clear()
+    home = two.primary.inner.collection(LETTERS)
+    other = await get_one(home, "a")
+    assert other is not None and await write_one(home, merged) is not None  # by a process that sees no outage
+    answers = iter([False, True])
+
+    async def pause(tries: int) -> None:
+        if next(answers):
+            await two.comes_back()
+
+    with two.primary.faults.unavailable("write", times=1):
+        settled = await write_under_lease(
+            two.letters, running, lambda current: lifecycle.succeed(current, token="t", now=now), pause, 8
+        )
+    assert settled is not None and settled.entry_id == running.entry_id
+
+
+NEVER = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("moment", ["before the drain", "during the drain"])

@@ -20,7 +20,7 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
-from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchLetter, StoreError
+from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter, evolve
@@ -135,7 +135,11 @@ class Claims:
             now = self._clock.now()
             return lifecycle.renew(current, token=token, until=now + lease, now=now)
 
-        renewed = await update_with_retry(self._letters, key, change)
+        try:
+            renewed = await update_with_retry(self._letters, key, change)
+        except LostLease:
+            await self._require_whole_view(task_id)
+            raise
         if renewed is None:
             raise NoSuchLetter(key)
         self._context.lease_watch.look([renewed.after])
@@ -191,6 +195,7 @@ class Claims:
         try:
             settled = await update_with_retry(self._letters, key, change)
         except LostLease:
+            await self._require_whole_view(task_id)
             self._context.announce(EventName.STALE_CLAIM, letter)
             raise
         if settled is None:
@@ -198,6 +203,12 @@ class Claims:
         if settled.after is not settled.before:
             self._announce(settled.after, outcome, assessment)
         return settled.after
+
+    async def _require_whole_view(self, task_id: str) -> None:
+        """Raise StoreUnavailable if a letter that was kept in an outage may hide the one that was claimed."""
+        page = await self._letters.find(Query((Is("task_id", (task_id,)),), limit=1))
+        if page.degraded:
+            raise StoreUnavailable(f"whose {task_id!r} is cannot be told now: {page.degraded}")
 
     def _one_at_a_time(self) -> asyncio.Lock:
         """A lock for those who claim in this process: at the same time they would want the same letters."""

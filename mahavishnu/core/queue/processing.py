@@ -15,7 +15,6 @@ from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext
-from mahavishnu.engine.lease_watch import SOONEST_ENDING
 from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput
@@ -24,6 +23,7 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key,
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import get_one, update_with_retry
 from mahavishnu.stores.kinds import WORKERS
+from mahavishnu.stores.lease_watch import SOONEST_ENDING
 
 log = logging.getLogger(__name__)
 _BRINGS_WORK = frozenset(

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
-from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Query
@@ -17,6 +16,7 @@ from mahavishnu.stores.fallback.drain import DrainResult, drain
 from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
 from mahavishnu.stores.fallback.pages import PagePosition, merge_pages
 from mahavishnu.stores.kind import Kind, Order, T
+from mahavishnu.stores.lease_watch import LeaseWatch
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -28,7 +28,7 @@ class StorePair(Protocol):
 
     primary: Store
     local: Store
-    clock: Clock
+    lease_watch: LeaseWatch
 
     @property
     def away(self) -> StoreError | None: ...
@@ -61,8 +61,11 @@ class FallbackCollection(Generic[T]):
         if not self.drained:
             here = await self._local_get(keys)
         results: list[Result[T]] = [self._record(held) if isinstance(held, LocalCopy) else held for held in here]
-        # An uncertain copy says what was written; its twin in the primary store, if there is one, what became of it.
-        asked = [index for index, held in enumerate(here) if not (isinstance(held, LocalCopy) and not held.uncertain)]
+        # An uncertain copy says what was written; its twin in the primary store, if there is one, what became of it. A
+        # certain one may hide another record there.
+        certain = {index for index, held in enumerate(here) if isinstance(held, LocalCopy) and not held.uncertain}
+        hiding = self.kind.visible is not None and self._away is None
+        asked = [index for index in range(len(keys)) if hiding or index not in certain]
         if asked:
             twins: Sequence[Result[T]]
             try:
@@ -70,13 +73,16 @@ class FallbackCollection(Generic[T]):
             except (StoreUnavailable, StoreMisconfigured) as problem:
                 twins = [None if results[index] is not None else problem for index in asked]
             for index, twin in zip(asked, twins, strict=True):
-                results[index] = results[index] if twin is None else self._visible(twin, results[index])
+                if twin is not None:
+                    results[index] = self._visible(twin, results[index], index in certain)
         return _require_an_answer(results)
 
-    def _visible(self, theirs: T | StoreError, ours: Result[T]) -> T | StoreError:
+    def _visible(self, theirs: T | StoreError, ours: Result[T], certain: bool) -> T | StoreError:
+        if ours is not None and isinstance(theirs, StoreError) and certain:
+            return ours
         if self.kind.visible is None or ours is None or isinstance(theirs, StoreError) or isinstance(ours, StoreError):
             return theirs
-        return self.kind.visible(theirs, ours)
+        return self.kind.visible(theirs, ours, certain)
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)
@@ -131,7 +137,7 @@ class FallbackCollection(Generic[T]):
         except StoreUnavailable as problem:
             return DrainResult(stopped=problem)
         kept = self._kept
-        result = await drain(self.kind, self._pair.primary, self._pair.local, self._pair.clock)
+        result = await drain(self.kind, self._pair.primary, self._pair.local, self._pair.lease_watch)
         self.drained = result.waiting == 0 and kept == self._kept
         if isinstance(result.stopped, StoreMisconfigured):
             self._note_failure(result.stopped)

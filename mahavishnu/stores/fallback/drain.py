@@ -12,10 +12,8 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, cast
 
-from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
@@ -24,6 +22,7 @@ from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
 from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
 from mahavishnu.stores.kind import Kind, ReconcileResult, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
+from mahavishnu.stores.lease_watch import LeaseWatch
 from mahavishnu.stores.places import find_place
 from mahavishnu.stores.retained import Revision, forget_revisions, keep_former
 
@@ -50,7 +49,7 @@ class DrainResult:
         )
 
 
-async def drain(kind: Kind[T], primary: Store, local: Store, clock: Clock) -> DrainResult:
+async def drain(kind: Kind[T], primary: Store, local: Store, watch: LeaseWatch) -> DrainResult:
     """Move every record of the kind, until the primary takes no more. Raises nothing but what `local` raises."""
     home, here = primary.collection(kind), local.collection(local_copy_kind(kind))
     total = DrainResult()
@@ -59,7 +58,7 @@ async def drain(kind: Kind[T], primary: Store, local: Store, clock: Clock) -> Dr
         page = await here.find(Query(limit=BATCH), after)
         total += DrainResult(waiting=len(page.corrupt), refused=page.corrupt)
         if page.items:
-            total += await _move(kind, primary, home, here, page.items, clock)
+            total += await _move(kind, primary, home, here, page.items, watch)
         if page.next is None or total.stopped:
             return total
         after = page.next
@@ -71,10 +70,10 @@ async def _move(
     home: Collection[T],
     here: Collection[LocalCopy[T]],
     items: Sequence[LocalCopy[T]],
-    clock: Clock,
+    watch: LeaseWatch,
 ) -> DrainResult:
     try:
-        running = await _keys_being_run(kind, home, items, clock.now())
+        running = await _keys_being_run(kind, home, items, watch)
     except (StoreUnavailable, StoreMisconfigured) as problem:
         return DrainResult(waiting=len(items), stopped=problem)
     marked = await _mark_uncertain(here, [held for held in items if held.key not in running])
@@ -94,7 +93,7 @@ async def _move(
     for held, result in zip(moving, results, strict=True):
         try:
             if result is None:
-                waits = await _reconcile(kind, primary, home, held.record, clock)
+                waits = await _reconcile(kind, primary, home, held.record, watch)
             elif isinstance(result, StoreError):
                 raise result
             else:
@@ -122,22 +121,24 @@ async def _move(
     return total
 
 
-async def _keys_being_run(kind: Kind[T], home: Collection[T], items: Sequence[LocalCopy[T]], now: datetime) -> set[str]:
+async def _keys_being_run(
+    kind: Kind[T], home: Collection[T], items: Sequence[LocalCopy[T]], watch: LeaseWatch
+) -> set[str]:
     """The keys of letters that are being run from the local store: a mark would refuse the outcome of the run."""
     letters = [held.record for held in items if isinstance(held.record, DeadLetter) and not held.uncertain]
     run = {letter.key: letter for letter in letters if letter.lease is not None}
     busy: set[str] = set()
     for twin in await home.get(list(run)) if run else ():
         with suppress(ItemFailed):  # it is tried, and refused, with the others
-            if isinstance(twin, DeadLetter) and _settle(kind, twin, run[twin.key], now).wait:
+            if isinstance(twin, DeadLetter) and _settle(kind, twin, run[twin.key], watch).wait:
                 busy.add(twin.key)
     return busy
 
 
-def _settle(kind: Kind[Any], theirs: Any, ours: Any, now: datetime) -> ReconcileResult[Any]:
+def _settle(kind: Kind[Any], theirs: Any, ours: Any, watch: LeaseWatch) -> ReconcileResult[Any]:
     """What becomes of the two. Raises ItemFailed, whatever is wrong with them: the others go home all the same."""
     try:
-        return kind.reconcile(theirs, ours, now) if kind.reconcile else ReconcileResult()
+        return kind.reconcile(theirs, ours, watch.now_for(theirs, ours)) if kind.reconcile else ReconcileResult()
     except Exception as problem:
         raise ItemFailed(ours.key, f"it cannot be reconciled with the one at home: {problem!r}") from problem
 
@@ -194,7 +195,7 @@ async def _mark_uncertain(here: Collection[LocalCopy[T]], items: Sequence[LocalC
     return {held.key: held for held in marked if held is not None and not isinstance(held, StoreError)}
 
 
-async def _reconcile(kind: Kind[T], primary: Store, home: Collection[T], ours: T, clock: Clock) -> bool:
+async def _reconcile(kind: Kind[T], primary: Store, home: Collection[T], ours: T, watch: LeaseWatch) -> bool:
     """The primary has a record under this key: reconcile the two. True if ours is another one and has to wait.
 
     A letter of other work than the open one that is there goes home under an id of its own.
@@ -208,7 +209,7 @@ async def _reconcile(kind: Kind[T], primary: Store, home: Collection[T], ours: T
             continue
         if kind.same(theirs, ours):
             return False
-        outcome = _settle(kind, theirs, ours, clock.now())
+        outcome = _settle(kind, theirs, ours, watch)
         if outcome.wait:
             return True
         if outcome.former is not None:

@@ -23,6 +23,7 @@ from mahavishnu.stores.fallback.drain import DrainResult
 from mahavishnu.stores.fallback.local_copy import local_copy_kind
 from mahavishnu.stores.kind import FieldType, Kind, T
 from mahavishnu.stores.kinds import KINDS
+from mahavishnu.stores.lease_watch import LeaseWatch
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class FallbackStore(OpenClose):
     ) -> None:
         self.primary, self.local = primary, local
         self.clock = clock or SystemClock()
+        self.lease_watch = LeaseWatch(self.clock)
         self._pause, self._longest_pause = pause_seconds, longest_pause_seconds
         self._collections: dict[str, FallbackCollection[Any]] = {}
         self._away: StoreError | None = None

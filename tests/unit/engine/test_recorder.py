@@ -13,6 +13,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query, letter_query
 from mahavishnu.stores.base import get_one, scan, write_one
 from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.lease_watch import LeaseWatch
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
 
@@ -23,7 +24,9 @@ class House:
         self.store = FaultyStore(MemoryStore())
         self.letters = self.store.collection(LETTERS)
         self.room = Capacity(max_size, self.count, self.clock)
-        self.office = LetterRecorder(self.letters, self.store.collection(HISTORY), self.room, self.clock)
+        self.office = LetterRecorder(
+            self.letters, self.store.collection(HISTORY), self.room, self.clock, LeaseWatch(self.clock)
+        )
 
     async def count(self) -> int:
         return (await self.letters.tally(letter_query(resolution="pending"))).total.count

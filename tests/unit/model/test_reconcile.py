@@ -124,11 +124,14 @@ def test_what_is_being_run_waits() -> None:
 
 def test_until_they_are_reunited_the_one_that_is_being_run_is_the_letter() -> None:
     theirs, ours = letter("theirs"), letter("ours")
-    assert visible_letter(theirs, claimed(ours)).entry_id == ours.entry_id
-    assert visible_letter(claimed(theirs), claimed(ours)).entry_id == theirs.entry_id
-    assert visible_letter(theirs, ours).entry_id == theirs.entry_id
+    assert visible_letter(theirs, claimed(ours), False).entry_id == ours.entry_id
+    assert visible_letter(claimed(theirs), claimed(ours), False).entry_id == theirs.entry_id
+    assert visible_letter(theirs, ours, False).entry_id == theirs.entry_id
     home_since = replace(theirs, absorbed=(ours.entry_id,))
-    assert visible_letter(home_since, claimed(ours)) is home_since
+    assert visible_letter(home_since, claimed(ours), False) is home_since
+    assert visible_letter(theirs, ours, True) is ours
+    assert visible_letter(claimed(theirs), ours, True).entry_id == theirs.entry_id
+    assert visible_letter(claimed(theirs), claimed(ours), True).entry_id == ours.entry_id
 
 
 def test_a_closed_one_of_theirs_is_succeeded_by_ours() -> None:

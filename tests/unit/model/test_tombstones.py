@@ -105,10 +105,10 @@ def test_it_drops_the_states_that_it_knew_and_no_other(one: DeadLetter, other: D
         assert outcome.live is not None and (outcome.live.entry_id, outcome.live.is_open) == ("one", other.is_open)
         assert "one" not in outcome.live.absorbed
         assert violations(outcome.live) == []
-        assert visible_letter(deleted(one), other) is other
+        assert visible_letter(deleted(one), other, False) is other
     else:
         assert outcome == Reconciliation()
-        assert visible_letter(deleted(one), other).is_deleted
+        assert visible_letter(deleted(one), other, False).is_deleted
 
 
 def test_one_that_never_changed_is_dropped_whatever_the_clocks_say() -> None:
@@ -175,8 +175,8 @@ def test_the_same_letter_lives_on_where_it_was_not_deleted() -> None:
 
 def test_it_is_not_shown_in_place_of_another() -> None:
     left, other = deleted(letter("one")), letter("two")
-    assert visible_letter(left, other) is other
-    assert visible_letter(other, left) is other
+    assert visible_letter(left, other, False) is other
+    assert visible_letter(other, left, False) is other
 
 
 MOVING: list[Callable[[DeadLetter], DeadLetter]] = [

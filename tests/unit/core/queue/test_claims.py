@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from mahavishnu.classify.chain import Chain
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.queue.claims import Claim
 from mahavishnu.model.errors import InvalidInput, LostLease, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter_parts import Source, SourceKind
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore
 from tests.unit.queues import House, Runs, fill, heard, letter_of, settle, sound, until
 
@@ -436,3 +438,25 @@ def chain_with(rules: list[dict[str, Any]]) -> Chain:
     from mahavishnu.classify.plugins import Plugins
 
     return Chain(Plugins.discover(rules=rules))
+
+
+@pytest.mark.parametrize("back", [False, True])
+async def test_a_letter_that_an_outage_kept_locally_refuses_no_outcome_of_its_twin(house: House, back: bool) -> None:
+    """It has no lease, so that the claim looks lost; while nobody can tell, nobody says so."""
+    primary = FaultyStore(MemoryStore())
+    store = FallbackStore(primary, MemoryStore(), kinds=KINDS, clock=house.clock)
+    queue = house.queue(store=store)
+    await due(queue)
+    claim = await claim_one(queue)
+    primary.faults.unavailable()
+    await due(queue)
+    if back:
+        primary.faults.clear()
+        store._away = None  # as a process that has seen no outage: what it kept has not gone home yet
+        settled = await queue.claims.settle("wf_1", claim.token, "succeeded")
+        assert (settled.entry_id, settled.status) == (claim.letter.entry_id, "completed")
+        return
+    with pytest.raises(StoreUnavailable, match="whose 'wf_1' is cannot be told now"):
+        await queue.claims.settle("wf_1", claim.token, "succeeded")
+    with pytest.raises(StoreUnavailable, match="whose 'wf_1' is cannot be told now"):
+        await queue.claims.renew("wf_1", claim.token)

@@ -35,6 +35,15 @@ class LeaseWatch:
             return False
         return may_be_run(letter, self._see(letter), now - skew, self._clock.monotonic())
 
+    def now_for(self, *records: object) -> datetime:
+        """The present instant, or one at which the leases on these letters had not ended whose owners may still live.
+
+        What is decided by it, as two letters of one task are reconciled, takes no letter from a run.
+        """
+        now = self._clock.now()
+        doubtful = (each.due_at for each in records if isinstance(each, DeadLetter) and self.may_be_run(each, now))
+        return min([now, *(ends - timedelta(milliseconds=1) for ends in doubtful if ends is not None)])
+
     def _see(self, letter: DeadLetter) -> LeaseSighting | None:
         key = letter.key
         sighting = sighting_of(letter, self._sightings.get(key), self._clock.monotonic())
