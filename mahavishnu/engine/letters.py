@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
-from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
+from mahavishnu.model.query import Between, Condition, Is, Not, Query
 from mahavishnu.stores.base import Collection, Cursor, Page, Result, Tally
 
 _NOT_DELETED = Not(Is("resolution_status", (ResolutionStatus.DELETED,)))
@@ -53,6 +53,6 @@ def _excludes_tombstones(condition: Condition) -> bool:
     match condition:
         case Is(field, values):
             return field in _NEVER_IN_TOMBSTONES or (field in _ONE_OF and _ONE_OF[field] not in values)
-        case Between(field) | Not(Missing(field)):
+        case Between(field):
             return field in _NEVER_IN_TOMBSTONES
     return False

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mahavishnu.classify.fingerprint import title
+from mahavishnu.engine.letters import VisibleLetters
 from mahavishnu.model.group import Group, GroupView, Sample, is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
-from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.model.query import Between, Condition, Is, Query, Sort
 from mahavishnu.stores.base import Cell, Collection, Tally
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -68,7 +69,7 @@ class GroupSamples:
 
 
 async def count_groups(
-    letters: Collection[DeadLetter],
+    letters: VisibleLetters,
     history: Collection[FormerLetter],
     now: datetime,
     only: str | None = None,
@@ -82,15 +83,13 @@ async def count_groups(
         "last_day": Between("created_at", at_least=now - DAY),
         "day_before": Between("created_at", at_least=now - 2 * DAY, below=now - DAY),
     }
+    records = letters.records  # tombstones too, which are in no group: leaving them out takes a quarter longer
     asked = [
-        letters.tally(Query(here), (*_BY_GROUP, "resolution_status"), sums=["occurrences"], spans=_MOMENTS),
+        records.tally(Query(here), (*_BY_GROUP, "resolution_status"), sums=["occurrences"], spans=_MOMENTS),
         history.tally(Query(here), _BY_GROUP, spans=["created_at"]),
     ]
     if recent:
-        grouped = (*here, Not(Missing("fingerprint")))  # an index has it all
-        asked += [
-            kept.tally(Query((*grouped, span)), _BY_GROUP) for span in spans.values() for kept in (letters, history)
-        ]
+        asked += [kept.tally(Query((*here, span)), _BY_GROUP) for span in spans.values() for kept in (records, history)]
     tallies = await asyncio.gather(*asked)
     live, former = (tally.by(0) for tally in tallies[:2])
     open_ones = {values[0]: cell for values, cell in tallies[0].cells.items() if values[1] == ResolutionStatus.PENDING}
