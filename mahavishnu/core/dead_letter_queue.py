@@ -272,11 +272,19 @@ class DeadLetterQueue:
             health = Health("down", str(problem))
         else:
             health = await self.store.health()
-        if not (count := len(self.context.waiting.in_memory)):
+        waiting = self.context.waiting
+        problems = [
+            f"{count} failures are {where}, because the store could not take them"
+            for count, where in (
+                (len(waiting.in_memory), "in this process's memory only"),
+                (len(waiting.files.names()), "in files beside the store"),
+            )
+            if count
+        ]
+        if not problems:
             return health
-        text = f"{count} failures are in this process's memory only, because the store could not take them"
         status = "degraded" if health.status == "ok" else health.status
-        return replace(health, status=status, detail="; ".join(filter(None, [text, health.detail])))
+        return replace(health, status=status, detail="; ".join(filter(None, [*problems, health.detail])))
 
     async def health_warnings(self, stats: Mapping[str, Any] | None = None) -> list[str]:
         """What a person should look at now, what matters most first: groups that grow, groups that are back, then what

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -136,6 +137,32 @@ async def missing_pipeline(place: Place, child: Child | None) -> AsyncIterator[N
 
 
 @asynccontextmanager
+async def locked(place: Place, child: Child | None) -> AsyncIterator[None]:
+    with closing(sqlite3.connect(place.file, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.rollback()
+
+
+@asynccontextmanager
+async def full(place: Place, child: Child | None) -> AsyncIterator[None]:
+    assert child is not None
+    await child.tell("full")
+    yield
+
+
+@asynccontextmanager
+async def read_only_folder(place: Place, child: Child | None) -> AsyncIterator[None]:
+    async with SQLiteStore(place.file, kinds=KINDS):
+        pass
+    place.file.chmod(0o400)
+    place.file.parent.chmod(0o500)
+    yield
+    place.file.parent.chmod(0o700)
+    place.file.chmod(0o600)
+
+
+@asynccontextmanager
 async def replaced(place: Place, child: Child | None) -> AsyncIterator[None]:
     backup = place.file.parent.parent / "backup.db"
     async with SQLiteStore(backup, kinds=KINDS):
@@ -245,6 +272,25 @@ async def test_what_answers_is_not_opensearch_from_the_start(beside_opensearch: 
 @pytest.mark.parametrize("breakage", [template_without_source, index_without_source])
 async def test_opensearch_would_not_give_back_what_it_gets(beside_opensearch: Place, breakage: Breakage) -> None:
     assert await check(beside_opensearch, breakage, from_start=True) == 5
+
+
+@pytest.mark.opensearch
+@pytest.mark.prove
+async def test_the_local_store_is_locked_while_something_else_answers(beside_opensearch: Place) -> None:
+    await check(beside_opensearch, NEVER_OPENSEARCH["a page with 404"], locked)
+
+
+@pytest.mark.prove
+async def test_the_only_store_is_locked(alone: Place) -> None:
+    await check(alone, locked)
+
+
+async def test_the_disk_is_full(alone: Place) -> None:
+    await check(alone, full)
+
+
+async def test_the_folder_is_read_only(alone: Place) -> None:
+    await check(alone, read_only_folder, from_start=True)
 
 
 @pytest.mark.parametrize("breakage", [replaced, moved_away])

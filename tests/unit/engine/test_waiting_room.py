@@ -171,6 +171,19 @@ class TestOutsideOfTheStore:
             await app.execute_workflow({"id": "wf_1", "text": "x" * 9000 + "the end"}, "sweep")
         assert "the end" in caplog.text
 
+    @pytest.mark.parametrize(("files", "where"), [(True, "in files beside the store"), (False, "memory only")])
+    async def test_health_tells_of_them(self, any_house: House, files: bool, where: str) -> None:
+        dlq = queue_of(app := self.app(any_house, files=files))
+        with any_house.faults.unavailable("write"):  # the store itself says that all is well
+            assert (await dlq.health()).status == "ok"
+            await fails(app, NETWORK, "first")
+            health = await dlq.health()
+            assert (health.status, (await dlq.get_statistics())["storage_mode"]) == ("degraded", "degraded")
+            assert health.detail.startswith("1 failures are ")
+            assert where in health.detail
+        await dlq.context.waiting.write_down()
+        assert (await dlq.health()).status == "ok"
+
     async def test_the_next_process_finds_the_files(self, any_house: House) -> None:
         app = self.app(any_house, files=True)
         with any_house.faults.unavailable():
