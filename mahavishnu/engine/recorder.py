@@ -139,7 +139,7 @@ class LetterRecorder:
         `has_room` says that there is, and what the store raises.
         """
         for _ in range(_TRIES):
-            place, theirs = await find_place(self.letters, ours)
+            place, theirs = await find_place(self.letters, ours, is_new=failure is not None)
             if failure is not None and theirs is not None and theirs.is_open and not theirs.knows(ours.entry_id):
                 if (merged := await self._merge_into_open(place, failure)) is not None:
                     return Admission(theirs, merged.letter)
@@ -176,7 +176,7 @@ class LetterRecorder:
         """Count the failure on the open letter of the same work, under whichever id; None if there is none."""
         if (merged := await self._merge_into_open(fresh, failure)) is not None:
             return merged
-        place, there = await find_place(self.letters, fresh)
+        place, there = await find_place(self.letters, fresh, is_new=True)
         return await self._merge_into_open(place, failure) if there is not None and there.is_open else None
 
     async def _merge_into_open(self, fresh: DeadLetter, failure: Failure) -> CaptureResult | None:

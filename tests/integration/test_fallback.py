@@ -32,6 +32,7 @@ from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, KINDS, LETTERS, REVISIONS, Reply, Worker
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.places import find_place
 from mahavishnu.stores.retained import LedgerEntry, Revision, keep_revisions
 from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
 
@@ -1142,3 +1143,12 @@ async def test_failures_with_other_payloads_in_an_outage_are_letters_at_once(two
     assert [letter.occurrences for letter in kept] == [1, 1, 2]
     await two.comes_back()
     assert sorted(letter.task["n"] for letter in (await two.at_home()).values()) == [1, 2]
+
+
+async def test_an_id_that_cannot_be_looked_up_is_free_for_a_new_letter_only(two: Two) -> None:
+    """Another one may be there already."""
+    await in_outage(two, failed_with("theirs", 1))
+    ours = failed_with("ours", 2)
+    assert await find_place(two.letters, ours, is_new=True) == (as_other_work(ours), None)
+    with pytest.raises(StoreUnavailable):
+        await find_place(two.letters, ours)
