@@ -58,9 +58,10 @@ class PythonAdapter:
                 "Give a function that does the work and returns"
             )
         self.function = function
+        self._is_async = is_async(function)
 
     async def run(self, task: Any, repos: list[str]) -> Any:
-        if is_async(self.function):
+        if self._is_async:
             result = await self.function(task, repos)
         else:
             context = contextvars.copy_context()

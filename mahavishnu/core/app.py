@@ -230,18 +230,33 @@ class MahavishnuApp:
         *,
         each: bool,
     ) -> WorkflowResult:
-        with run_as(_given_id(task_id, task), task, adapter_name) as attempt:
-            run = await self.runner.run(task, adapter_name, repos, per_repo=each)
-            if not run.result.failed:
-                if attempt is not None:
-                    attempt.note_own_success(run.repos)
-                if self.dlq_integration is not None:
-                    self.dlq_integration.count_run()
-                return run.result
-            left = run.failed_repos if self.config.retry_only_failed_repos else run.repos
-            outcome = await self._capture(run.error, run.snapshot.task, adapter_name, left, task_id, metadata, enqueue)
-            run.result.update(outcome)
+        if current_attempt.get() is None:  # it costs next to nothing where it is not needed
+            return await self._run(task, adapter_name, repos, task_id, metadata, enqueue, each=each)
+        with run_as(_given_id(task_id, task), task, adapter_name):
+            return await self._run(task, adapter_name, repos, task_id, metadata, enqueue, each=each)
+
+    async def _run(
+        self,
+        task: Any,
+        adapter_name: str,
+        repos: Sequence[str] | None,
+        task_id: str | None,
+        metadata: Mapping[str, Any] | None,
+        enqueue: bool | None,
+        *,
+        each: bool,
+    ) -> WorkflowResult:
+        run = await self.runner.run(task, adapter_name, repos, per_repo=each)
+        if not run.result.failed:
+            if (attempt := current_attempt.get()) is not None:
+                attempt.note_own_success(run.repos)
+            if self.dlq_integration is not None:
+                self.dlq_integration.count_run()
             return run.result
+        left = run.failed_repos if self.config.retry_only_failed_repos else run.repos
+        outcome = await self._capture(run.error, run.snapshot.task, adapter_name, left, task_id, metadata, enqueue)
+        run.result.update(outcome)
+        return run.result
 
     async def _capture(
         self,
@@ -268,6 +283,8 @@ class MahavishnuApp:
 def _given_id(task_id: str | None, task: Any) -> str | None:
     """The id that the caller named, else the task's own; None if there is none, or none that can be read."""
     for name in (task_id, task.get("id") if isinstance(task, dict) else None):
+        if type(name) is str and name:  # nearly always
+            return name
         try:
             if name or (name == 0 and name is not False):
                 return str(name)

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import Context
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
-from weakref import WeakKeyDictionary
 
 BATCH_SIZE = 100  # two batches are in flight at once, so callers of the first continue while the second is written
 
@@ -43,18 +42,19 @@ class Batcher(Generic[W]):
         on_cancelled: Callable[[W], object] = lambda pending: None,
     ) -> None:
         self._store, self._on_cancelled = store, on_cancelled
-        # The batch that still takes more, of each event loop: those of several threads may use it at once.
-        self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, list[W]] = WeakKeyDictionary()
+        # The batch that still takes more, and its event loop. In one attribute, as several threads may replace it: one
+        # whose batch is no longer here begins another.
+        self._open: tuple[asyncio.AbstractEventLoop, list[W]] | None = None
         self._tasks: dict[asyncio.Task[Any], Sequence[W]] = {}
 
     def add(self, pending: W) -> None:
         """Store this with the next batch."""
         loop = pending.future.get_loop()
-        batch = self._open.get(loop)
-        if batch is None or len(batch) == BATCH_SIZE:
-            batch = self._open[loop] = []
-            self.spawn(self._flush(batch), batch)
-        batch.append(pending)
+        current = self._open
+        if current is None or current[0] is not loop or len(current[1]) == BATCH_SIZE:
+            current = self._open = (loop, [])
+            self.spawn(self._flush(current[1]), current[1])
+        current[1].append(pending)
 
     def spawn(
         self, work: Coroutine[Any, Any, R], batch: Sequence[W] = (), context: Context | None = None
@@ -85,9 +85,9 @@ class Batcher(Generic[W]):
         await self._store(batch)
 
     def _end_batch(self, batch: Sequence[W]) -> None:
-        loop = asyncio.get_running_loop()
-        if self._open.get(loop) is batch:
-            del self._open[loop]
+        current = self._open
+        if current is not None and current[1] is batch:
+            self._open = None
 
     def _on_task_end(self, batch: Sequence[W], task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
