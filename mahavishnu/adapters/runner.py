@@ -106,12 +106,11 @@ def _json_or_none(task: Any) -> str | None:
 
 async def run_whole(run: Run, repos: Sequence[str]) -> WorkflowResult:
     """One run for all repos."""
-    cancelled_before = times_cancelled()
     try:
         answer = await run(list(repos))
         failure = failure_in_result(answer)  # inside of the try: this looks at what user code made
     except BaseException as problem:  # also one that is no Exception, such as a panic in Rust, or a group with one
-        if is_interruption(problem, cancelled_before):
+        if is_interruption(problem):
             raise
         return _failed_result(problem)
     if failure is None:
@@ -126,18 +125,15 @@ async def run_whole(run: Run, repos: Sequence[str]) -> WorkflowResult:
     return result
 
 
-def times_cancelled() -> int:
-    """How often the running task was asked to end."""
-    task = asyncio.current_task()
-    return task.cancelling() if task is not None else 0
-
-
-def is_interruption(error: BaseException, cancelled_before: int) -> bool:
+def is_interruption(error: BaseException) -> bool:
     """Whether a run was ended from outside, and did not fail: its process ends, or its task was cancelled.
 
-    It did fail if nobody cancelled the task since it had been cancelled so often: something in the run did it.
+    If nobody cancelled the task, something inside of the run cancelled itself, and that is a failure.
     """
-    return is_end(error) or (isinstance(error, asyncio.CancelledError) and times_cancelled() > cancelled_before)
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or task.cancelling() > 0
+    return is_end(error)
 
 
 async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> WorkflowResult:

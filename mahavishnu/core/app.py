@@ -17,7 +17,6 @@ from mahavishnu.adapters.runner import (
     failed_repos,
     failure_in_result,
     is_interruption,
-    times_cancelled,
 )
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings, ReloadResult
@@ -90,13 +89,13 @@ class MahavishnuApp:
 
             @functools.wraps(function)
             async def guarded(task: Any, repos: Sequence[str] = ()) -> Any:
-                snapshot, cancelled_before = TaskSnapshot(task), times_cancelled()
+                snapshot = TaskSnapshot(task)
                 with run_as(_given_id(None, task), task, name) as attempt:
                     try:
                         answer = await plain.run(task, list(repos))
                         failure = failure_in_result(answer)
                     except BaseException as problem:
-                        if not is_interruption(problem, cancelled_before):
+                        if not is_interruption(problem):
                             await self._capture(problem, snapshot.task, name, repos)
                         raise
                     if failure is not None:

@@ -361,6 +361,8 @@ def _classifier_context(capture: PendingCapture, now: datetime) -> Any:
 
 def _repos(request: LetterRequest) -> tuple[str, ...]:
     """The repos, for those who judge the failure; none where they are no list of texts."""
+    if type(request.repos) is tuple:  # the app has looked at them
+        return request.repos
     try:
         return texts(request.repos, "repos")
     except Exception:

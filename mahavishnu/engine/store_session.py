@@ -140,6 +140,7 @@ class StoreSession:
         if current is None or current.done() or current.get_loop() is not loop:
             # In a context of its own: it has nothing to do with the run that failed just now.
             self._writing_down = asyncio.Task(self._write_down(), loop=loop, context=Context())
+            self._writing_down._log_destroy_pending = False  # type: ignore[attr-defined]  # it may end with its loop
 
     async def _write_down(self) -> None:
         pause, clock = _FIRST_PAUSE, self._waiting.recorder.clock
