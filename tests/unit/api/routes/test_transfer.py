@@ -95,3 +95,12 @@ async def test_impossible_dates_and_numbers_are_refused_and_names_are_marked(gua
     assert "updated_at of letter 'late' is 9999-12-31T23:59:59.999Z, which has not come yet" in told["refused"]["late"]
     seen = (await guarded_api.get("/dlq/forged", headers=bearer("viewer"))).json()
     assert seen["resolved_by"] == "ada (imported by olga)"
+
+
+async def test_what_was_deleted_is_imported_only_if_that_is_meant(api: ApiHarness) -> None:
+    line = json.loads(letter_as_line(make_letter(task_id="wf", entry_id="wf")))
+    assert (await api.post("/dlq/import", [line])).json()["taken"] == {"wf": "new"}
+    assert await api.dlq.clear_all(by="ann") == 1
+    told = (await api.post("/dlq/import", [line])).json()
+    assert told["taken"] == {} and "by ann" in told["refused"]["wf"]
+    assert (await api.post("/dlq/import?even_deleted=true", [line])).json()["taken"] == {"wf": "new"}

@@ -110,3 +110,11 @@ def test_a_letter_from_the_future_is_refused_by_its_line(run: Run) -> None:
     done = run("dlq", "--store", "sqlite:///other.db", "import", "-", stdin="\n".join([late, *others]))
     assert (done.code, done.out) == (1, "4 new\n")
     assert done.err.startswith("mahavishnu: line 1, ") and "has not come yet" in done.err
+
+
+def test_what_was_deleted_is_imported_only_if_that_is_meant(run: Run, home: Path) -> None:
+    (home / "letters.jsonl").write_text(run("dlq", "export", "--open").out)
+    cleared = run("dlq", "clear", "--yes", "--json").json["cleared"]
+    refused = run("dlq", "import", "letters.jsonl")
+    assert (refused.code, refused.out, refused.err.count("deleted")) == (1, "", 2 * cleared)  # and the option's name
+    assert run("dlq", "import", "letters.jsonl", "--even-deleted").out == f"{cleared} new\n"
