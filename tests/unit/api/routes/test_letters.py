@@ -332,3 +332,12 @@ async def test_a_task_that_is_called_like_a_route_can_be_read_and_worked_on(api:
     again = await api.get(f"/dlq/{name}/letter", headers={"If-None-Match": edited.headers["etag"]})
     assert again.status_code == 304
     assert (await api.post(f"/dlq/{name}/resolve")).json()["task_id"] == name
+
+
+async def test_a_failure_with_another_payload_is_answered_with_the_id_of_its_own_letter(api: ApiHarness) -> None:
+    first, other, again = [(await api.post("/dlq", {**NEW, "task": {"n": n}})).json() for n in (1, 2, 2)]
+    assert (first["task_id"], other["task_id"]) == ("wf", f"wf@{Json.of({'n': 2}).digest}")
+    assert (again["entry_id"], again["occurrences"], again["source_id"]) == (other["entry_id"], 2, "wf")
+    found = (await api.get("/dlq", params={"source_id": "wf"})).json()
+    assert [letter["task"] for letter in found] == [{"n": 2}]
+    assert (await api.get(f"/dlq/{other['task_id']}")).json()["task"] == {"n": 2}

@@ -118,6 +118,7 @@ def test_a_list_that_is_cut_short_says_so(run: Run) -> None:
         (["--text", "disk"], {"wf_5"}),
         (["--metadata", "team=web"], {"wf_1"}),
         (["--task-id", "wf_1", "--task-id", "wf_2"], {"wf_1", "wf_2"}),
+        (["--source-id", "wf_1"], set()),
         (["--repo", "web"], set()),
         (["--since", "2026-01-01T12:00", "--before", "2026-01-02"], {"wf_1", "wf_2", "wf_3", "a/b c", "wf_5"}),
         (["--before", "2026-01-01T12:00"], set()),
