@@ -30,7 +30,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
 from mahavishnu.model.query import letter_query
 from mahavishnu.model.requeue_rules import RequeueRules
-from mahavishnu.stores.base import Store
+from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 from mahavishnu.stores.lease_watch import LeaseWatch
 
@@ -102,7 +102,7 @@ class QueueContext:
         self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0, events_dropped=0)
         self.capacity = Capacity(max_size, self._count_open, clock)
         self.recorder = LetterRecorder(self.letters.records, self.history, self.capacity, clock, self.lease_watch)
-        self.waiting = WaitingRoom(store.collection(WAITING), self.recorder, WaitingFiles.beside(store, WAITING))
+        self.waiting = self._waiting_room()
         self.admits_waiting = True  # whether letters that wait for room are let in
         self.session = StoreSession(store, self.waiting)
         self.session.on_new_loop(self.capacity.reset)
@@ -112,6 +112,20 @@ class QueueContext:
         self.events = EventBus(self.counts)
         self.events.subscribe(self._update_capacity, {EventName.RETRY_SUCCEEDED, *_MAKES_ROOM})
         self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
+
+    def _waiting_room(self) -> WaitingRoom:
+        """It lets letters in where all processes meet: see `WaitingRoom`."""
+        home = home_of(self.store)
+        recorder = LetterRecorder(
+            home.collection(LETTERS), home.collection(HISTORY), self.capacity, self.clock, self.lease_watch
+        )
+        return WaitingRoom(
+            self.store.collection(WAITING),
+            home.collection(WAITING),
+            recorder,
+            WaitingFiles.beside(self.store, WAITING),
+            lambda: is_home_away(self.store),
+        )
 
     @cached_property
     def chain(self) -> Chain:

@@ -38,11 +38,18 @@ class WaitingPlace(StrEnum):
 
 @dataclass(slots=True)
 class WaitingRoom:
-    """Keeps letters that wait to be let in. Every process calls `admit` now and then."""
+    """Keeps letters that wait to be let in. Every process calls `admit` now and then.
+
+    They wait in `collection`, and are let in by the `recorder` of the store that all processes share, from `home`, what
+    waits there: whoever else lets the same one in meets it there. A local store would have a second letter of it, which
+    could not be told from a copy that was sent; so what waits locally goes home first.
+    """
 
     collection: Collection[FormerLetter]
+    home: Collection[FormerLetter]
     recorder: LetterRecorder
     files: WaitingFiles
+    is_home_away: Callable[[], bool] = lambda: False
     in_memory: list[DeadLetter] = field(default_factory=list)
     on_outside: Callable[[], object] = lambda: None  # called when a letter waits outside of the store
 
@@ -117,12 +124,19 @@ class WaitingRoom:
             self.in_memory.remove(letter)
 
     async def admit(self, most_bytes: int) -> list[DeadLetter]:
-        """Let in letters as far as there is room, the oldest first; a payload over `most_bytes` goes on waiting."""
+        """Let in letters as far as there is room, the oldest first; a payload over `most_bytes` goes on waiting.
+
+        While the store that all processes share is away they all do.
+        """
         await self.write_down()
         admitted: list[DeadLetter] = []
         after: Cursor | None = None
-        while True:
-            page = await self.collection.find(_OLDEST_FIRST, after)
+        while not self.is_home_away():
+            try:
+                page = await self.home.find(_OLDEST_FIRST, after)
+            except StoreUnavailable as problem:
+                log.debug("letters have to wait on: %s", problem)
+                break
             for waiting in page.items:
                 if len(waiting.payload.text) > most_bytes:
                     continue
@@ -135,10 +149,11 @@ class WaitingRoom:
                 except Exception:
                     log.exception("letter %r cannot be let in and waits on", waiting.task_id)
                 else:
-                    await self.collection.remove([waiting])
+                    await self.home.remove([waiting])
             if page.next is None:
-                return admitted
+                break
             after = page.next
+        return admitted
 
     async def _admit_one(self, waiting: FormerLetter) -> list[DeadLetter]:
         stored = (await self.recorder.take_in(as_letter(waiting))).stored

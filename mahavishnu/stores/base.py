@@ -246,6 +246,17 @@ class OpenClose:
         await self.close()
 
 
+def home_of(store: Store) -> Store:
+    """The store that all processes share: of two stores as one the primary, else the store itself."""
+    home: Store = getattr(store, "primary", store)
+    return home
+
+
+def is_home_away(store: Store) -> bool:
+    """Whether the store that all processes share is known to be out of reach."""
+    return getattr(store, "away", None) is not None
+
+
 async def scan(collection: Collection[T], query: Query) -> AsyncIterator[T]:
     """Every record the query means, page after page. Raises StoreError at a page that is not the whole truth.
 

@@ -1152,3 +1152,14 @@ async def test_an_id_that_cannot_be_looked_up_is_free_for_a_new_letter_only(two:
     assert await find_place(two.letters, ours, is_new=True) == (as_other_work(ours), None)
     with pytest.raises(StoreUnavailable):
         await find_place(two.letters, ours)
+
+
+@pytest.mark.parametrize("fault", ["answer_lost", "item_answer_lost", "request_lost"])
+async def test_where_the_answer_is_lost_and_the_key_is_taken_locally_nobody_was_quicker(two: Two, fault: str) -> None:
+    await two.store.drain()
+    assert two.letters.drained
+    await two.local.inner.collection(HELD).write([LocalCopy(make_letter(task_id="a"))])  # by another process
+    getattr(two.primary.faults, fault)("write", times=1)
+    with pytest.raises(StoreUnavailable) as problem:
+        await write_one(two.letters, make_letter(task_id="a"))
+    assert problem.value.maybe_written, "it may be in the primary: to merge it as well could count it twice"

@@ -90,17 +90,18 @@ class Deletion:
 
     async def _delete_waiting(self, by: str) -> int:
         """Delete what waits for room: its tombstone says so to those who are about to let it in. Returns how many."""
-        room, recorder, count = self._context.waiting, self._context.recorder, 0
+        room, count = self._context.waiting, 0
+        waited = list(room.in_memory)
         await room.write_down()
-        room.in_memory.clear()  # the store refuses what is left: it is in no other place
+        room.in_memory[:] = [each for each in room.in_memory if each not in waited]  # the store refuses these
         async for page in pages(room.collection, Query()):
             now = self._clock.now()
             tombstones = [evolve(lifecycle.delete(letter, now=now, by=by), version=None) for letter in page]
-            for tombstone, result in zip(tombstones, await self._letters.write(tombstones), strict=True):
+            for tombstone, result in zip(tombstones, await room.recorder.letters.write(tombstones), strict=True):
                 if isinstance(result, StoreError):
                     raise result
                 if result is None:
-                    await recorder.take_in(tombstone)
+                    await room.recorder.take_in(tombstone)
             for removed in await room.collection.remove(page):
                 if isinstance(removed, StoreError):
                     raise removed

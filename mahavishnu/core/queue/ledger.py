@@ -20,7 +20,7 @@ from mahavishnu.model.errors import StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, Tallies
 from mahavishnu.model.query import Between, Is, Query
-from mahavishnu.stores.base import Collection, Result, Store, get_one, pages, scan, write_one
+from mahavishnu.stores.base import Collection, Result, Store, get_one, home_of, is_home_away, pages, scan, write_one
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 from mahavishnu.stores.retained import LedgerEntry, LedgerState, forget_found_revisions, forget_revisions
 
@@ -67,9 +67,9 @@ class Ledger:
         """
         await self._context.open()
         store = self._context.store
-        if getattr(store, "away", None) is not None:
+        if is_home_away(store):
             return 0
-        home = getattr(store, "primary", store)  # tombstones that are kept locally go home first
+        home = home_of(store)  # tombstones that are kept locally go home first
         folding = _Folding(home, self._clock.now(), timedelta(days=self._context.limits.tombstone_days))
         await folding.settle_earlier_entries()
         return await folding.fold_all()

@@ -157,7 +157,8 @@ def letter_as_line(letter: DeadLetter) -> str:
 def _without_lease(letter: DeadLetter) -> DeadLetter:
     if letter.lease is None or lifecycle.violations(letter):  # an unsound letter is exported as it is
         return letter
-    return lifecycle.release(letter, token=letter.lease.token, now=letter.updated_at)
+    released = lifecycle.release(letter, token=letter.lease.token, now=letter.updated_at)
+    return evolve(released, updated_at=letter.updated_at)  # a later state than that of the store would survive deletion
 
 
 def parse_letter(document: Mapping[str, Any]) -> DeadLetter:

@@ -233,12 +233,17 @@ class FallbackCollection(Generic[T]):
         held = [LocalCopy(record, doubt) for record, doubt in zip(records, doubts, strict=True)]
         self._note_kept()
         try:
-            return self._records(await self._local.write(held))
+            kept = self._records(await self._local.write(held))
         except StoreError as problem:
             text = f"neither store takes it: {problems[0]}; locally: {problem}"
             return [StoreUnavailable(text, maybe_written=doubt) for doubt in doubts]
         finally:
             self._note_kept()  # again: a drain may have looked before this write was there
+        # Where another record has the key here, one whose answer was lost may be in the primary all the same.
+        return [
+            problem if result is None and doubt else result
+            for result, doubt, problem in zip(kept, doubts, problems, strict=True)
+        ]
 
     def _note_kept(self) -> None:
         self._kept += 1

@@ -9,8 +9,14 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.query import Query
+from mahavishnu.stores.base import get_one
+from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.testing import FaultyStore, ManualClock, make_letter
 from tests.unit.queues import NETWORK, House, Runs, fails, fill, letter_of, queue_of, sound, until
 
 
@@ -53,6 +59,42 @@ class TestWaiting:
         assert await queue_of(app).context.waiting.count() == 2
         assert await queue_of(app).clear_all() == 100
         assert (await queue_of(app).context.waiting.count(), await queue_of(app).intake.admit_waiting()) == (0, 0)
+
+    async def test_what_comes_into_memory_while_the_queue_is_cleared_is_not_forgotten(self, house: House) -> None:
+        queue = await house.queue().open()
+        room = queue.context.waiting
+        room.in_memory.append(make_letter(task_id="before"))
+        hold = house.faults.hold("write", kind=WAITING)
+        clearing = asyncio.create_task(queue.clear_all())
+        await hold.wait_for_call()
+        room.in_memory.append(make_letter(task_id="meanwhile"))
+        hold.release()
+        await clearing
+        known = await get_one(queue.context.letters.records, "meanwhile")
+        assert known is not None or [letter.task_id for letter in room.in_memory] == ["meanwhile"]
+
+    async def test_it_is_let_in_where_all_processes_meet(self) -> None:
+        """A local store would have a second letter of it, taken for a copy when it comes home, with all it has."""
+        clock, shared = ManualClock(), FaultyStore(MemoryStore())
+        pair = FallbackStore(shared, MemoryStore(), kinds=KINDS, clock=clock)
+        async with DeadLetterQueue(10, store=pair, clock=clock) as queue:
+            await clock.sleeping()
+            waiting = make_letter(task_id="late")
+            await queue.context.waiting.keep(waiting)
+            shared.faults.unavailable()
+            local = await queue.enqueue("late", {}, [], NETWORK)
+            await queue.letters.resolve("late")
+            assert await queue.intake.admit_waiting() == 0, "the shared store is away"
+            shared.faults.clear()
+            with shared.faults.item_unavailable("write", kind=LETTERS):
+                await pair.drain()
+            assert (pair.away, await queue.intake.admit_waiting()) == (None, 1)
+            letter = await get_one(shared.inner.collection(LETTERS), "late")
+            assert letter is not None and (letter.entry_id, letter.absorbed) == (waiting.entry_id, ())
+            await pair.drain()
+            letter = await get_one(shared.inner.collection(LETTERS), "late")
+            assert letter is not None and letter.knows(waiting.entry_id) and letter.knows(local.entry_id)
+            assert letter.generation + letter.tallies.deduplicated == 2
 
     async def test_it_is_let_in_as_soon_as_there_is_room(self, house: House) -> None:
         app = await self.full(house)

@@ -18,7 +18,7 @@ from mahavishnu.core.queue.transfer import letter_as_line, parse_letter
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import LAST_INSTANT
-from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidPayload, StoreUnavailable
+from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, InvalidPayload, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.query import Query
@@ -189,6 +189,18 @@ async def test_a_letter_that_was_being_run_comes_as_it_was_before(house: House, 
     assert await other.claims.claim("w"), "it can be run there"
     await sound(other)
     await there.close()
+
+
+async def test_a_letter_that_was_being_run_stays_deleted(house: House) -> None:
+    dlq = house.queue()
+    await dlq.enqueue("wf", {}, [], "connection refused", "immediate")
+    assert await dlq.claims.claim("w")
+    (document,) = await lines(dlq)
+    assert await dlq.clear_all() == 1
+    with pytest.raises(AlreadyResolved, match="deleted"):
+        await dlq.transfer.import_letter(document)
+    assert await dlq.get_task("wf") is None
+    await sound(dlq)
 
 
 async def test_a_full_queue_takes_no_open_letter_but_every_closed_one(house: House, there: House) -> None:
