@@ -24,6 +24,7 @@ from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
 
 _WAITING = re.compile(r"\(entry ([\w-]+)\)")
+_ANY = "9"  # later than every state: a tombstone does not say up to which state it knew those that it took in
 TALLIES = tuple(each.name for each in fields(Tallies))
 ENDS = ("retry_success", "requeued", "permanently_failed", "manually_resolved", "cancelled", "archived", "cleared")
 
@@ -96,8 +97,9 @@ class _Count:
     def add(self, task_id: str, generation: int, tallies: Tallies) -> None:
         self.numbers["letters"] += generation
         self.numbers.update({name: getattr(tallies, name) for name in TALLIES})
-        # Another payload under the same id is a letter of its own, named after it.
-        self.captured[task_id.partition("@")[0]] += generation + tallies.deduplicated
+        if task_id:  # a day's sum names none
+            # Another payload under the same id is a letter of its own, named after it.
+            self.captured[task_id.partition("@")[0]] += generation + tallies.deduplicated
 
 
 async def check(
@@ -120,7 +122,7 @@ async def check(
             found.unsound += [f"{letter.key}: {broken}" for broken in lifecycle.violations(letter)]
             if is_deleted(letter):
                 found.deleted += 1
-                deleted |= dict.fromkeys(entries, _text(letter.updated_at))
+                deleted = {**dict.fromkeys(letter.absorbed, _ANY), letter.entry_id: state_text(letter), **deleted}
             else:
                 alive |= entries
             if kind is LETTERS:
@@ -132,10 +134,10 @@ async def check(
     async for entry in scan(dlq.store.collection(LEDGER), Query()):
         if not entry.gone and entry.entry_id in alive:
             continue
-        found.deleted += 1
+        found.deleted += entry.letters
         count.numbers["cleared"] += entry.cleared
         count.add(entry.letter_key, entry.letters, entry.tallies)
-        deleted |= dict.fromkeys((entry.entry_id, *entry.absorbed), "9")
+        deleted |= dict.fromkeys((entry.entry_id, *entry.absorbed), _ANY)
     for task, entry_id, state in diary.told:
         if entry_id not in alive and entry_id not in deleted:
             found.missing.append(f"{task} {entry_id} {state}")

@@ -12,6 +12,7 @@ import asyncio
 import functools
 import json
 import random
+import shutil
 import signal
 import sqlite3
 import sys
@@ -24,7 +25,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any, Protocol
 
-from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, DeadLetterStatus
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model.clock import Clock
 from mahavishnu.stores.base import Store
@@ -109,6 +110,7 @@ class SharedCluster:
         self._cluster.nodes[0].kill()
         await CLOCK.sleep(seconds)
         await asyncio.to_thread(self._cluster.nodes[0].start)
+        await asyncio.to_thread(self._cluster.wait)
 
     async def recover(self) -> None:
         await asyncio.to_thread(self._cluster.wait)
@@ -167,11 +169,13 @@ class Chaos:
         return Node(Popen(command, stdout=PIPE, text=True, cwd=ROOT))
 
     async def rage(self) -> None:
-        """Do something terrible every few seconds."""
+        """Do something terrible every few seconds; those in which the server starts again do not count."""
         deeds = {self._kill: 6, self._jump: 5, self._freeze_server: 2, self._kill_server: 1}
-        end = CLOCK.monotonic() + self.plan.seconds
-        while CLOCK.monotonic() < end:
-            await CLOCK.sleep(self.chance.uniform(0.5, 4))
+        left = self.plan.seconds
+        while left > 0:
+            seconds = self.chance.uniform(0.5, 4)
+            await CLOCK.sleep(seconds)
+            left -= seconds
             deed = self.chance.choices(list(deeds), list(deeds.values()))[0]
             self.report.events[deed.__name__.strip("_")] += 1
             await deed()
@@ -215,14 +219,14 @@ class Chaos:
     async def settle(self) -> None:
         """Take everything home, let the last leases run out, run what is due, and look at what is left."""
         await self.server.recover()
-        clock = JumpingClock()
-        clock.offset = timedelta(hours=5)  # beyond every lease that a clock an hour ahead may have taken
+        clock = LaterClock()
         for place in range(PROCESSES):
             pair = FallbackStore(self.server.open_store(), local_store(self.local(place)), kinds=KINDS)
             async with _finisher(pair, clock) as dlq:
                 for _ in range(100):
                     await pair.drain()
                     await dlq.run_due()
+                    clock.offset += timedelta(hours=1)
                     drained = await pair.drain()
                     # A drain that stopped half-way has counted only as far as it came.
                     if not drained.waiting and drained.stopped is None and (await pair.health()).status == "ok":
@@ -231,12 +235,21 @@ class Chaos:
                     raise AssertionError(f"letters are left behind: {await pair.health()}")
         await self.server.recover()
         async with _finisher(self.server.open_store(), clock) as dlq:
-            while await dlq.run_due():
-                pass
+            while await dlq.run_due() or await dlq.list_tasks(DeadLetterStatus.RETRYING):
+                clock.offset += timedelta(hours=1)
             diary = Diary.read(await asyncio.to_thread(self.diary.read_text))
             self.report.events["clears"] = diary.clears["whole"]
             self.report.events["interrupted clears"] = diary.clears["interrupted"]
             self.report.found = await check(dlq, diary)
+
+
+class LaterClock(JumpingClock):
+    """A clock on which time passes faster: who has seen a lease unchanged for its length may take it over."""
+
+    offset = timedelta(hours=5)  # beyond every lease that a clock an hour ahead may have taken
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.offset.total_seconds()
 
 
 def _finisher(store: Store, clock: Clock) -> DeadLetterQueue:
@@ -246,13 +259,18 @@ def _finisher(store: Store, clock: Clock) -> DeadLetterQueue:
     return DeadLetterQueue(MAX_SIZE, store=store, clock=clock, options=options)
 
 
-async def run(plan: Plan) -> Report:
-    """The whole of it."""
-    with tempfile.TemporaryDirectory() as folder:
+async def run(plan: Plan, keep: Path | None = None) -> Report:
+    """The whole of it. If there is something wrong, what is left of it is copied to `keep`."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         if plan.store == "sqlite":
-            return await _run_on(SharedFile(Path(folder) / "shared.db"), Path(folder), plan)
-        with Cluster() as cluster:
-            return await _run_on(SharedCluster(cluster), Path(folder), plan)
+            report = await _run_on(SharedFile(folder / "shared.db"), folder, plan)
+        else:
+            with Cluster() as cluster:
+                report = await _run_on(SharedCluster(cluster), folder, plan)
+        if keep is not None and report.problems:
+            shutil.copytree(folder, keep / f"{plan.store}-{plan.seed}", dirs_exist_ok=True)
+        return report
 
 
 async def _run_on(server: Server, folder: Path, plan: Plan) -> Report:
@@ -277,12 +295,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=45)
     parser.add_argument("--clears", type=float, default=1, help="how many times the usual deletions; 0 for none")
     parser.add_argument("--store", choices=(*STORES, "both"), default="both")
+    parser.add_argument("--keep", type=Path, help="a folder for what runs with faults leave behind")
     options = parser.parse_args()
     reports, sums = list[Report](), Counter[str]()
     for number in range(options.runs):
         seed = options.seed + number
         store = STORES[seed % 2] if options.store == "both" else options.store
-        report = asyncio.run(run(Plan(store, seed, options.seconds, options.clears)))
+        report = asyncio.run(run(Plan(store, seed, options.seconds, options.clears), options.keep))
         reports.append(report)
         say(str(report))
         for name, problem in report.problems.items():
