@@ -69,6 +69,8 @@ async def test_a_lease_that_ran_out_is_refused(queues: Open, clock: ManualClock)
     await slow.enqueue("wf_1", {}, [], "connection refused", "immediate")
     (late,) = await slow.claims.claim("slow", lease_seconds=10)
     clock.advance(11)
+    assert await quick.claims.claim("quick") == []  # another process: it sees the lease for the first time
+    clock.advance(10)
     (taken,) = await quick.claims.claim("quick")
     with pytest.raises(LostLease, match="quick holds it now"):
         await slow.claims.settle("wf_1", late.token, "succeeded")
