@@ -227,6 +227,12 @@ async def test_after_a_fork(path: Path) -> None:
                     store.close().send(None)
                 except StopIteration:
                     print("closed", flush=True)
+                try:
+                    SQLiteStore(sys.argv[1])._open()
+                except StoreUnavailable as problem:
+                    print(problem, flush=True)
+                SQLiteStore(sys.argv[1] + ".own")._open()
+                print("opened its own", flush=True)
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
@@ -241,6 +247,8 @@ async def test_after_a_fork(path: Path) -> None:
     with process(code, path) as child:
         assert "was opened by process" in await asyncio.to_thread(line, child)
         assert await asyncio.to_thread(line, child) == "closed"
+        assert "was open when this process was forked" in await asyncio.to_thread(line, child)
+        assert await asyncio.to_thread(line, child) == "opened its own"
         assert await asyncio.to_thread(line, child) == "before after"
         assert child.wait(10) == 0
 

@@ -13,6 +13,7 @@ import secrets
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -49,7 +50,8 @@ class SQLiteStore(OpenClose):
     """A store in one file, which is made, with its folders, when it is not there.
 
     What was acknowledged survives a killed process, and, with `synchronous` FULL, a power cut. `busy_timeout` is how
-    long to wait for other processes to finish writing. After a fork, make a new store.
+    long to wait for other processes to finish writing. A file that is open when its process is forked cannot be opened
+    in the child: open it after the fork, or start the child by `spawn`.
     """
 
     def __init__(
@@ -117,6 +119,11 @@ class OpenFile:
     def __init__(self, connect: Connector, tables: Iterable[Table[Any]]) -> None:
         self.path = connect.path
         self.pid = os.getpid()
+        if self.path in _open_in_parent:
+            raise StoreUnavailable(
+                f"{self.path} was open when this process was forked, and SQLite could lose what is written to it here: "
+                "open it after the fork, or start processes by spawn"
+            )
         # Nobody else counts from there: a version is never used again, whoever writes, and no row has to be bumped.
         self.versions = count(secrets.randbits(62))
         self._connections = Connections(connect, tables, readers=2 * READERS)
@@ -124,6 +131,7 @@ class OpenFile:
         # A record by its key is read at once, whatever queries others are waiting for.
         self._getters = ThreadPoolExecutor(READERS, f"getter of {self.path.name}")
         self._readers = ThreadPoolExecutor(READERS, f"reader of {self.path.name}")
+        _open_files.add(self)
 
     def submit(self, call: WriteRequest) -> asyncio.Future[Missed]:
         """Hand the rows over. The answer, when they are durable: what became of those not stored, by their numbers."""
@@ -169,6 +177,7 @@ class OpenFile:
         farewell = CloseRequest(self._close_connections)
         self._writer.submit(farewell)
         await farewell.answer
+        _open_files.discard(self)
 
     async def _in_thread(self, threads: ThreadPoolExecutor, function: Callable[[sqlite3.Connection], R]) -> R:
         try:
@@ -181,6 +190,20 @@ class OpenFile:
         self._readers.shutdown()
         self._getters.shutdown()
         self._connections.close()
+
+
+_open_files: weakref.WeakSet[OpenFile] = weakref.WeakSet()
+_open_in_parent: dict[Path, OpenFile] = {}  # and kept alive: closing its connections could harm the parent's file
+
+
+def _after_fork() -> None:
+    # SQLite knows by process who has locked what. In the child it takes the locks of the parent's connections for its
+    # own: with the parent gone, others would reset the log that the child writes to; locks held at the fork stay held.
+    _open_in_parent.update((each.path, each) for each in _open_files)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class SQLiteCollection(Generic[T]):
