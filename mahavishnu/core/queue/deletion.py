@@ -6,9 +6,12 @@ tombstone, see `mahavishnu.model.reconcile`.
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
+from mahavishnu.engine.waiting_room import as_letter
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.events import Event, EventName
@@ -16,6 +19,7 @@ from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query
 from mahavishnu.stores.base import pages
+from mahavishnu.stores.places import find_place
 from mahavishnu.stores.retained import forget_revisions
 
 _TRIES = 50
@@ -38,7 +42,8 @@ class Deletion:
             await self.finish()
             cleared = 0
             for _ in range(_PASSES):  # what waits may be let in meanwhile, and what is kept locally come home
-                found, waited = await self._delete_open(by), await self._delete_waiting(by)
+                # What waits first: it is let in under an id that depends on the open letters.
+                waited, found = await self._delete_waiting(by), await self._delete_open(by)
                 cleared += found
                 if not found and not waited:
                     break
@@ -95,18 +100,25 @@ class Deletion:
         await room.write_down()
         room.in_memory[:] = [each for each in room.in_memory if each not in waited]  # the store refuses these
         async for page in pages(room.collection, Query()):
-            now = self._clock.now()
-            tombstones = [evolve(lifecycle.delete(letter, now=now, by=by), version=None) for letter in page]
-            for tombstone, result in zip(tombstones, await room.recorder.letters.write(tombstones), strict=True):
-                if isinstance(result, StoreError):
-                    raise result
-                if result is None:
-                    await room.recorder.take_in(tombstone)
+            of_one_task: dict[str, list[DeadLetter]] = defaultdict(list)
+            for waiting in page:
+                of_one_task[as_letter(waiting).key].append(as_letter(waiting))
+            deleting = (self._delete_where_let_in(letters, by) for letters in of_one_task.values())
+            for problem in await asyncio.gather(*deleting, return_exceptions=True):
+                if problem is not None:
+                    raise problem
             for removed in await room.collection.remove(page):
                 if isinstance(removed, StoreError):
                     raise removed
             count += len(page)
         return count
+
+    async def _delete_where_let_in(self, waiting: Sequence[DeadLetter], by: str) -> None:
+        """Leave tombstones of letters of one task under the ids that they would be let in under."""
+        recorder = self._context.waiting.recorder
+        for letter in waiting:
+            place, _ = await find_place(recorder.letters, letter)
+            await recorder.take_in(lifecycle.delete(place, now=self._clock.now(), by=by))
 
     async def finish(self) -> None:
         """Delete the revisions of letters that a process had deleted which then died."""

@@ -95,6 +95,24 @@ async def test_what_waits_is_deleted_under_the_eyes_of_who_is_about_to_let_it_in
         assert (lifetime["enqueued_total"], lifetime["cleared"]) == (2, 2)
 
 
+async def test_what_waits_beside_other_work_of_its_task_is_deleted_where_it_would_be_let_in() -> None:
+    """It would get an id of its own, as the open letter has another payload; another process lets it in just then."""
+    async with processes(2) as (_, (a, b)):
+        await b.fails()
+        for number in range(3):
+            await a.dlq.context.waiting.keep(make_letter(task_id="t", entry_id=f"w{number}", task={"n": number % 2}))
+        hold = a.home.faults.hold("write", kind=LETTERS)
+        admitting = asyncio.create_task(a.dlq.intake.admit_waiting())
+        await hold.wait_for_call()
+        assert await b.dlq.clear_all() == 1
+        hold.release()
+        assert await admitting == 0
+        assert await b.dlq.list_tasks() == []
+        assert await b.dlq.context.waiting.count() == 0
+        lifetime = (await sound(b.dlq))["lifetime_stats"]
+        assert (lifetime["enqueued_total"], lifetime["cleared"]) == (4, 4)
+
+
 async def kept_by_a_restarted_process(server: Store) -> Process:
     """A process whose local store holds a letter, certain, that is about to go home: its copy is marked."""
     former = Process(server)
