@@ -60,8 +60,10 @@ class Diary:
                     diary.unsure[task] += 1
                 case ["told", task, entry_id, state]:
                     diary.told.append((task, entry_id, state))
-                case ["cleared", number]:
-                    diary.clears["whole" if number != "-" else "interrupted"] += 1
+                case ["cleared", _]:
+                    diary.clears["whole"] += 1
+                case ["interrupted", *_]:
+                    diary.clears["interrupted"] += 1
         return diary
 
 

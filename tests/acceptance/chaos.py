@@ -95,7 +95,9 @@ class SharedCluster:
         self._cluster = cluster
 
     def options(self) -> dict[str, Any]:
-        return {"url": self._cluster.urls[0].replace("http", "opensearch", 1) + "?timeout=2"}
+        return {
+            "url": self._cluster.urls[0].replace("http", "opensearch", 1) + "?timeout=5"
+        }  # a busy machine is no outage
 
     def open_store(self) -> Store:
         return OpenSearchStore(self._cluster.urls, timeout=30, kinds=KINDS)
@@ -200,7 +202,7 @@ class Chaos:
         return node.process.poll() is None and (self.folder / f"ready-{node.process.pid}").exists()
 
     async def _freeze_server(self) -> None:
-        await self.server.freeze(self.chance.uniform(1, 6))
+        await self.server.freeze(self.chance.uniform(1, 8))
 
     async def _kill_server(self) -> None:
         await self.server.kill(self.chance.uniform(0, 3))

@@ -130,8 +130,8 @@ class Actor:
     async def _clear(self, task_id: str) -> None:
         try:
             self.note("cleared", str(await self.dlq.clear_all()))
-        except StoreError:
-            self.note("cleared", "-")  # as far as it came
+        except StoreError as problem:
+            self.note("interrupted", *str(problem).split())  # as far as it came
 
     async def _list(self, task_id: str) -> None:
         await self.dlq.list_tasks(limit=50)
