@@ -21,7 +21,7 @@ from mahavishnu.testing import Fault, ManualClock, make_failure, make_letter
 
 L = TypeVar("L", bound=DeadLetter)
 TALLIES = ("generation", *(f"tally_{each.name}" for each in fields(Tallies)))
-CLOSINGS = ("retry_success", "requeued", "permanently_failed", "manually_resolved", "cancelled", "archived")
+CLOSINGS = ("retry_success", "requeued", "permanently_failed", "manually_resolved", "cancelled", "archived", "cleared")
 SETTLING = frozenset({Move.RELEASE, Move.SUCCEED, Move.FAIL, Move.EXHAUST})
 LEASE = timedelta(minutes=5)
 
@@ -46,6 +46,7 @@ def moved(letter: DeadLetter, move: Move, clock: ManualClock, token: str) -> Dea
         Move.GIVE_UP: lambda: lifecycle.give_up(letter, **by),
         Move.ARCHIVE: lambda: lifecycle.archive(letter, **by),
         Move.RESTORE: lambda: lifecycle.restore(letter, now=now),
+        Move.DELETE: lambda: lifecycle.delete(letter, **by),
     }
     return moves[move]()
 
@@ -95,7 +96,10 @@ class Writers:
             await self.write(moved(there, Move.MERGE, self.clock, ""))
         else:
             former, successor = lifecycle.next_generation(there, fresh)
-            if await self._keep_in_history(former):
+            if there.is_deleted:  # nothing of it is kept but what its successor carries
+                if await self.write(successor) is not None:
+                    self.known.entries.discard(there.entry_id)
+            elif await self._keep_in_history(former):
                 await self.write(successor)
 
     async def move(self, seen: DeadLetter, move: Move) -> DeadLetter | None:
