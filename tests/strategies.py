@@ -97,6 +97,7 @@ def letters(texts: st.SearchStrategy[str] = awkward_texts) -> st.SearchStrategy[
         generation=counts,
         previous_entry_id=some,
         absorbed=several,
+        merged=several,
         more_repos=several,
         dlq_retry_count=counts,
         occurrences=counts,

@@ -190,7 +190,8 @@ class LetterRecorder:
                 return None
             if not same_work(current, fresh.payload):
                 return None
-            return lifecycle.merge(current, failure, self.clock.now(), fresh.repos, fresh.depends_on)
+            now = self.clock.now()
+            return lifecycle.merge(current, failure, now, fresh.repos, fresh.depends_on, fresh.entry_id)
 
         key = fresh.key
         merge_lock = self._merge_locks.setdefault(key, _MergeLock())
@@ -201,7 +202,9 @@ class LetterRecorder:
                 if merged is not None:
                     return CaptureResult(merged, CaptureKind.MERGED)
                 if found is not None and found.is_open and found.knows(fresh.entry_id):
-                    return CaptureResult(found, CaptureKind.CREATED)  # by a try of which nobody heard the end
+                    # By a try of which nobody heard the end.
+                    is_new = found.entry_id == fresh.entry_id
+                    return CaptureResult(found, CaptureKind.CREATED if is_new else CaptureKind.MERGED)
                 return None
         finally:
             merge_lock.users -= 1

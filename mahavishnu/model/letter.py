@@ -52,9 +52,10 @@ class DeadLetter(_CachedText):
 
     `due_at` is always when anyone may next pick it up: the next retry while pending, the end of the lease while
     retrying. `generation` counts the letters of this task, this one included; `absorbed` are the entry ids of letters
-    that this one succeeded, or that were written elsewhere at the same time and merged into it. `runs` are the bulk
-    runs that have moved it: the last ones, and all that are not over; `run_outcomes` are its outcomes for those that
-    redrove it, as `<outcome> <run id>`, `open` if not known yet. `revision` counts the edits; the state before each is
+    that this one succeeded, or that were written elsewhere at the same time and merged into it; `merged` are those of
+    the latest failures that were counted on it instead of becoming letters. `runs` are the bulk runs that have moved
+    it: the last ones, and all that are not over; `run_outcomes` are its outcomes for those that redrove it, as
+    `<outcome> <run id>`, `open` if not known yet. `revision` counts the edits; the state before each is
     kept. `captured_digest` is the digest of the payload as it was captured, once a person has changed the payload.
     `settled` is the last outcome reported for a claim of `claims.claim`, as `<outcome> <token>`. `more_repos` are the
     repos that the task failed for while it was being run; none are all of them, if the lease says `failed_again`.
@@ -94,6 +95,7 @@ class DeadLetter(_CachedText):
     generation: int = 1
     previous_entry_id: str | None = None
     absorbed: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
     dlq_retry_count: int = 0
     occurrences: int = 1
     requeue: Requeue | None = None
@@ -170,8 +172,8 @@ class DeadLetter(_CachedText):
         return self.resolution.status
 
     def knows(self, entry_id: str) -> bool:
-        """Whether it is the letter with this entry id, or has absorbed it."""
-        return entry_id == self.entry_id or entry_id in self.absorbed
+        """Whether it is the letter with this entry id, or has absorbed it, or counts its failure."""
+        return entry_id == self.entry_id or entry_id in self.absorbed or entry_id in self.merged
 
     def to_dict(self) -> dict[str, Any]:
         """The letter as JSON values, with the documented names."""

@@ -41,6 +41,7 @@ from mahavishnu.model.letter_parts import (
 from mahavishnu.model.work import all_repos, has_failed_again, with_more_work
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
+MAX_MERGED = 10  # entry ids that a letter keeps of failures that were counted on it
 MAX_ABSORBED = 50  # entry ids that a letter keeps of those that it absorbed or succeeded
 MAX_PRIORITY = 100  # that requeues may lift a letter to
 BY_LIMIT = "system_max_retries"  # `by` where the limit of requeues gives a letter up
@@ -149,12 +150,14 @@ def merge(
     now: datetime,
     repos: tuple[str, ...] = (),
     depends_on: tuple[str, ...] = (),
+    entry_id: str | None = None,
 ) -> DeadLetter:
     """Record that the same open task failed again: one more occurrence; the schedule and the budget stay.
 
     Adds `depends_on` to the dependencies of the next run, and `repos` to those to be done; none are all. While the
     letter is being run that is for the run after this one, which there is even if this one succeeds: nobody knows
-    whether it began before or after the run that failed. A requeue in flight has failed by this.
+    whether it began before or after the run that failed. A requeue in flight has failed by this. `entry_id` is that of
+    the letter which the failure would have been: by it the same failure is known if it comes again.
     """
     _guard(letter, Move.MERGE)
     if letter.requeue is not None and letter.status is not RETRYING and instant(failure.at) >= letter.requeue.at:
@@ -167,6 +170,7 @@ def merge(
         occurrences=letter.occurrences + 1,
         last_error=failure.message,
         failures=failures,
+        merged=letter.merged if entry_id is None else (*letter.merged, entry_id)[-MAX_MERGED:],
         tallies=letter.tallies.plus("deduplicated"),
     )
 
@@ -188,6 +192,7 @@ def next_generation(former: DeadLetter, fresh: DeadLetter) -> tuple[FormerLetter
         updated_at=max(fresh.updated_at, add_time(former.updated_at, _MILLISECOND)),
         previous_entry_id=None if former.is_deleted else former.entry_id,
         absorbed=tuple(each for each in absorbed if each != fresh.entry_id)[-MAX_ABSORBED:],
+        merged=(*former.merged, *fresh.merged)[-MAX_MERGED:],
         dlq_retry_count=former.dlq_retry_count + fresh.dlq_retry_count,
         requeue=fresh.requeue or former.requeue,
         version=former.version,
@@ -495,6 +500,7 @@ def delete(letter: DeadLetter, *, now: datetime, by: str) -> DeadLetter:
         queue=letter.queue,
         entry_id=letter.entry_id,
         absorbed=letter.absorbed,
+        merged=letter.merged,
         error="",
         last_error="",
         failed_at=letter.failed_at,

@@ -95,6 +95,7 @@ def _absorb(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLette
         theirs,
         generation=theirs.generation + generations,
         absorbed=(*theirs.absorbed, *ours.absorbed, ours.entry_id)[-lifecycle.MAX_ABSORBED :],
+        merged=(*theirs.merged, *ours.merged)[-lifecycle.MAX_MERGED :],
         dlq_retry_count=theirs.dlq_retry_count + ours.dlq_retry_count,
         tallies=theirs.tallies.combine(ours.tallies),
         updated_at=theirs.updated_at if theirs.is_deleted else updated_at,

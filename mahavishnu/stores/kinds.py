@@ -79,7 +79,7 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
     *_fields(FieldType.FLAT, "metadata"),
     *_fields(TEXT, "error", "last_error", "verdict_reason", "resolution_notes"),
     *_fields(FieldType.JSON, "task"),
-    *_fields(BLOB, "failures", "absorbed", "more_repos", "lease", "requeue", "settled", "captured_digest"),
+    *_fields(BLOB, "failures", "absorbed", "more_repos", "lease", "requeue", "settled", "captured_digest", "merged"),
     Field("schema", INTEGER, lambda letter: SCHEMA),
 )
 

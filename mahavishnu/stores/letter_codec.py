@@ -132,6 +132,7 @@ def _lasting_part(letter: DeadLetter) -> LastingPart:
         letter.more_repos,
         tuple([_failure_part(each) for each in letter.failures]),
         letter.captured_digest,
+        letter.merged,
     )
 
 
@@ -304,6 +305,7 @@ def _letter(
     made.run_outcomes = passing.run_outcomes or ()
     made.revision = lasting.revision
     made.captured_digest = lasting.captured_digest
+    made.merged = lasting.merged or ()
     made.settled = passing.settled
     if counted is not None:
         made.tallies = Tallies(*astuple(counted))

@@ -87,6 +87,7 @@ class LastingPart(Struct, omit_defaults=True, gc=False):
     more_repos: tuple[str, ...] | None = ()
     failures: tuple[FailurePart, ...] | None = ()
     captured_digest: str | None = None
+    merged: tuple[str, ...] | None = ()
 
 
 class PassingPart(Struct, omit_defaults=True, gc=False):

@@ -127,6 +127,7 @@ letters = st.builds(
     previous_entry_id=maybe(texts),
     more_repos=st.lists(texts, max_size=3).map(tuple),
     absorbed=st.lists(texts, max_size=3).map(tuple),
+    merged=st.lists(texts, max_size=3).map(tuple),
     dlq_retry_count=counts,
     occurrences=counts,
     requeue=maybe(requeues),

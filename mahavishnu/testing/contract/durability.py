@@ -94,6 +94,7 @@ def full_letter(shelf: str) -> DeadLetter:
         generation=4,
         previous_entry_id="0198",
         absorbed=("0197", "0198"),
+        merged=("0199",),
         dlq_retry_count=2,
         requeue=Requeue(START, "bob", 10, "once more", RequeueOutcome.FAILED, automatic=1),
         runs=("run-1", "run-2"),

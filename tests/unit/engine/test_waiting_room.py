@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,12 +12,13 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.waiting_room import WAITING
+from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import get_one
+from mahavishnu.stores.base import get_one, scan
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.testing import FaultyStore, ManualClock, make_letter
+from mahavishnu.testing import Call, FaultyStore, ManualClock, make_letter
 from tests.unit.queues import NETWORK, House, Runs, fails, fill, letter_of, queue_of, sound, until
 
 
@@ -50,6 +52,34 @@ class TestWaiting:
         other = any_house.queue(Runs(), max_size=101)
         assert (await other.intake.admit_waiting(), await other.intake.admit_waiting()) == (1, 0)
         assert (await letter_of(other, "late")).error == "connection refused"
+
+    @pytest.mark.parametrize("then", ["is open", "has succeeded", "is deleted"])
+    async def test_what_was_counted_although_no_answer_came_is_not_let_in_again(self, house: House, then: str) -> None:
+        runs = Runs()
+        app = house.app()
+        queue = queue_of(app)
+        queue.processing.callback = runs
+        await fails(app, NETWORK, "wf")
+
+        async def lose_the_answer(call: Call) -> None:
+            if call.given[0].version is not None:
+                raise StoreUnavailable("the answer was lost", maybe_written=True)
+
+        with house.faults.after("write", lose_the_answer, kind=LETTERS):
+            assert "it waits to be let in" in (await fails(app, NETWORK, "wf"))["dlq_error"]
+        if then == "has succeeded":
+            assert (await queue.retry_task("wf"))["success"]
+        before = await letter_of(queue, "wf")
+        assert (before.occurrences, len(before.failures), await queue.context.waiting.count()) == (2, 2, 1)
+        if then == "is deleted":
+            waiting = [each async for each in scan(queue.context.waiting.collection, Query())]
+            await queue.context.waiting.collection.remove(waiting)  # as if it were still on its way
+            await queue.clear_all()
+            await queue.context.waiting.collection.write([replace(each, version=None) for each in waiting])
+        assert await queue.intake.admit_waiting() == 0
+        assert await queue.context.waiting.count() == 0
+        assert await queue.get_task("wf") == (None if then == "is deleted" else before)
+        assert len(runs.calls) == (then == "has succeeded")
 
     async def test_clearing_the_queue_clears_what_waits_too(self, any_house: House) -> None:
         app = await self.full(any_house)

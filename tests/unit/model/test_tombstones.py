@@ -23,8 +23,8 @@ from tests.unit.model.test_reconcile import histories, letter
 
 NOW = noon(2)
 KEPT = {
-    "task_id", "namespace", "queue", "entry_id", "absorbed", "failed_at", "created_at", "updated_at", "status",
-    "resolution", "generation", "revision", "tallies", "version",
+    "task_id", "namespace", "queue", "entry_id", "absorbed", "merged", "failed_at", "created_at", "updated_at",
+    "status", "resolution", "generation", "revision", "tallies", "version",
 }  # fmt: skip
 
 
