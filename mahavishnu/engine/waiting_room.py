@@ -84,7 +84,7 @@ class WaitingRoom:
         self.write_files()  # first: they outlive the process, whatever becomes of the store
         for letter in list(self.in_memory):
             if await self._store(FormerLetter.of(letter)):
-                self._drop_from_memory(letter)
+                self.drop_from_memory(letter)
         for name in self.files.names():
             with self.files.take(name) as waiting:
                 if waiting is not None and await self._store(waiting):
@@ -94,7 +94,7 @@ class WaitingRoom:
         """Write what waits in memory into files, as far as there can be some."""
         for letter in list(self.in_memory):
             if self._write_file(letter):
-                self._drop_from_memory(letter)
+                self.drop_from_memory(letter)
 
     async def count(self) -> int:
         """How many letters wait."""
@@ -119,7 +119,8 @@ class WaitingRoom:
             return False
         return True
 
-    def _drop_from_memory(self, letter: DeadLetter) -> None:
+    def drop_from_memory(self, letter: DeadLetter) -> None:
+        """Forget a letter that waits in memory: it is elsewhere, or deleted."""
         with suppress(ValueError):  # another task does the same at this moment
             self.in_memory.remove(letter)
 

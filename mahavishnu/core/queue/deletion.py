@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
 from mahavishnu.engine.waiting_room import as_letter
@@ -95,10 +95,10 @@ class Deletion:
 
     async def _delete_waiting(self, by: str) -> int:
         """Delete what waits for room: its tombstone says so to those who are about to let it in. Returns how many."""
-        room, count = self._context.waiting, 0
-        waited = list(room.in_memory)
+        room = self._context.waiting
+        waited = {*(letter.entry_id for letter in room.in_memory), *room.files.names()}
         await room.write_down()
-        room.in_memory[:] = [each for each in room.in_memory if each not in waited]  # the store refuses these
+        count = await self._delete_refused(waited, by)
         async for page in pages(room.collection, Query()):
             of_one_task: dict[str, list[DeadLetter]] = defaultdict(list)
             for waiting in page:
@@ -111,6 +111,21 @@ class Deletion:
                 if isinstance(removed, StoreError):
                     raise removed
             count += len(page)
+        return count
+
+    async def _delete_refused(self, waited: Collection[str], by: str) -> int:
+        """Delete what the store does not take of what `waited` outside of it: one day it might. Returns how many."""
+        room, count = self._context.waiting, 0
+        for letter in [each for each in room.in_memory if each.entry_id in waited]:
+            await self._delete_where_let_in([letter], by)
+            room.drop_from_memory(letter)
+            count += 1
+        for name in [each for each in room.files.names() if each in waited]:
+            with room.files.take(name) as waiting:
+                if waiting is not None:
+                    await self._delete_where_let_in([as_letter(waiting)], by)
+                    room.files.remove(name)
+                    count += 1
         return count
 
     async def _delete_where_let_in(self, waiting: Sequence[DeadLetter], by: str) -> None:

@@ -278,6 +278,19 @@ class TestOutsideOfTheStore:
         room = queue_of(app).context.waiting
         assert (await room.count(), room.files.names()) == (0, [])
 
+    @pytest.mark.parametrize("files", [True, False], ids=["in files", "in memory"])
+    async def test_clearing_the_queue_clears_what_the_store_refuses(self, any_house: House, files: bool) -> None:
+        queue = queue_of(self.app(any_house, files=files))
+        room = (await queue.open()).context.waiting
+        waiting = make_letter(task_id="refused")
+        with any_house.faults.item_failed("write", kind=WAITING):
+            room.keep_outside(waiting)
+            await queue.clear_all()
+            assert await room.count() == 0
+        tombstone = await get_one(queue.context.letters.records, "refused")
+        assert tombstone is not None and tombstone.is_deleted and tombstone.knows(waiting.entry_id)
+        assert (await queue.intake.admit_waiting(), await queue.get_task("refused")) == (0, None)
+
     async def test_a_processor_lets_in_what_was_written_down(self, house: House) -> None:
         app = self.app(house, files=True)
         queue_of(app).processing.callback = Runs()
