@@ -10,6 +10,7 @@ import os
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection
+from concurrent import futures
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -20,6 +21,7 @@ log = logging.getLogger("mahavishnu.dlq")
 _WARNINGS = frozenset({EventName.EXHAUSTED, EventName.STALE_CLAIM})
 MOST_WAITING = 10_000  # events that wait for one listener
 _FLUSH_SECONDS = 5.0
+_LOOK_SECONDS = 0.2  # between two looks at whether an event loop still exists
 _IDLE_SECONDS = 1.0  # after which a listener's thread ends
 DROPPED = "events_dropped"
 
@@ -144,7 +146,12 @@ class QueuedListener:
         if loop is None:
             return
         if inspect.iscoroutine(heard):
-            asyncio.run_coroutine_threadsafe(heard, loop).result()
+            hearing = asyncio.run_coroutine_threadsafe(heard, loop)
+            while not hearing.done():  # of a loop that was closed before it began, nobody would ever hear
+                futures.wait([hearing], _LOOK_SECONDS)
+                if loop.is_closed() and not hearing.done():
+                    raise RuntimeError("its event loop was closed before it could hear of it")
+            hearing.result()
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(_do_nothing)  # wakes it: the listener may have set one of its events
 

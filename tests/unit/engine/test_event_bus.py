@@ -7,11 +7,13 @@ import os
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
+from typing import Any
 
 import pytest
 
 from mahavishnu.engine import event_bus
 from mahavishnu.model.events import Event, EventName
+from tests.unit.letters import NOON
 from tests.unit.queues import House, Runs, fill, until
 
 current: ContextVar[str] = ContextVar("current", default="nobody")
@@ -147,3 +149,40 @@ async def test_a_forked_child_hears_of_its_own_events(house: House, stuck: Stuck
             os._exit(status)
     _, status = await asyncio.to_thread(os.waitpid, child, 0)
     assert status == 0
+
+
+class ToldLoop(asyncio.SelectorEventLoop):
+    """An event loop that says when another thread has asked it for something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+
+    def call_soon_threadsafe(self, *args: Any, **more: Any) -> asyncio.Handle:
+        handle = super().call_soon_threadsafe(*args, **more)
+        self.asked.set()
+        return handle
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+def test_an_event_loop_that_ends_takes_no_listener_with_it() -> None:
+    """One that is awaited would have waited for ever for the loop of the first event, and heard no other."""
+    bus, heard, loop = event_bus.EventBus(), list[Event](), ToldLoop()
+    first, second = (Event(EventName.CLEARED, NOON, None, {"number": number}) for number in (1, 2))
+
+    async def listen(event: Event) -> None:
+        heard.append(event)
+
+    async def publish(event: Event) -> None:
+        bus.publish(event)
+
+    async def publish_and_flush(event: Event) -> None:
+        bus.publish(event)
+        await bus.flush()
+
+    bus.listen(listen)
+    loop.run_until_complete(publish(first))
+    assert loop.asked.wait(10)
+    loop.close()
+    asyncio.run(publish_and_flush(second))
+    assert heard == [second]
