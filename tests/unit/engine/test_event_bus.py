@@ -151,23 +151,11 @@ async def test_a_forked_child_hears_of_its_own_events(house: House, stuck: Stuck
     assert status == 0
 
 
-class ToldLoop(asyncio.SelectorEventLoop):
-    """An event loop that says when another thread has asked it for something."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = threading.Event()
-
-    def call_soon_threadsafe(self, *args: Any, **more: Any) -> asyncio.Handle:
-        handle = super().call_soon_threadsafe(*args, **more)
-        self.asked.set()
-        return handle
-
-
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
-def test_an_event_loop_that_ends_takes_no_listener_with_it() -> None:
+def test_an_event_loop_that_ends_takes_no_listener_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is awaited would have waited for ever for the loop of the first event, and heard no other."""
-    bus, heard, loop = event_bus.EventBus(), list[Event](), ToldLoop()
+    bus, heard, loop = event_bus.EventBus(), list[Event](), asyncio.new_event_loop()
+    asked, ask = threading.Event(), loop.call_soon_threadsafe
     first, second = (Event(EventName.CLEARED, NOON, None, {"number": number}) for number in (1, 2))
 
     async def listen(event: Event) -> None:
@@ -180,9 +168,14 @@ def test_an_event_loop_that_ends_takes_no_listener_with_it() -> None:
         bus.publish(event)
         await bus.flush()
 
+    def note_asked(*arguments: Any, **more: Any) -> None:
+        ask(*arguments, **more)
+        asked.set()
+
     bus.listen(listen)
+    monkeypatch.setattr(loop, "call_soon_threadsafe", note_asked)
     loop.run_until_complete(publish(first))
-    assert loop.asked.wait(10)
+    assert asked.wait(10)
     loop.close()
     asyncio.run(publish_and_flush(second))
     assert heard == [second]
