@@ -1163,3 +1163,23 @@ async def test_where_the_answer_is_lost_and_the_key_is_taken_locally_nobody_was_
     with pytest.raises(StoreUnavailable) as problem:
         await write_one(two.letters, make_letter(task_id="a"))
     assert problem.value.maybe_written, "it may be in the primary: to merge it as well could count it twice"
+
+
+async def test_a_primary_that_is_lost_again_at_once_is_tried_less_and_less_often(two: Two) -> None:
+    """It answers, but takes no changes, as where its disk is full: each second it would be lost and back again."""
+    stored = await write_one(two.letters, make_letter(task_id="a"))
+    assert stored is not None
+    two.primary.faults.unavailable("write", kind=LETTERS)
+    losses, began = 0, two.clock.monotonic()
+    while two.clock.monotonic() - began < 60:
+        if two.store.away is None:
+            losses += 1
+            with pytest.raises(StoreUnavailable):
+                await write_one(two.letters, replace(stored, priority=losses))
+        two.clock.advance(1)
+        await two.clock.sleeping()
+    assert losses <= 12
+    await two.comes_back()
+    for _ in range(2):  # from then on it is looked at as often as ever
+        two.clock.advance(await two.clock.sleeping())
+    assert await two.clock.sleeping() == 1.0

@@ -205,8 +205,9 @@ class FallbackStore(OpenClose):
         """Look after the primary while it is away, and after local records that other processes may have left."""
         pause = self._pause
         while True:
+            was_away = self._away is not None  # where it comes back and is lost again at once, that is not each second
             try:
-                if self._away is not None or not all(p.drained and not p.forbidden for p in self._collections.values()):
+                if was_away or not all(p.drained and not p.forbidden for p in self._collections.values()):
                     await self.drain()
                 for pair in self._collections.values():
                     await pair.check_other_processes()
@@ -214,7 +215,12 @@ class FallbackStore(OpenClose):
                 log.warning("local store does not answer: %s", problem)
             except Exception:
                 log.exception("the watch over the primary store stumbled and goes on")
-            lost = self._away or self._last.refused or any(pair.forbidden for pair in self._collections.values())
+            lost = (
+                was_away
+                or self._away
+                or self._last.refused
+                or any(pair.forbidden for pair in self._collections.values())
+            )
             pause = min(pause * 1.5, self._longest_pause) if lost else self._pause
             await self.clock.sleep(pause)
 
