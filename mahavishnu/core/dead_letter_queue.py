@@ -274,10 +274,14 @@ class DeadLetterQueue:
             health = await self.store.health()
         waiting = self.context.waiting
         problems = [
-            f"{count} failures are {where}, because the store could not take them"
+            f"{count} failures are {where}"
             for count, where in (
-                (len(waiting.in_memory), "in this process's memory only"),
-                (len(waiting.files.names()), "in files beside the store"),
+                (len(waiting.in_memory), "in this process's memory only, because the store could not take them"),
+                (len(waiting.files.names()), "in files beside the store, because the store could not take them"),
+                (
+                    len(waiting.files.unreadable()),
+                    f"in files in {waiting.files.folder} that cannot be read: look there",
+                ),
             )
             if count
         ]

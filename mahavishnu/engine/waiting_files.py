@@ -24,6 +24,7 @@ except ImportError:  # not on Windows: two processes may move the same file, whi
     fcntl = None  # type: ignore[assignment]
 
 log = logging.getLogger(__name__)
+_UNREADABLE = ".unreadable"
 
 
 class WaitingFiles:
@@ -64,9 +65,16 @@ class WaitingFiles:
 
     def names(self) -> list[str]:
         """The entry ids of the letters, the oldest first."""
+        return self._names(".json")
+
+    def unreadable(self) -> list[str]:
+        """The entry ids of letters whose files cannot be read, and were put aside for a person."""
+        return self._names(_UNREADABLE)
+
+    def _names(self, suffix: str) -> list[str]:
         if self.folder is not None:
             with suppress(OSError):
-                return sorted(path.stem for path in self.folder.iterdir() if path.suffix == ".json")
+                return sorted(path.stem for path in self.folder.iterdir() if path.suffix == suffix)
         return []
 
     @contextmanager
@@ -90,7 +98,7 @@ class WaitingFiles:
         try:
             return self._kind.versioned(self._kind.read(file.read(), ()), None)
         except Exception as problem:  # a damaged text can make a parser raise anything
-            aside = path.with_suffix(".unreadable")
+            aside = path.with_suffix(_UNREADABLE)
             path.replace(aside)
             log.error(
                 "a failure that waited in a file cannot be read (%s); what there is of it is in %s", problem, aside

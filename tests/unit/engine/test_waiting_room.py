@@ -256,6 +256,19 @@ class TestOutsideOfTheStore:
         await dlq.context.waiting.write_down()
         assert (await dlq.health()).status == "ok"
 
+    async def test_health_tells_of_a_file_that_cannot_be_read(self, any_house: House) -> None:
+        dlq = queue_of(app := self.app(any_house, files=True))
+        with any_house.faults.unavailable("write"):
+            await fails(app, NETWORK, "first")
+        files = dlq.context.waiting.files
+        assert files.folder is not None
+        (waiting,) = files.folder.iterdir()
+        waiting.write_text(waiting.read_text()[:-20])
+        await dlq.context.waiting.write_down()
+        health = await dlq.health()
+        assert health.status == "degraded"
+        assert health.detail.startswith(f"1 failures are in files in {files.folder} that cannot be read")
+
     async def test_the_next_process_finds_the_files(self, any_house: House) -> None:
         app = self.app(any_house, files=True)
         with any_house.faults.unavailable():
