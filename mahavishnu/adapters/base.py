@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from mahavishnu.model.errors import InvalidInput, NoSuchAdapter
 from mahavishnu.model.json_value import Json, json_text
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import SourceKind
+from mahavishnu.model.letter_parts import SourceKind, fast_constructor
 
 _THREAD = "mahavishnu-run"  # begins the names of threads that run sync functions
 _MOST_THREADS = 1000  # as many as dlq_retry_concurrency allows; they are made when they are needed
@@ -69,6 +69,8 @@ class PythonAdapter:
             result = await loop.run_in_executor(
                 _thread_pool(os.getpid()), context.run, _call, self.function, task, repos
             )
+        if result is None or type(result) is dict:  # nearly always
+            return result
         return await result if inspect.isawaitable(result) else result
 
     def __repr__(self) -> str:
@@ -229,12 +231,20 @@ class Attempt:
     @property
     def own_failure(self) -> BaseException | str | None:
         """How the workflow failed that is being run again; None if it did not, or succeeded after that."""
-        return next(iter(self._own_failures.values()), None)
+        return next(iter(self._own_failures.values())) if self._own_failures else None
 
     @property
     def number(self) -> int:
         """Which run of this letter it is, from 1."""
         return self.letter.total_attempts
+
+
+_new_attempt = fast_constructor(Attempt)
+
+
+def new_attempt(letter: DeadLetter, attempt_id: str) -> Attempt:
+    """The attempt of a run that is about to begin."""
+    return _new_attempt(letter=letter, attempt_id=attempt_id, _ended=[], _own_failures={})
 
 
 def _as_set(repos: Iterable[str]) -> frozenset[str]:

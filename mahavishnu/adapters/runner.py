@@ -130,6 +130,8 @@ def is_interruption(error: BaseException) -> bool:
 
     If nobody cancelled the task, something inside of the run cancelled itself, and that is a failure.
     """
+    if isinstance(error, Exception):  # nearly always
+        return False
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is None or task.cancelling() > 0

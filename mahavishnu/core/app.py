@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -33,6 +33,7 @@ from mahavishnu.model.letter_parts import Source
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import opensearch_client
 
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -218,7 +219,7 @@ class MahavishnuApp:
 
     # --- inside
 
-    async def _execute(
+    def _execute(
         self,
         task: Any,
         adapter_name: str,
@@ -228,11 +229,11 @@ class MahavishnuApp:
         enqueue: bool | None,
         *,
         each: bool,
-    ) -> WorkflowResult:
-        if current_attempt.get() is None:  # it costs next to nothing where it is not needed
-            return await self._run(task, adapter_name, repos, task_id, metadata, enqueue, each=each)
-        with run_as(_given_id(task_id, task), task, adapter_name):
-            return await self._run(task, adapter_name, repos, task_id, metadata, enqueue, each=each)
+    ) -> Awaitable[WorkflowResult]:
+        run = self._run(task, adapter_name, repos, task_id, metadata, enqueue, each=each)
+        if current_attempt.get() is None:  # it costs nothing where it is not needed
+            return run
+        return _inside_attempt(run, task_id, task, adapter_name)
 
     async def _run(
         self,
@@ -277,6 +278,11 @@ class MahavishnuApp:
             request, error, adapter=adapter_name, requested=bool(enqueue), named=given is not None
         )
         return {"workflow_id": name, **outcome.as_result()}
+
+
+async def _inside_attempt(run: Awaitable[T], task_id: str | None, task: Any, adapter_name: str) -> T:
+    with run_as(_given_id(task_id, task), task, adapter_name):
+        return await run
 
 
 def _given_id(task_id: str | None, task: Any) -> str | None:

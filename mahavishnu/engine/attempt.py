@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from mahavishnu.adapters.base import Attempt, PythonAdapter, Workflow, current_attempt
+from mahavishnu.adapters.base import PythonAdapter, Workflow, current_attempt, new_attempt
 from mahavishnu.adapters.runner import failed_repos, failure_in_result
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.engine.breaker import CircuitState
@@ -173,7 +173,7 @@ class AttemptRunner:
         A sync callback runs in a thread, so that it cannot stop the others; past the limit it is counted as failed, but
         nothing can interrupt a thread.
         """
-        limit_seconds, current = self._context.limits.run_seconds, Attempt(letter, leased.token)
+        limit_seconds, current = self._context.limits.run_seconds, new_attempt(letter, leased.token)
         token, started = current_attempt.set(current), self._clock.monotonic()
         result: Any = None
         error: BaseException | str | None

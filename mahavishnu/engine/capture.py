@@ -156,8 +156,9 @@ class CapturePipeline:
         is_prompt = self._queue.chain.is_prompt
         quick: list[PendingCapture] = []
         for capture in captures:
-            is_quick = is_prompt and is_light(capture.error) and not is_large(capture.request.task)
-            if capture.assessment is not None or is_quick:
+            if capture.assessment is not None or (
+                is_prompt and is_light(capture.error) and not is_large(capture.request.task)
+            ):
                 quick.append(capture)
             else:
                 self._batcher.spawn(self._prepare(capture), [capture], capture.context)
@@ -211,14 +212,14 @@ class CapturePipeline:
 
     def _make(self, request: LetterRequest, assessment: Assessment, now: datetime) -> DeadLetter:
         """The letter. What is in the request that no letter can have is replaced, and kept in the metadata."""
-        factory = self._queue.letter_factory
-        make = partial(factory.make, by_category=self._by_category(), backoffs=self._queue.backoffs)
+        factory, by_category, backoffs = self._queue.letter_factory, self._by_category(), self._queue.backoffs
         try:
-            return make(request, assessment, now)
+            return factory.make(request, assessment, now, by_category=by_category, backoffs=backoffs)
         except ENDS:
             raise
         except BaseException as problem:  # encoding it runs code of whatever is in it
             why = cut(safe_str(problem) or type(problem).__name__, _LONGEST_REASON)
+        make = partial(factory.make, by_category=by_category, backoffs=backoffs)
         if (named := factory.with_usable_id(request)) is not request:
             try:
                 return make(named, assessment, now)

@@ -150,6 +150,8 @@ class QueueContext:
 
     def may_be_run(self, letter: DeadLetter, now: datetime) -> bool:
         """Whether a run somewhere may still own the letter, even if its lease has ended by this machine's clock."""
+        if letter.lease is None:
+            return False
         return self.lease_watch.may_be_run(letter, now, timedelta(seconds=self.limits.skew_seconds))
 
     def announce(self, name: EventName, letter: DeadLetter, at: datetime | None = None, /, **detail: Any) -> None:

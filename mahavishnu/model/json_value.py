@@ -20,6 +20,8 @@ from mahavishnu.model.errors import InvalidInput, InvalidPayload
 
 _TEXTS = frozenset([str])
 _SCALARS = frozenset([str, int, float, bool, type(None)])
+# Not `a | b` where it is asked for each part of a payload: that would be made anew for each.
+_LISTS, _COLLECTIONS, _SCALAR_KINDS = (list, tuple), (list, tuple, set), (str, int, float, type(None))
 MAX_DEPTH = 200  # far below every parser's own limit, so that what is accepted here is accepted everywhere
 _STRING = re.compile(r'"[^"]*"')  # without escapes
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -201,30 +203,34 @@ def _is_plain(key: Any) -> bool:
 
 def _is_plain_json(value: Any) -> bool:
     """Whether all of it is of types that JSON has, and all keys are texts."""
-    waiting: list[Collection[Any]] = [(value,)]
-    for group in waiting:  # more of them come while it goes on
-        if _SCALARS.issuperset(map(type, group)):
-            continue
-        for each in group:
-            if isinstance(each, dict):
-                if not _TEXTS.issuperset(map(type, each)):
-                    return False
-                waiting.append(each.values())
-            elif isinstance(each, list | tuple):
-                waiting.append(each)
-            elif each is not None and not isinstance(each, str | int | float):
+    waiting = [value]
+    for each in waiting:  # more of them come while it goes on
+        inside: Collection[Any]
+        if isinstance(each, dict):
+            if not _TEXTS.issuperset(map(type, each)):
                 return False
+            inside = each.values()
+        elif isinstance(each, _LISTS):
+            inside = each
+        elif isinstance(each, _SCALAR_KINDS):
+            continue
+        else:
+            return False
+        if not _SCALARS.issuperset(map(type, inside)):
+            waiting += inside
     return True
 
 
 def is_large(value: Any, parts: int = 2000) -> bool:
     """Whether the value has more parts than that, or is a circle; found without a look at many more."""
-    waiting = [value]
-    for each in waiting:
-        inside = each.values() if isinstance(each, dict) else each if isinstance(each, list | tuple | set) else ()
-        if len(waiting) + len(inside) > parts:
+    waiting, found = [value], 1
+    for each in waiting:  # more of them come while it goes on
+        inside = each.values() if isinstance(each, dict) else each if isinstance(each, _COLLECTIONS) else ()
+        found += len(inside)
+        if found > parts:
             return True
-        waiting += inside
+        if not _SCALARS.issuperset(map(type, inside)):
+            waiting += inside
     return False
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import fast_constructor
 
 # A process that lives too short to watch takes over what ended so long ago: no clock that is looked after is so wrong.
 SURELY_OVER = timedelta(hours=1)
@@ -26,6 +27,9 @@ class LeaseSighting:
     at: float
 
 
+_new_sighting = fast_constructor(LeaseSighting)
+
+
 def lease_seconds(letter: DeadLetter) -> float:
     """How long the lease lasts from its claim, or its last renewal. Where an earlier version wrote it: at most."""
     if letter.lease is None or letter.due_at is None:
@@ -39,9 +43,9 @@ def sighting_of(letter: DeadLetter, former: LeaseSighting | None, monotonic: flo
     """The sighting of the letter's lease: the `former` one if the lease is the same. None if there is no lease."""
     if letter.lease is None or letter.due_at is None:
         return None
-    if former is not None and (former.token, former.until) == (letter.lease.token, letter.due_at):
+    if former is not None and former.token == letter.lease.token and former.until == letter.due_at:
         return former
-    return LeaseSighting(letter.lease.token, letter.due_at, monotonic)
+    return _new_sighting(token=letter.lease.token, until=letter.due_at, at=monotonic)
 
 
 def may_be_run(letter: DeadLetter, sighting: LeaseSighting | None, now: datetime, monotonic: float) -> bool:

@@ -48,6 +48,7 @@ BY_LIMIT = "system_max_retries"  # `by` where the limit of requeues gives a lett
 MAX_RUNS = 10  # bulk runs that a letter keeps, besides those that are not over
 MAX_RECOVERIES = 3  # leases in a row that may run out before it counts as a failed attempt
 _MILLISECOND = timedelta(milliseconds=1)
+_NEVER, _DEAD_ELSEWHERE = RetryPolicy.NEVER, DlqReason.QUEUE_ITEM_DEAD  # once: an enum takes its time to find a member
 
 
 class Move(StrEnum):
@@ -265,7 +266,7 @@ def is_running(letter: DeadLetter, now: datetime) -> bool:
 
 def retries_itself(letter: DeadLetter) -> bool:
     """Whether it is run without anybody asking: what died in another queue never is, whatever its policy."""
-    return letter.retry_policy != RetryPolicy.NEVER and letter.reason != DlqReason.QUEUE_ITEM_DEAD
+    return letter.retry_policy != _NEVER and letter.reason != _DEAD_ELSEWHERE
 
 
 def renew(letter: DeadLetter, *, token: str, until: datetime, now: datetime) -> DeadLetter:
