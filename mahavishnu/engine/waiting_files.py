@@ -97,6 +97,9 @@ class WaitingFiles:
     def _read(self, path: Path, file: Any) -> FormerLetter | None:
         try:
             return self._kind.versioned(self._kind.read(file.read(), ()), None)
+        except OSError as problem:  # the disk's trouble, not the text's: it is tried again
+            log.error("the failure in %s cannot be read now: %s", path, problem)
+            return None
         except Exception as problem:  # a damaged text can make a parser raise anything
             aside = path.with_suffix(_UNREADABLE)
             path.replace(aside)
@@ -121,6 +124,8 @@ def _lock(file: Any) -> bool:
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError as problem:  # a file system without locks: as where there is no fcntl
+        log.debug("a waiting failure is moved without a lock: %s", problem)
     return True

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +55,31 @@ def test_what_somebody_moves_is_for_nobody_else(files: WaitingFiles) -> None:
         files.remove(letter.entry_id)
     with files.take(letter.entry_id) as gone:
         assert gone is None
+
+
+def test_where_there_are_no_locks_it_is_moved_all_the_same(
+    files: WaitingFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    files.write(letter := FormerLetter.of(make_letter()))
+    with files.take(letter.entry_id) as taken:
+        assert taken == letter
+
+
+def test_a_disk_that_cannot_read_now_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+    def fail(*_: object) -> FormerLetter:
+        raise OSError(errno.EIO, "input/output error")
+
+    letter = FormerLetter.of(make_letter())
+    files = WaitingFiles(tmp_path, WAITING)
+    files.write(letter)
+    with WaitingFiles(tmp_path, replace(WAITING, decode_text=fail)).take(letter.entry_id) as taken:
+        assert taken is None
+    with files.take(letter.entry_id) as taken:
+        assert taken == letter
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"entry_id": 1}'])
