@@ -75,19 +75,18 @@ class CapturePipeline:
         self._batcher = Batcher(self._run_batch, self._keep_unfinished)
         _pipelines.add(self)
 
-    async def capture(
+    def capture(
         self,
         request: LetterRequest,
         error: BaseException | str,
         adapter: str | None,
         requested: bool,
         strategy: Strategy,
-    ) -> CaptureOutcome:
+    ) -> Future[CaptureOutcome]:
         """Capture a failure together with those of the same moment. It is captured even if the caller gives up."""
         future: Future[CaptureOutcome] = asyncio.get_running_loop().create_future()
         self._batcher.add(PendingCapture(request, error, adapter, requested, strategy, future, copy_context()))
-        del request, error  # many wait here at once: nothing is held that is not needed
-        return await future
+        return future
 
     async def finish(self) -> None:
         """Return when all that is being captured has come to its end."""

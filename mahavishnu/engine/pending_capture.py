@@ -28,13 +28,16 @@ class CaptureOutcome:
 
     def as_result(self) -> dict[str, Any]:
         """The keys that a workflow's result gets."""
-        result: dict[str, Any] = {"dlq_enqueued": self.letter is not None, "error_category": self.category}
-        if self.letter is not None:
-            result |= {"dlq_task_id": self.letter.task_id, "retry_policy": str(self.letter.retry_policy)}
-            result |= {"max_retries": self.letter.max_retries}
-        for name, value in (("dlq_skip_reason", self.skip_reason), ("dlq_error", self.problem)):
-            if value is not None:
-                result[name] = value
+        letter = self.letter
+        result: dict[str, Any] = {"dlq_enqueued": letter is not None, "error_category": self.category}
+        if letter is not None:
+            result["dlq_task_id"] = letter.task_id
+            result["retry_policy"] = str(letter.retry_policy)
+            result["max_retries"] = letter.max_retries
+        if self.skip_reason is not None:
+            result["dlq_skip_reason"] = self.skip_reason
+        if self.problem is not None:
+            result["dlq_error"] = self.problem
         return result
 
 

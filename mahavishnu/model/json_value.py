@@ -206,6 +206,8 @@ def _is_plain_json(value: Any) -> bool:
     waiting = [value]
     for each in waiting:  # more of them come while it goes on
         inside: Collection[Any]
+        if type(each) in _SCALARS:
+            continue
         if isinstance(each, dict):
             if not _TEXTS.issuperset(map(type, each)):
                 return False
@@ -225,6 +227,8 @@ def is_large(value: Any, parts: int = 2000) -> bool:
     """Whether the value has more parts than that, or is a circle; found without a look at many more."""
     waiting, found = [value], 1
     for each in waiting:  # more of them come while it goes on
+        if type(each) in _SCALARS:
+            continue
         inside = each.values() if isinstance(each, dict) else each if isinstance(each, _COLLECTIONS) else ()
         found += len(inside)
         if found > parts:
