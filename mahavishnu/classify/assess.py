@@ -10,8 +10,10 @@ import asyncio
 import builtins
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from mahavishnu.classify.chain import Chain
@@ -172,9 +174,10 @@ class Assessor:
 async def call_in_thread(work: Callable[..., T], *arguments: Any) -> T:
     """The answer of a call in another thread; in this one if there is none, as at the end of the interpreter."""
     try:
-        return await asyncio.to_thread(work, *arguments)
+        working = asyncio.get_running_loop().run_in_executor(None, partial(copy_context().run, work, *arguments))
     except RuntimeError:
         return work(*arguments)
+    return await working  # not above: a RuntimeError of its own is an answer
 
 
 def _assessment(

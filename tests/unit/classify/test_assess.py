@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.classify.assess import Assessment, Assessor
+from mahavishnu.classify.assess import Assessment, Assessor, call_in_thread
 from mahavishnu.classify.chain import Chain
 from mahavishnu.testing import make_letter
 
@@ -66,3 +66,16 @@ async def test_where_no_thread_can_be_started_long_failures_are_assessed_all_the
 
     monkeypatch.setattr("asyncio.to_thread", refuse)
     assert (await Assessor(Chain()).assess(LONG, NOW)).verdict.reason == "text: HTTP 503"
+
+
+async def test_work_that_raises_in_its_thread_is_not_done_again_in_the_event_loop() -> None:
+    threads: list[int] = []
+
+    def work() -> None:
+        threads.append(threading.get_ident())
+        raise RuntimeError("of its own")
+
+    with pytest.raises(RuntimeError, match="of its own"):
+        await call_in_thread(work)
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
