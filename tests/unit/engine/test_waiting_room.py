@@ -53,7 +53,7 @@ class TestWaiting:
         assert (await other.intake.admit_waiting(), await other.intake.admit_waiting()) == (1, 0)
         assert (await letter_of(other, "late")).error == "connection refused"
 
-    @pytest.mark.parametrize("then", ["is open", "has succeeded", "is deleted"])
+    @pytest.mark.parametrize("then", ["is open", "has succeeded", "has begun anew", "is deleted"])
     async def test_what_was_counted_although_no_answer_came_is_not_let_in_again(self, house: House, then: str) -> None:
         runs = Runs()
         app = house.app()
@@ -67,10 +67,13 @@ class TestWaiting:
 
         with house.faults.after("write", lose_the_answer, kind=LETTERS):
             assert "it waits to be let in" in (await fails(app, NETWORK, "wf"))["dlq_error"]
-        if then == "has succeeded":
-            assert (await queue.retry_task("wf"))["success"]
         before = await letter_of(queue, "wf")
         assert (before.occurrences, len(before.failures), await queue.context.waiting.count()) == (2, 2, 1)
+        if then in ("has succeeded", "has begun anew"):
+            assert (await queue.retry_task("wf"))["success"]
+        if then == "has begun anew":
+            await fails(app, NETWORK, "wf")
+        before = await letter_of(queue, "wf")
         if then == "is deleted":
             waiting = [each async for each in scan(queue.context.waiting.collection, Query())]
             await queue.context.waiting.collection.remove(waiting)  # as if it were still on its way
@@ -79,7 +82,7 @@ class TestWaiting:
         assert await queue.intake.admit_waiting() == 0
         assert await queue.context.waiting.count() == 0
         assert await queue.get_task("wf") == (None if then == "is deleted" else before)
-        assert len(runs.calls) == (then == "has succeeded")
+        assert len(runs.calls) == (then in ("has succeeded", "has begun anew"))
 
     async def test_clearing_the_queue_clears_what_waits_too(self, any_house: House) -> None:
         app = await self.full(any_house)

@@ -443,3 +443,10 @@ def test_what_nobody_touched_takes_nothing_from_the_other() -> None:
     live = reconcile_letters(theirs, letter("ours", 5, payload=Json.of({"n": 2}), priority=9), NOW).live
     assert live is not None
     assert (live.task, live.priority, live.revision, live.requeue) == ({"n": 1}, 7, 0, None)
+
+
+def test_the_failures_that_both_had_counted_are_known() -> None:
+    theirs, ours = replace(letter("theirs"), merged=("one",), version=(9,)), replace(letter("ours"), merged=("two",))
+    live = reconcile_letters(theirs, ours, NOW).live
+    assert live is not None
+    assert all(live.knows(entry_id) for entry_id in ("theirs", "ours", "one", "two"))
