@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.classify.assess import Assessor, call_in_thread
+from mahavishnu.classify.assess import Assessor
+from mahavishnu.classify.threads import call_in_thread
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import isolate_letter
 from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Edit, Verb, apply_edit

@@ -6,19 +6,17 @@ processor, or a worker elsewhere that reports how a run ended.
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextvars import copy_context
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, TypeVar
 
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.exceptions import cut, failure_of, is_light
 from mahavishnu.classify.fingerprint import VERSION, fingerprint_of
+from mahavishnu.classify.threads import call_in_thread
 from mahavishnu.classify.verdict import BUILT_IN, NO_CONTEXT, NOBODY, Context, Verdict, category
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, Failure, RetryPolicy, fast_constructor
@@ -169,15 +167,6 @@ class Assessor:
         if was_named and first.type is not None and self.chain.plugins.steps("fingerprint_failure"):
             return letter.fingerprint
         return fingerprint_of(first)
-
-
-async def call_in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    """The answer of a call in another thread; in this one if there is none, as at the end of the interpreter."""
-    try:
-        working = asyncio.get_running_loop().run_in_executor(None, partial(copy_context().run, work, *arguments))
-    except RuntimeError:
-        return work(*arguments)
-    return await working  # not above: a RuntimeError of its own is an answer
 
 
 def _assessment(

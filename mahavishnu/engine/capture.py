@@ -19,9 +19,10 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from mahavishnu.classify.assess import Assessment, Assessor, call_in_thread, context_for
+from mahavishnu.classify.assess import Assessment, Assessor, context_for
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.exceptions import cut, is_light, safe_str
+from mahavishnu.classify.threads import call_in_thread
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.intake import LetterIntake

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from mahavishnu.classify.assess import call_in_thread
+from mahavishnu.classify.threads import call_in_thread
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, UnworkableLetter
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query

@@ -137,7 +137,7 @@ async def test_letters_of_an_older_version_come_back_like_new_ones(store_of: Cal
             assert (view.state, view.count) == ("resolved", 1)
         assert await queue.groups.refresh() == 0
         clock.advance(3600)
-        await queue.enqueue("a", {}, [], "again")
+        await queue.enqueue("a", old[0].task, [], "again")
 
         assert await queue.groups.refresh() == 1
         views = [await queue.groups.get(f"v1:{name}") for name in "ab"]

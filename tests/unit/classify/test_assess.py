@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
-from mahavishnu.classify.assess import Assessment, Assessor, call_in_thread
+from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.chain import Chain
+from mahavishnu.classify.threads import call_in_thread
 from mahavishnu.testing import make_letter
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -61,10 +62,9 @@ async def test_the_callers_category_counts(text: str) -> None:
 async def test_where_no_thread_can_be_started_long_failures_are_assessed_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def refuse(work: Any, *arguments: Any) -> Assessment:
-        raise RuntimeError("cannot schedule new futures after shutdown")
-
-    monkeypatch.setattr("asyncio.to_thread", refuse)
+    ended = ThreadPoolExecutor()
+    ended.shutdown()
+    monkeypatch.setattr("mahavishnu.classify.threads._thread_pool", lambda process: ended)
     assert (await Assessor(Chain()).assess(LONG, NOW)).verdict.reason == "text: HTTP 503"
 
 

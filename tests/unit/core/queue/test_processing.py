@@ -45,7 +45,7 @@ async def test_an_always_failing_task_is_one_letter_that_runs_after_1_2_and_4_mi
     assert app.dlq is not None
     await app.start_dlq_processor()
     for _ in range(180):
-        await house.clock.sleeping(5)
+        await house.clock.sleeping(11)  # all that sleep between two looks
         await settle()
         assert len(await app.dlq.list_tasks()) == 1
         house.clock.advance(10)
