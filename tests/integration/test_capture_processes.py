@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -47,11 +47,13 @@ def path(tmp_path: Path) -> Path:
 @contextmanager
 def process(path: Path, code: str) -> Iterator[subprocess.Popen[str]]:
     program = [sys.executable, "-c", _HEAD + textwrap.dedent(code), str(path)]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as running:
         try:
             yield running
         finally:
-            running.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)  # with the children that it has forked
 
 
 def line(running: subprocess.Popen[str]) -> str:
