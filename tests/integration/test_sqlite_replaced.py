@@ -6,12 +6,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.model.letter import FormerLetter
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import get_one, scan, write_one
 from mahavishnu.stores.kinds import HISTORY, LETTERS
@@ -69,9 +71,15 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "live" / "letters.db"
 
 
-@pytest.fixture
-async def store(path: Path) -> AsyncIterator[SQLiteStore]:
+@pytest.fixture(params=["just opened", "at rest for long"])
+async def store(path: Path, request: pytest.FixtureRequest) -> AsyncIterator[SQLiteStore]:
+    """A store that still looks at each name, and one that is content with a look at their folder."""
     async with SQLiteStore(path) as opened:
+        former: FormerLetter | None = FormerLetter.of(make_letter(task_id="of-another-kind"))
+        end = time.monotonic() + 0.2
+        while request.param == "at rest for long" and time.monotonic() < end:
+            assert former is not None
+            former = await write_one(opened.collection(HISTORY), former)
         yield opened
 
 
