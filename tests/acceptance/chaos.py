@@ -24,15 +24,17 @@ from datetime import timedelta
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any, Protocol
+from unittest.mock import patch
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, DeadLetterStatus
 from mahavishnu.engine.context import Limits, QueueOptions
+from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
-from tests.acceptance.chaos_node import JumpingClock, local_store
+from tests.acceptance.chaos_node import REMEMBERED, JumpingClock, local_store
 from tests.acceptance.node import CLOCK, ROOT, Node, say, until
 from tests.bookkeeping import Diary, Findings, check
 from tests.opensearch import Cluster
@@ -282,7 +284,8 @@ async def _run_on(server: Server, folder: Path, plan: Plan) -> Report:
             await until(functools.partial(chaos._is_ready, node))
         await chaos.rage()
         chaos.stop()
-        await chaos.settle()
+        with patch.object(lifecycle, "MAX_ABSORBED", REMEMBERED):
+            await chaos.settle()
         return chaos.report
     finally:
         for node in chaos.nodes:
