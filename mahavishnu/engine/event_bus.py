@@ -150,6 +150,7 @@ class QueuedListener:
             while not hearing.done():  # of a loop that was closed before it began, nobody would ever hear
                 futures.wait([hearing], _LOOK_SECONDS)
                 if loop.is_closed() and not hearing.done():
+                    heard.close()
                     raise RuntimeError("its event loop was closed before it could hear of it")
             hearing.result()
         with contextlib.suppress(RuntimeError):  # the loop is closed

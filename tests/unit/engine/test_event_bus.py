@@ -151,7 +151,6 @@ async def test_a_forked_child_hears_of_its_own_events(house: House, stuck: Stuck
     assert status == 0
 
 
-@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 def test_an_event_loop_that_ends_takes_no_listener_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is awaited would have waited for ever for the loop of the first event, and heard no other."""
     bus, heard, loop = event_bus.EventBus(), list[Event](), asyncio.new_event_loop()
