@@ -120,11 +120,15 @@ async def check(
     count.captured.update(folded)
     for kind in (LETTERS, HISTORY, WAITING):
         async for letter in scan(dlq.store.collection(kind), Query()):
-            entries = {letter.entry_id, *letter.absorbed}
+            entries = {letter.entry_id, *letter.absorbed, *letter.merged}
             found.unsound += [f"{letter.key}: {broken}" for broken in lifecycle.violations(letter)]
             if is_deleted(letter):
                 found.deleted += 1
-                deleted = {**dict.fromkeys(letter.absorbed, _ANY), letter.entry_id: state_text(letter), **deleted}
+                deleted = {
+                    **dict.fromkeys((*letter.absorbed, *letter.merged), _ANY),
+                    letter.entry_id: state_text(letter),
+                    **deleted,
+                }
             else:
                 alive |= entries
             if kind is LETTERS:

@@ -284,7 +284,7 @@ async def _run_on(server: Server, folder: Path, plan: Plan) -> Report:
             await until(functools.partial(chaos._is_ready, node))
         await chaos.rage()
         chaos.stop()
-        with patch.object(lifecycle, "MAX_ABSORBED", REMEMBERED):
+        with patch.multiple(lifecycle, MAX_ABSORBED=REMEMBERED, MAX_MERGED=REMEMBERED):
             await chaos.settle()
         return chaos.report
     finally:

@@ -33,7 +33,8 @@ from mahavishnu.testing import Faults, FaultyStore
 from tests.bookkeeping import state_text, waiting_entry
 
 TASKS = 400
-# A letter remembers the last fifty that it succeeded or took in. Here it remembers all, so that each can be looked up.
+# A letter remembers the last fifty that it succeeded or took in, and ten whose failures it counts. Here it remembers
+# all, so that each can be looked up.
 REMEMBERED = 1_000_000
 ERRORS = (ConnectionError("reset"), TimeoutError("slow"), ValueError("bad"), PermissionError("no"), MemoryError("oom"))
 # An outage for this process alone: the others go on.
@@ -194,5 +195,5 @@ async def main(options: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    lifecycle.MAX_ABSORBED = REMEMBERED
+    lifecycle.MAX_ABSORBED = lifecycle.MAX_MERGED = REMEMBERED
     asyncio.run(main(json.loads(sys.argv[1])))
