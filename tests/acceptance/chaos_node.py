@@ -31,21 +31,13 @@ from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import Faults, FaultyStore
 from tests.bookkeeping import state_text, waiting_entry
+from tests.outages import OUTAGES
 
 TASKS = 400
 # A letter remembers the last fifty that it succeeded or took in, and ten whose failures it counts. Here it remembers
 # all, so that each can be looked up.
 REMEMBERED = 1_000_000
 ERRORS = (ConnectionError("reset"), TimeoutError("slow"), ValueError("bad"), PermissionError("no"), MemoryError("oom"))
-# An outage for this process alone: the others go on.
-WEATHER = (
-    "unavailable",
-    "answer_lost",
-    "request_lost",
-    "item_unavailable",
-    "item_answer_lost",
-    "item_request_lost",
-)
 DEEDS = {"capture": 60, "enqueue": 15, "archive": 6, "resurrect": 6, "retry": 6, "resolve": 3, "cancel": 3} | {
     "fail": 3, "edit": 6, "strategy": 2, "many": 1, "list": 5
 }  # fmt: skip
@@ -154,7 +146,7 @@ async def change_weather(faults: Faults, clock: SystemClock, chance: random.Rand
     """Break the way to the shared store now and then, and mend it."""
     while True:
         await clock.sleep(chance.uniform(2, 15))
-        getattr(faults, chance.choice(WEATHER))(chance=chance.choice([0.1, 1.0]))
+        getattr(faults, chance.choice(OUTAGES))(chance=chance.choice([0.1, 1.0]))
         await clock.sleep(chance.uniform(0.1, 1.5))
         faults.clear()
 

@@ -41,6 +41,7 @@ from mahavishnu.testing import Faults, FaultyStore, ManualClock
 from mahavishnu.testing.clock import START, turn
 from mahavishnu.testing.faults import CHANGES, READS, Call
 from tests.bookkeeping import Diary, check, is_deleted
+from tests.outages import OUTAGES, change_fault
 
 R = TypeVar("R")
 SKEWS = (timedelta(0), timedelta(minutes=-7), timedelta(minutes=13))  # of the clocks of the processes
@@ -48,16 +49,7 @@ MAX_SIZE = 3
 WHO, TASKS, PAYLOADS = st.integers(0, len(SKEWS) - 1), st.sampled_from(["a", "b"]), st.integers(0, 1)
 # After so many calls of its stores an operation is stopped; None: it goes on to its end.
 CALLS = st.one_of(st.none(), st.integers(1, 8))
-FAULTS = st.sampled_from(
-    [
-        "unavailable",
-        "answer_lost",
-        "request_lost",
-        "item_unavailable",
-        "item_answer_lost",
-        "item_request_lost",
-    ]
-)
+FAULTS = st.sampled_from(OUTAGES)
 ACTS = st.sampled_from(["resolve", "cancel", "fail", "archive", "redrive", "edit"])
 _PATIENCE = 2000  # turns of the event loop: an operation that needs more waits for the clock
 
@@ -366,10 +358,8 @@ class Deletions(RuleBasedStateMachine):
 
     @rule(who=WHO, fault=st.one_of(st.none(), FAULTS), times=st.sampled_from([1, 2, None]))
     def change_the_weather(self, who: int, fault: str | None, times: int | None) -> None:
-        self.processes[who].weather.clear()
         self.processes[who].local_weather.clear()
-        if fault is not None:
-            getattr(self.processes[who].weather, fault)(times=times)
+        change_fault(self.processes[who].weather, fault, times)
 
     @rule(who=WHO, times=st.sampled_from([1, 3]))
     def fill_the_disk(self, who: int, times: int) -> None:

@@ -32,22 +32,13 @@ from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, make_failure, make_letter
 from tests.contract.writers import SETTLING, moved
+from tests.outages import OUTAGES, change_fault
 
 R = TypeVar("R")
 TASKS = st.sampled_from(["a", "b"])
 OFFICES = st.integers(0, 1)
 RUNS = Bundle("runs")
-WEATHER = st.sampled_from(
-    [
-        None,
-        "unavailable",
-        "answer_lost",
-        "request_lost",
-        "item_unavailable",
-        "item_answer_lost",
-        "item_request_lost",
-    ]
-)
+WEATHER = st.sampled_from([None, *OUTAGES])
 BY_PEOPLE = st.sampled_from([Move.RESOLVE, Move.CANCEL, Move.GIVE_UP, Move.REQUEUE, Move.ARCHIVE])
 
 
@@ -123,10 +114,7 @@ class Outages(RuleBasedStateMachine):
 
     @rule(who=OFFICES, fault=WEATHER, times=st.sampled_from([1, 2, None]))
     def change_the_weather(self, who: int, fault: str | None, times: int | None) -> None:
-        faults = self.offices[who].faults
-        faults.clear()
-        if fault is not None:
-            getattr(faults, fault)(times=times)
+        change_fault(self.offices[who].faults, fault, times)
 
     @rule(who=OFFICES)
     def drain(self, who: int) -> None:

@@ -33,6 +33,7 @@ from mahavishnu.stores.fallback.local_copy import local_copy_kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
+from tests.outages import change_fault
 
 R = TypeVar("R")
 Work = tuple[str, int]  # a task id and the number that is its payload
@@ -147,10 +148,7 @@ class Payloads(RuleBasedStateMachine):
 
     @rule(who=OFFICES, fault=WEATHER, times=st.sampled_from([1, 2, None]))
     def change_the_weather(self, who: int, fault: str | None, times: int | None) -> None:
-        faults = self.offices[who].faults
-        faults.clear()
-        if fault is not None:
-            getattr(faults, fault)(times=times)
+        change_fault(self.offices[who].faults, fault, times)
 
     @rule(who=OFFICES)
     def drain(self, who: int) -> None:
