@@ -7,6 +7,7 @@ whether the files that are open are those that have the names; if not, all conne
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import sqlite3
@@ -150,7 +151,11 @@ class Connections:
     def close(self) -> None:
         """Let go of the file. The writing connection goes last: then SQLite empties the log."""
         with self._without_readers():
-            if self._writing is not None and not self._is_log_foreign(self._found()):
+            if self._writing is None:
+                return
+            if self._is_log_foreign(self._found()):
+                _keep_open(self._writing)
+            else:
                 self._close_all()
 
     def _bring_home(self, now: tuple[_Place, ...]) -> None:
@@ -238,6 +243,14 @@ def _folder_state(name: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def _keep_open(connection: sqlite3.Connection) -> None:
+    """Keep a connection open until the process is gone, with no look at what the interpreter cleans up before.
+
+    If it were collected as garbage, SQLite would empty our log into the file beside the log of others, and delete that.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 @contextmanager
