@@ -1,4 +1,7 @@
-"""The real OpenSearch that tests share. It is never skipped: where it cannot start, its tests fail."""
+"""The real OpenSearch that tests share, and how Hypothesis works here.
+
+OpenSearch is never skipped: where it cannot start, its tests fail.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.opensearch import Cluster, Servers, SharedNode, state_of_cache
 
@@ -20,6 +24,11 @@ _node = pytest.StashKey[SharedNode]()
 _folder = pytest.StashKey["tempfile.TemporaryDirectory[str]"]()
 # Who starts the tests in the background has them ignore Ctrl-C, and so would every process that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# The same examples every time: who changes one thing is not stopped by what another one left. To look for new ones say
+# make test ARGS="--hypothesis-profile=explore". A busy machine is no bug, so no example has a deadline.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("same")
 os.environ.pop("COLUMNS", None)  # of the terminal that the tests were started in: the program prints for a pipe here
 
 

@@ -47,6 +47,11 @@ async def all_know_each_other(store: Store, count: int) -> None:
     await until(seen, 0.5)
 
 
+PROVED_ON_OPENSEARCH = pytest.mark.parametrize(
+    "url", [pytest.param("opensearch", marks=pytest.mark.prove), "sqlite"], indirect=True
+)
+
+
 @pytest.fixture(params=["opensearch", "sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
@@ -78,6 +83,7 @@ def _has_begun(log: Path, runs: int) -> bool:
     return len(diary(log)) >= runs
 
 
+@PROVED_ON_OPENSEARCH
 async def test_processes_that_are_killed_leave_nothing_behind(url: str, tmp_path: Path) -> None:
     log, kills, count = tmp_path / "log", 10, 1_500
     chance = random.Random(7)
@@ -111,6 +117,7 @@ async def test_processes_that_are_killed_leave_nothing_behind(url: str, tmp_path
         assert letter.tallies.retry_failed == 0
 
 
+@PROVED_ON_OPENSEARCH
 async def test_a_job_that_kills_its_process_is_isolated_and_the_others_go_on(url: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     options: dict[str, Any] = {"url": url, "log": str(log), "limits": {"lease_seconds": 1.0, "concurrency": 4}}

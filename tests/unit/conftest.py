@@ -1,4 +1,4 @@
-"""How Hypothesis works here, and houses for queues."""
+"""Houses for queues."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from tests.unit.queues import House
-
-# A busy machine is no bug, so no example has a deadline; the tests are pure, so nothing else can make them slow.
-settings.register_profile("unit", deadline=None)
-settings.load_profile("unit")
 
 
 @pytest.fixture
