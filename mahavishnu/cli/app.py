@@ -42,6 +42,7 @@ class Group:
     help: str
     functions: Mapping[str, str]
     takes_store: bool = True  #: whether --server and --store may stand before the verb
+    unlisted: frozenset[str] = frozenset()  #: verbs that the help does not list: others do the same, or more
 
 
 COMMANDS: Mapping[str, Group | Verb] = {
@@ -67,12 +68,9 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "show": "letters.show",
             "revisions": "letters.revisions",
             "stats": "letters.stats",
-            "status": "letters.status",
             "watch": "watch.watch",
             "retry": "letter_actions.retry",
             "redrive": "letter_actions.redrive",
-            "resurrect": "letter_actions.resurrect",
-            "requeue": "letter_actions.requeue",
             "edit": "letter_actions.edit",
             "resolve": "letter_actions.resolve",
             "fail": "letter_actions.fail",
@@ -82,7 +80,11 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "export": "transfer.export",
             "import": "transfer.import_letters",
             "reclassify": "letters.reclassify",
+            "resurrect": "letter_actions.resurrect",
+            "requeue": "letter_actions.requeue",
+            "status": "letters.status",
         },
+        unlisted=frozenset({"resurrect", "requeue", "status"}),
     ),
     "group": Group(
         "Look after groups of letters with the same cause.",
@@ -144,9 +146,14 @@ class LazyGroup(TyperGroup):
     """A group that imports a command when it is run."""
 
     sources: ClassVar[Mapping[str, Group | Verb | str]] = {}
+    unlisted: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, *, commands: Any = None, **attributes: Any) -> None:
         super().__init__(commands=LazyCommands(self.sources, commands or {}), **attributes)  # type: ignore[arg-type]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names for the help and for completion."""
+        return [name for name in super().list_commands(ctx) if name not in self.unlisted]
 
 
 class CommandLine(LazyGroup):
@@ -200,7 +207,7 @@ def _make(name: str, source: Group | Verb | str) -> Any:
     if isinstance(source, Group):
         group = typer.Typer(
             name=name,
-            cls=type("CommandsOfGroup", (LazyGroup,), {"sources": source.functions}),
+            cls=type("CommandsOfGroup", (LazyGroup,), {"sources": source.functions, "unlisted": source.unlisted}),
             help=source.help,
             no_args_is_help=True,
             callback=choose_store if source.takes_store else None,

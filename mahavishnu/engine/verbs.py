@@ -45,7 +45,7 @@ def _resurrect(letter: DeadLetter, now: datetime, by: str, notes: str | None) ->
     if letter.status is DeadLetterStatus.ARCHIVED:
         return lifecycle.restore(letter, now=now)
     if letter.status is DeadLetterStatus.PENDING:
-        raise IllegalMove(letter.key, "resurrect", letter.status, "only an exhausted or archived letter needs it")
+        raise IllegalMove(letter.key, "resurrect", letter.status, "only an exhausted or archived letter is; redrive it")
     return lifecycle.redrive(letter, now=now)
 
 

@@ -283,6 +283,7 @@ async def retry(
 
 _ACTIONS = {
     "redrive": "Fresh attempts, the first one due now; an archived letter is taken out for them",
+    "resurrect": "Fresh attempts for an exhausted letter; an archived one is taken out for them",
     "resolve": "A person settled it otherwise: the case is closed",
     "fail": "It will never work: the case is closed, and kept for analysis",
     "cancel": "Nobody wants the work any more: the case is closed",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as codec
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -15,7 +16,17 @@ from mahavishnu.cli.commands import runs
 from mahavishnu.cli.commands.runs import BulkRunOptions
 from mahavishnu.cli.letter_view import difference, state_of
 from mahavishnu.cli.options import Filters, Reason, Session, expand_options, resolve_filter, session_of
-from mahavishnu.cli.output import AsJson, Conflict, ExitCode, explain_error, moment, print_error, print_json, print_line
+from mahavishnu.cli.output import (
+    AsJson,
+    Conflict,
+    ExitCode,
+    explain_error,
+    moment,
+    print_error,
+    print_json,
+    print_line,
+    print_notice,
+)
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 
@@ -67,12 +78,13 @@ def retry(
     reason: Reason = None,
     json: AsJson = False,
 ) -> None:
-    """Run letters now and wait for it; with a filter, redrive them."""
+    """Run letters now, once, and wait for it; their automatic retries are not used up."""
     if not tasks:
         if app or force:
             raise InvalidInput(
                 "--app and --force go with TASKs; what a filter means is redriven, and run by the workers"
             )
+        print_notice("retry runs TASKs, once; what a filter means is redriven: fresh attempts, run by the workers")
         _move_letters(context, "redrive", tasks, chosen, options, reason, json)
         return
     _only_tasks(options, tasks)
@@ -210,7 +222,23 @@ def _action(verb: str, summary: str) -> Callable[..., None]:
     return expand_options(act)
 
 
-resurrect = _action("redrive", "The same as redrive.")
+@expand_options
+def resurrect(
+    context: typer.Context,
+    chosen: Filters,
+    options: BulkRunOptions,
+    tasks: Tasks = None,
+    reason: Reason = None,
+    json: AsJson = False,
+) -> None:
+    """Redrive what is exhausted, and nothing else."""
+    if not tasks and (chosen.any_given or options.everything):
+        if set(chosen.status or ()) - {DeadLetterStatus.EXHAUSTED}:
+            raise InvalidInput("resurrect is for exhausted letters; redrive is for the others, too")
+        chosen = replace(chosen, status=[DeadLetterStatus.EXHAUSTED.value])
+    _move_letters(context, "resurrect" if tasks else "redrive", tasks, chosen, options, reason, json)
+
+
 resolve = _action("resolve", "Close cases: a person settled it otherwise.")
 fail = _action("fail", "Close cases: it will never work; the letters are kept for analysis.")
 cancel = _action("cancel", "Close cases: nobody wants the work any more.")

@@ -36,6 +36,7 @@ ROUTES = {
     ("POST", "/api/v1/dlq/{task_id}/requeue"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/retry"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/redrive"): ACT,
+    ("POST", "/api/v1/dlq/{task_id}/resurrect"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/resolve"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/fail"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/cancel"): ACT,

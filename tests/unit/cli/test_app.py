@@ -177,6 +177,14 @@ def test_the_help_says_of_each_command_what_the_command_says_of_itself() -> None
         assert root.commands[name].get_short_help_str(limit=200) == source.help, name  # type: ignore[attr-defined]
 
 
+def test_the_help_lists_one_verb_for_each_purpose(run: Run) -> None:
+    listed = {
+        line.split()[0] for line in run("dlq", "--help").out.partition("Commands")[2].splitlines() if line.strip(" :")
+    }
+    assert {"retry", "redrive"} <= listed and not {"resurrect", "requeue", "status"} & listed
+    assert run("dlq", "requeue", "--help").code == 0
+
+
 def commands(group: Any, path: str = "mahavishnu") -> Iterator[tuple[str, Any]]:
     for name, command in group.commands.items():
         if hasattr(command, "commands"):

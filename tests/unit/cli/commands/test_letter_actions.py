@@ -22,10 +22,30 @@ def test_each_verb_changes_the_named_letters(run: Run) -> None:
     assert run("dlq", "resurrect", "wf_1").out.startswith("wf_1: pending, due ")
     acts = run("audit", "list", "--actor", "ann", "--all", "--json").json
     assert [each["action"] for each in reversed(acts)] == [
-        "redrive", "redrive", "resolve", "cancel", "fail", "archive", "redrive",
+        "redrive", "redrive", "resolve", "cancel", "fail", "archive", "resurrect",
     ]  # fmt: skip
     assert {each["via"] for each in acts} == {"cli"} and acts[-1]["reason"] == "fixed"
     assert run("audit", "list", "--jsonl", "--limit", "1").out.count("\n") == 1
+
+
+def test_only_what_is_exhausted_is_resurrected(run: Run) -> None:
+    assert run("dlq", "resurrect", "wf_2").out.startswith("wf_2: pending, due ")
+    pending = run("dlq", "resurrect", "wf_1")
+    assert (pending.code, pending.out) == (4, "")
+    why = "letter 'wf_1' is pending: cannot resurrect it, only an exhausted or archived letter is; redrive it"
+    assert pending.err == f"mahavishnu: {why}\n"
+    assert run("dlq", "resurrect").code == 2
+    assert run("dlq", "resurrect", "--status", "pending", "--yes").code == 2
+    before = run("dlq", "show", "wf_1", "--json").json
+    assert run("dlq", "resurrect", "--all", "--yes", "--detach").code == 0
+    moved = run("dlq", "list", "--status", "exhausted", "--json").json
+    assert before == run("dlq", "show", "wf_1", "--json").json and [each["task_id"] for each in moved] == ["wf_3"]
+    assert run("dlq", "resurrect", "--all", "--dry-run", "--json").json["matched"] == 1
+
+
+def test_a_retry_of_what_a_filter_means_says_that_it_is_a_redrive(run: Run) -> None:
+    done = run("dlq", "retry", "--category", "unknown", "--dry-run")
+    assert done.err.startswith("retry runs TASKs, once; what a filter means is redriven")
 
 
 def test_a_refused_letter_does_not_stop_the_others(run: Run) -> None:
