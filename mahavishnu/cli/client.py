@@ -150,10 +150,11 @@ class Connection:
         """The items of a list; `more` says whether there are others."""
         return [item async for page in self.pages(path, params, limit) for item in page]
 
-    def note_list_end(self, count: int, limit: int) -> None:
+    def note_list_end(self, count: int) -> None:
         """After a list, print that there is more; or, where it is empty, who was asked."""
         if self.more:
-            print_notice(f"there are more than these {limit}: --limit, or --all")
+            which = "this is the first one" if count == 1 else f"these are the first {count}"
+            print_notice(f"{which}: there are more, which --limit N or --all lists")
         if not count:
             print_notice(f"asked: {self.where}")
 
@@ -276,9 +277,13 @@ def error_for(answer: Answer) -> MahavishnuError:
     try:
         problem = answer.json()
         detail, name = str(problem["detail"]), str(problem.get("type", "")).rpartition(":")[2]
+        why = str(problem.get("why", ""))
     except (ValueError, TypeError, KeyError):
         phrase = next((each.phrase for each in HTTPStatus if each == answer.status), "")
         detail, name = f"the server answered {answer.status} {phrase}".rstrip(), ""
+        why = ""
+    if why:
+        detail = f"{detail}: {why}"
     if name == "requeue-failed" and "not found" in detail.lower():
         return NotFound(detail)
     return (_BY_TYPE.get(name) or _BY_STATUS.get(answer.status, Failed))(detail)

@@ -14,6 +14,7 @@ from mahavishnu.cli.output import Unreachable
 from mahavishnu.model.errors import InvalidInput
 
 TIMEOUT_SECONDS = 60.0
+LOOK = ": look whether this had its effect"  # after what may have changed something
 
 
 class HttpTransport:
@@ -30,7 +31,7 @@ class HttpTransport:
 
     async def request(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None) -> Answer:
         """One request and its whole answer."""
-        with self._explained():
+        with self._explained("" if method == "GET" else LOOK):
             response = await self._client.request(method, url, headers=dict(headers), content=content)
         return Answer(url, response.status_code, {**response.headers}, response.content)
 
@@ -48,19 +49,21 @@ class HttpTransport:
         await self._client.aclose()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Raise what httpx raises as an error of ours."""
+    def _explained(self, hint: str = "") -> Iterator[None]:
+        """Raise what httpx raises as an error of ours; of what changes things, with a hint where nobody knows."""
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             why = str(error.__cause__ or error) or type(error).__name__
             raise Unreachable(f"there is no server at {self.base}: {why}") from None
         except httpx.TimeoutException:
-            raise Unreachable(f"{self.base} does not answer: look whether this had its effect") from None
+            raise Unreachable(f"{self.base} does not answer{hint}") from None
         except (httpx.InvalidURL, httpx.UnsupportedProtocol):
             raise InvalidInput(f"{self.base!r} is no address of a server: write http://host:port") from None
         except httpx.TransportError:
-            raise Unreachable(f"the answer of {self.base} was lost: look whether this had its effect") from None
+            raise Unreachable(
+                f"{self.base} broke off the connection before it had answered{hint or ': ask again'}"
+            ) from None
 
 
 def token_for(session: Session, url: str) -> str | None:

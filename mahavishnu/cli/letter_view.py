@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mahavishnu.cli.output import brief, escape_controls, moment, print_block, print_line, print_table
-from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus, RetryPolicy
 
 Letter = Mapping[str, Any]
 _SHOWN_FAILURES = 3
@@ -128,7 +128,7 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapp
         "first failed": f"{moment(letter['failed_at'])}, {_times(letter['total_attempts'] + 1, 'run')}"
         + (f", {letter['occurrences']} failures in one" if letter["occurrences"] > 1 else ""),
         "last failed": moment(again) if (again := _last_failed(letter)) else None,
-        "retries": f"{letter['retry_count']} of {letter['max_retries']} ({letter['retry_policy']})",
+        "retries": _retries(letter),
         "next retry": moment(letter["next_retry_at"]) if letter["next_retry_at"] else None,
         "circuit": _circuit(letter, circuits or {}),
         "run by": letter.get("claim_owner"),
@@ -172,6 +172,14 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapp
             print_line(f"… {len(lines) - _TRACE_LINES} lines above; --json has all of them")
         for each in lines[-_TRACE_LINES:]:
             print_line(escape_controls(each))
+
+
+def _retries(letter: Letter) -> str:
+    """How many automatic retries there were, and will be."""
+    count, most, policy = letter["retry_count"], letter["max_retries"], letter["retry_policy"]
+    if policy == RetryPolicy.NEVER:
+        return f"none by itself (policy {policy})" if not count else f"{count}, and no more by itself (policy {policy})"
+    return f"{count} of {most} ({policy})" if most else "none by itself (at most 0)"
 
 
 def _circuit(letter: Letter, circuits: Mapping[str, str]) -> str | None:

@@ -30,7 +30,7 @@ def print_run(run: Run) -> None:
         "state": run["state"],
         "halted because": run["halted_because"],
         "letters": counts["members"],
-        "waiting": count_waiting(counts),
+        **_not_moved(run),
         "moved": counts["moved"],
         **{name.replace("_", " "): counts[name] for name in ("refused", "gone", "closed") if counts.get(name)},
         **(
@@ -48,6 +48,12 @@ def print_run(run: Run) -> None:
         "finished": moment(run["finished_at"]) if run["finished_at"] else None,
     }
     print_block({name: value for name, value in fields.items() if value not in (None, "")})
+
+
+def _not_moved(run: Run) -> dict[str, int | None]:
+    """The members that nothing was done to: of a run that is cancelled they wait for nothing."""
+    count = count_waiting(run["counts"])
+    return {"left alone": count or None} if run["state"] == "cancelled" else {"waiting": count}
 
 
 def awaits_outcomes(run: Run) -> bool:

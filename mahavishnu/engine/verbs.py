@@ -31,7 +31,8 @@ class Verb:
 
 def _redrive(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> DeadLetter:
     if not letter.is_open:  # that is for a person to say of each
-        raise AlreadyResolved(letter.key, "redrive", f"{letter.status} and resolved as {letter.resolution.status}")
+        why = "" if letter.status is DeadLetterStatus.COMPLETED else "a filter redrives open letters only; name it"
+        raise AlreadyResolved(letter.key, "redrive", lifecycle.describe_ending(letter), why)
     return lifecycle.redrive(letter, now=now)
 
 

@@ -408,7 +408,7 @@ def reclassify(
 def regroup(letter: DeadLetter, *, now: datetime, fingerprint: str | None) -> DeadLetter:
     """Move an open letter to another group, also while it is run. This is no edit and makes no revision."""
     if not letter.is_open:
-        raise AlreadyResolved(letter.key, "regroup", f"{letter.status} and resolved as {letter.resolution.status}")
+        raise AlreadyResolved(letter.key, "regroup", describe_ending(letter))
     return _change(letter, now, fingerprint=fingerprint)
 
 
@@ -430,7 +430,7 @@ def requeue(
     _guard(letter, Move.REQUEUE)
     former = letter.requeue
     if former is not None and former.outcome is RequeueOutcome.IN_FLIGHT:
-        raise AlreadyResolved(letter.key, Move.REQUEUE, "requeued", f"by {former.by}, and no run has ended since")
+        raise AlreadyResolved(letter.key, Move.REQUEUE, f"sent back by {former.by} already", "no run has ended since")
     if letter.dlq_retry_count >= limit:
         why = f"Max DLQ retries ({limit}) exceeded"
         return give_up(letter, now=now, by=BY_LIMIT, notes=why)
@@ -540,6 +540,23 @@ def violations(letter: DeadLetter) -> list[str]:
 _moments = attrgetter(*(each.name for each in fields(DeadLetter) if each.name.endswith("_at")))
 
 
+_ENDINGS = {
+    ResolutionStatus.REQUEUED: "its rerun succeeded",
+    ResolutionStatus.MANUALLY_RESOLVED: "resolved otherwise",
+    ResolutionStatus.PERMANENTLY_FAILED: "given up as permanently failed",
+    ResolutionStatus.CANCELLED: "cancelled",
+    ResolutionStatus.DELETED: "deleted",
+}
+
+
+def describe_ending(letter: DeadLetter) -> str:
+    """How the case of a closed letter ended, in words that follow "it is".
+
+    The same words for all that ended so: counts are by them.
+    """
+    return f"{letter.status}, {_ENDINGS[letter.resolution.status]}"
+
+
 def _are_texts(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
 
@@ -547,7 +564,7 @@ def _are_texts(value: Any) -> bool:
 def _guard(letter: DeadLetter, move: Move) -> None:
     allowed = move in TABLE[letter.status]
     if not letter.is_open and not (allowed and move in ON_CLOSED and not letter.is_deleted):
-        raise AlreadyResolved(letter.key, move, f"{letter.status} and already resolved as {letter.resolution.status}")
+        raise AlreadyResolved(letter.key, move, describe_ending(letter))
     if not allowed:
         raise IllegalMove(letter.key, move, letter.status)
 

@@ -45,7 +45,7 @@ async def test_a_run_with_a_stop_rule(
         monkeypatch.setattr(run_preview, "READ", 1)
         preview = await queue.runs.preview("redrive", everything=True, stop_percent=50)
         assert (preview.matched, preview.eligible, preview.ramp) == (40, 39, (1, 5, 25))
-        assert preview.ineligible == {"completed and resolved as manually_resolved: cannot redrive it": 1}
+        assert preview.ineligible == {"completed, resolved otherwise: cannot redrive it": 1}
 
         run = await queue.runs.start("redrive", everything=True, by="ann", stop_percent=50)
         run = await settled(queue, run, clock)

@@ -67,6 +67,7 @@ _NO_LETTER = problem_responses(404)
 NDJSON = "application/x-ndjson"
 CHUNK = 64 * 1024  # characters that are sent at once
 PAGE_BYTES = 16 * 1024 * 1024  # about; a page ends early where its letters have more
+NO_APP = "this server runs no letters: start it with --app MODULE:NAME, or redrive the letter, for a worker to run it"
 log = logging.getLogger(__name__)
 router = Router(tag="letters")
 
@@ -262,7 +263,10 @@ async def requeue(
         "new_state": done["new_task_state"],
         "retry_count": done["dlq_retry_count"],
     }
-    return json_response(shown) if done["success"] else problem(400, "requeue-failed", shown["message"], **shown)
+    if done["success"]:
+        return json_response(shown)
+    why = {"why": done["why"]} if "why" in done else {}
+    return problem(400, "requeue-failed", shown["message"], **shown, **why)
 
 
 @router.post(
@@ -273,11 +277,12 @@ async def retry(
 ) -> Response:
     """Here and at once, without using up its automatic retries; the server needs the app for that."""
     await _get_letter(dlq, task_id, where)
+    body = body or ActionRequest()
     ran = await dlq.retry_task(
-        decode_id(task_id), force=force, by=acting_name(actor, body.by if body else None), **where.arguments
+        decode_id(task_id), force=force, by=acting_name(actor, body.by), notes=body.notes, **where.arguments
     )
     if "status" not in ran:
-        return problem(409, "not-run", str(ran["error"]))
+        return problem(409, "not-run", NO_APP if dlq.processing.callback is None else str(ran["error"]))
     return json_response(to_json({"error": None, **ran}))
 
 

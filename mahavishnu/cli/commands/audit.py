@@ -76,7 +76,7 @@ def list_audit(
                 empty="nothing yet",
                 texts=("why", "changes"),
             )
-        api.note_list_end(count, limit)
+        api.note_list_end(count)
 
     run_conversation(session_of(context), converse)
 

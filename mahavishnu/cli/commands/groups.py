@@ -56,7 +56,7 @@ def list_groups(
         params = {"state": state, "owner": owner, "on_hold": held, "quiet": named, "sort": sort}
         found = await api.list("/groups", params, None if everything else limit)
         print_json(found) if json else _print_groups(found)
-        api.note_list_end(len(found), limit)
+        api.note_list_end(len(found))
 
     run_conversation(session_of(context), converse)
 

@@ -42,6 +42,10 @@ Patch: TypeAlias = Annotated[
 Sets: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value of the task's data.")
 ]
+_NO_APP = (
+    "nothing here can run it: --app MODULE:NAME names the app that does; or redrive it, and a worker runs it "
+    "(mahavishnu worker --app …)"
+)
 Do = Callable[["Connection", str, dict[str, str]], Awaitable[Any]]
 
 
@@ -96,6 +100,8 @@ def retry(
         try:
             return await api.post(task_path(task, "retry"), api.with_actor(notes=reason), {**place, **params})
         except Conflict as refused:
+            if api.dlq is not None and api.dlq.processing.callback is None:
+                raise Conflict(_NO_APP) from None
             hint = "; --force runs it all the same" if str(refused).startswith("circuit open") else ""
             raise Conflict(f"{refused}{hint}") from None
 

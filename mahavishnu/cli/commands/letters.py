@@ -80,7 +80,7 @@ def list_letters(
             written.end()
         elif not jsonl:
             letters_table(found)
-        api.note_list_end(count, limit)
+        api.note_list_end(count)
 
     run_conversation(session_of(context), converse)
 
@@ -185,7 +185,7 @@ def _stats(context: typer.Context, by_reason: bool, json: bool) -> None:
             print_json(numbers)
         elif by_reason:
             _reasons(numbers)
-            api.note_list_end(len(numbers), 0)
+            api.note_list_end(len(numbers))
         else:
             _numbers(numbers, api)
 

@@ -60,7 +60,7 @@ def list_runs(
     async def converse(api: Connection) -> None:
         runs = await api.list("/runs", {"state": state}, None if everything else limit)
         print_json(runs) if json else print_runs(runs)
-        api.note_list_end(len(runs), limit)
+        api.note_list_end(len(runs))
 
     run_conversation(session_of(context), converse)
 
@@ -101,7 +101,7 @@ def items(
         else:
             await _print_items(api, found)
         api.more = more
-        api.note_list_end(len(found), limit)
+        api.note_list_end(len(found))
 
     run_conversation(session_of(context), converse)
 
@@ -182,8 +182,9 @@ async def _print_advice(api: Connection, run: Mapping[str, Any]) -> None:
     print_block(
         {
             "look": command("run", "items", run_id, "--outcome", "failed_again"),
-            "go on": command("run", "resume", run_id, *stop),
             "end it": command("run", "cancel", run_id),
+            "then fix": command("dlq", "edit", "--run", run_id, "--open", "--set", "PATH=VALUE", "--redrive"),
+            "or go on": command("run", "resume", run_id, *stop),
         }
     )
 

@@ -26,6 +26,10 @@ from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.lease_watch import SOONEST_ENDING
 
 log = logging.getLogger(__name__)
+NOTHING_RUNS = (
+    "nothing in this process can run letters: no callback is registered; give start_retry_processor(callback) one, or "
+    "let a MahavishnuApp start it"
+)
 _BRINGS_WORK = frozenset(
     {EventName.CAPTURED, EventName.REOPENED, EventName.REDRIVEN, EventName.REQUEUED, EventName.EDITED}
 )
@@ -196,9 +200,7 @@ class Processing:
         if letter is None:
             return _refused(task_id, "there is no letter for this task", record)
         if self.callback is None:
-            return _refused(
-                task_id, "no callback is registered that could run it: start the processor or give one", record
-            )
+            return _refused(task_id, NOTHING_RUNS, record)
         adapter = letter.adapter
         wait = None if force else self._context.breakers.acquire(adapter, self._clock.monotonic(), token)
         if wait is not None:
@@ -267,7 +269,7 @@ class Processing:
 
     def _new_processor(self, queues: tuple[str, ...] = ()) -> Processor:
         if self.callback is None:
-            raise InvalidInput("no callback is registered that could run letters: give a callback(task, repos)")
+            raise InvalidInput(NOTHING_RUNS)
         if queues != self.workers.queues:  # then it shares letters with nobody
             return Processor(self._context, self.callback, queues=queues)
         return Processor(self._context, self.callback, partitions=self.workers.partitions, queues=queues)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import move_many
 from mahavishnu.model import lifecycle
-from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
+from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter
@@ -44,7 +45,8 @@ class Requeues:
 
         Beyond `max_dlq_retries` requeues of this task it is given up instead. Both numbers are those of the settings
         (3 and 10) unless they are given. Answers `success`, `message`, `new_task_state` (`pending`; `error` when given
-        up; `retrying` while somebody runs it; None where there is nothing to send back) and `dlq_retry_count`.
+        up; `retrying` while somebody runs it; None where there is nothing to send back) and `dlq_retry_count`; for None
+        `why` is the cause: there is no letter, it is closed, or it was sent back already.
         Raises InvalidInput for numbers below 0, and StoreError.
 
         >>> await dlq.requeue_from_dlq("wf_1", resolved_by="ann")  # doctest: +SKIP
@@ -63,15 +65,14 @@ class Requeues:
         async with self._context.audit.record("requeue", f"letter:{key}", by=resolved_by, reason=notes) as record:
             try:
                 requeued = await update_with_retry(self._letters, key, change)
-            except AlreadyResolved:
-                requeued = None
+            except AlreadyResolved as closed:
+                return _not_open(str(closed), record)
             except IllegalMove as problem:
                 assert seen is not None
                 record.refuse(str(problem))
                 return _answer(BEING_RUN, str(seen.status), seen.dlq_retry_count)
             if requeued is None:
-                record.refuse(NOT_OPEN)
-                return _answer(NOT_OPEN, None, 0)
+                return _not_open(str(NoSuchLetter(key)), record)
             after = requeued.after
             record.add_change(requeued.before, after)
             self._announce(after)
@@ -140,6 +141,11 @@ def _require_count(name: str, given: object, otherwise: int) -> int:
     if type(value) is not int or value < 0:
         raise InvalidInput(f"{name} must be a whole number from 0, not {value!r:.80}")
     return value
+
+
+def _not_open(why: str, record: AuditRecord) -> dict[str, Any]:
+    record.refuse(f"{NOT_OPEN}: {why}")
+    return {**_answer(NOT_OPEN, None, 0), "why": why}
 
 
 def _answer(message: str, state: str | None, count: int, *, success: bool = False) -> dict[str, Any]:

@@ -40,7 +40,7 @@ async def test_a_run_moves_all_that_a_query_means_and_tells_of_each(any_house: H
     events = heard(queue)
     preview = await queue.runs.preview("resolve", category="network")
     assert (preview.matched, preview.eligible) == (450, 449)
-    assert preview.ineligible == {"completed and already resolved as manually_resolved: cannot resolve it": 1}
+    assert preview.ineligible == {"completed, resolved otherwise: cannot resolve it": 1}
     assert len(preview.samples) == 5
     run = await queue.runs.start("resolve", category="network", by="ann", reason="fixed at the source")
     assert (run.state, run.counts.members) == (RunState.PLANNING, 0)
@@ -581,7 +581,7 @@ async def test_the_members_are_those_that_were_there_at_the_start(any_house: Hou
         cleared: ItemState.GONE,
         running: ItemState.REFUSED,
     }
-    assert items[running].why == "completed and already resolved as requeued: cannot resolve it"
+    assert items[running].why == "completed, its rerun succeeded: cannot resolve it"
     assert (run.counts.moved, run.counts.refused, run.counts.gone) == (2, 2, 2)
     assert (await letter_of(queue, "later")).runs == ()
     assert (await letter_of(queue, again)).runs == ()

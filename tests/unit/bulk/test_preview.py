@@ -69,7 +69,7 @@ async def test_many_letters_are_counted_and_some_shown(any_house: House) -> None
     any_house.faults.calls.clear()
     preview = await queue.runs.preview("redrive", fingerprint="f")
     assert (preview.matched, preview.eligible) == (1100, 90)
-    assert preview.ineligible == {"completed and resolved as requeued: cannot redrive it": 1000, BUSY: 10}
+    assert preview.ineligible == {"completed, its rerun succeeded: cannot redrive it": 1000, BUSY: 10}
     assert [(letter.status, letter.fingerprint) for letter in preview.samples] == [("exhausted", "f")] * 5
     assert any_house.faults.calls["find"] == 3, "the newest, a page, and the samples"
     preview = await queue.runs.preview("redrive", fingerprint="f", patch={"n": 1})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.cli.letter_view import _next, place_of, state_of
+from mahavishnu.cli.letter_view import _next, _retries, place_of, state_of
 
 
 def said(**changes: Any) -> str:
@@ -65,3 +65,16 @@ def test_the_place_is_in_the_users_own_code(trace: str | None, place: str | None
 )
 def test_a_state_says_what_happened(status: str, resolution: str, words: str) -> None:
     assert state_of({"status": status, "resolution_status": resolution}) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "policy", "words"),
+    [
+        (0, 3, "never", "none by itself (policy never)"),
+        (2, 3, "never", "2, and no more by itself (policy never)"),
+        (0, 0, "exponential", "none by itself (at most 0)"),
+        (1, 3, "linear", "1 of 3 (linear)"),
+    ],
+)
+def test_retries_are_told_as_they_will_be(count: int, most: int, policy: str, words: str) -> None:
+    assert _retries({"retry_count": count, "max_retries": most, "retry_policy": policy}) == words

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 import pytest
+import respx
 
 from tests.unit.cli.conftest import Run
 
@@ -63,3 +65,13 @@ def test_a_file_that_is_no_store_is_reported_in_one_line(run: Run, home: Path) -
     (home / "torn.db").write_text("this is no database, but it is long enough to be looked at" * 20)
     done = run("dlq", "--store", "sqlite:///torn.db", "list")
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+
+
+def test_only_what_may_have_changed_something_has_to_be_looked_at(run: Run, respx_mock: respx.MockRouter) -> None:
+    respx_mock.get("http://dlq.example/healthz").respond(json={"status": "ok"})
+    respx_mock.get("http://dlq.example/api/v1/dlq/wf_1/letter").mock(side_effect=httpx.RemoteProtocolError)
+    respx_mock.post("http://dlq.example/api/v1/dlq/wf_1/redrive").mock(side_effect=httpx.RemoteProtocolError)
+    broken = "mahavishnu: http://dlq.example broke off the connection before it had answered"
+    assert run("dlq", "--server", "dlq.example", "show", "wf_1").err == f"{broken}: ask again\n"
+    moved = run("dlq", "--server", "dlq.example", "redrive", "wf_1")
+    assert (moved.code, moved.err) == (1, f"{broken}: look whether this had its effect\n")

@@ -146,7 +146,7 @@ def test_the_table_says_what_the_moves_do() -> None:
 
 def test_a_refusal_says_how_a_closed_case_ended() -> None:
     """So that nobody has to look it up."""
-    with pytest.raises(AlreadyResolved, match=r"letter 'wf_1' is exhausted and already resolved as permanently_failed"):
+    with pytest.raises(AlreadyResolved, match=r"letter 'wf_1' is exhausted, given up as permanently failed"):
         cancel(STANDINGS["given_up"], **BY)
 
 

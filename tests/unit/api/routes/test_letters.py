@@ -158,7 +158,9 @@ async def test_requeue_answers_as_documented(api: ApiHarness) -> None:
     assert second.status_code == 400
     assert second.json()["detail"] == "Task not found in DLQ or already resolved"
     assert second.json() | {"success": False, "new_state": None, "retry_count": 0} == second.json()
-    assert (await api.post("/dlq/unknown/requeue")).status_code == 400
+    assert second.json()["why"].endswith("sent back by api_user already: cannot requeue it, no run has ended since")
+    unknown = await api.post("/dlq/unknown/requeue")
+    assert (unknown.status_code, unknown.json()["why"]) == (400, "there is no letter 'unknown'")
     letter = await api.dlq.get_task("wf")
     assert letter is not None and letter.priority == 15
 
@@ -225,8 +227,9 @@ async def test_acts_of_a_person(api: ApiHarness) -> None:
 
 async def test_a_retry_runs_the_letter_here(api: ApiHarness) -> None:
     await api.keep("wf")
-    without = await api.post("/dlq/wf/retry")
-    assert (without.status_code, "callback" in without.json()["detail"]) == (409, True)
+    without = await api.post("/dlq/wf/retry", {"notes": "it is mended"})
+    assert (without.status_code, "start it with --app" in without.json()["detail"]) == (409, True)
+    assert (await api.dlq.audit.list(action="retry")).items[0].reason == "it is mended"
     api.dlq.processing.callback = lambda task, repos: "fine"
     assert (await api.post("/dlq/wf/retry")).json()["status"] == "completed"
     assert (await api.post("/dlq/nobody/retry")).status_code == 404

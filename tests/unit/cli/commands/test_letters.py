@@ -45,7 +45,7 @@ cause         connection refused
 category      network
 because       text: 'connection refused' (built-in)
 first failed  2026-01-01 12:00:00Z, 1 run
-retries       0 of 0 (exponential)
+retries       none by itself (at most 0)
 priority      7
 group         {group} (new, 3 open letters)
 repos         api
@@ -105,7 +105,9 @@ def test_letters_are_listed_as_json(run: Run) -> None:
 def test_a_list_that_is_cut_short_says_so(run: Run) -> None:
     some = run("dlq", "list", "--limit", "2", "--json")
     assert len(some.json) == 2
-    assert some.err == "there are more than these 2: --limit, or --all\n"
+    assert some.err == "these are the first 2: there are more, which --limit N or --all lists\n"
+    one = run("dlq", "list", "--limit", "1", "--json")
+    assert one.err == "this is the first one: there are more, which --limit N or --all lists\n"
     assert run("dlq", "list", "--limit", "5", "--json").err == ""
 
 

@@ -95,14 +95,23 @@ def test_a_halted_run_shows_what_failed_and_what_to_do(run: Run) -> None:
     assert "state           halted\n" in found and "1 of 1 letters failed again" in found
     assert "wf_1    moved  failed_again  KeyError: 'EURO'\n" in found
     assert found.endswith(
-        f"look    mahavishnu run items {run_id} --outcome failed_again\n"
-        f"go on   mahavishnu run resume {run_id} --stop-percent 100\n"
-        f"end it  mahavishnu run cancel {run_id}\n"
+        f"look      mahavishnu run items {run_id} --outcome failed_again\n"
+        f"end it    mahavishnu run cancel {run_id}\n"
+        f"then fix  mahavishnu dlq edit --run {run_id} --open --set PATH=VALUE --redrive\n"
+        f"or go on  mahavishnu run resume {run_id} --stop-percent 100\n"
     ), found
     items = run("run", "items", run_id, "--outcome", "failed_again").out.splitlines()
     assert len(items) == 2 and items[1].endswith("  moved  failed_again  KeyError: 'EURO'")
     there = run("run", "--store", "sqlite:///letters.db", "show", run_id).out
     assert f"mahavishnu run --store sqlite:///letters.db cancel {run_id}\n" in there
+    assert run("dlq", "edit", "--run", run_id, "--open", "--set", "n=2", "--redrive", "--dry-run").code == 0
+
+
+def test_what_a_cancelled_run_has_not_moved_waits_for_nothing(run: Run) -> None:
+    run_id = halted(run)
+    assert "\nwaiting         2\n" in run("run", "show", run_id).out
+    cancelled = run("run", "cancel", run_id).out
+    assert "\nleft alone      2\n" in cancelled and "waiting" not in cancelled
 
 
 def test_a_halted_run_is_not_resumed_into_the_same_halt(run: Run) -> None:

@@ -19,17 +19,26 @@ from mahavishnu.model.requeue_rules import BY_RULE, RequeueRules
 from mahavishnu.testing import Faults
 from tests.unit.queues import Gate, House, Runs, fill, heard, letter_of, pass_time, settle, sound, until
 
-NOT_OPEN = {
-    "success": False,
-    "message": "Task not found in DLQ or already resolved",
-    "new_task_state": None,
-    "dlq_retry_count": 0,
+MESSAGE = "Task not found in DLQ or already resolved"
+CLOSED = {
+    "resolve": "completed, resolved otherwise",
+    "cancel": "archived, cancelled",
+    "fail": "exhausted, given up as permanently failed",
+    "archive": "archived, given up as permanently failed",
 }
 BEYOND = {
     "success": False, "message": "Max DLQ retries exceeded", "new_task_state": "error", "dlq_retry_count": 3,
 }  # fmt: skip
 AUTOMATIC = RequeueRules(automatic=True)
 FAILS = ConnectionError("connection refused")
+
+
+def not_open(why: str) -> dict[str, Any]:
+    return {"success": False, "message": MESSAGE, "new_task_state": None, "dlq_retry_count": 0, "why": why}
+
+
+def sent_back(by: str = "system_auto_requeue") -> dict[str, Any]:
+    return not_open(f"letter 'wf_1' is sent back by {by} already: cannot requeue it, no run has ended since")
 
 
 def requeued(count: int) -> dict[str, Any]:
@@ -80,11 +89,11 @@ class TestByHand:
     async def test_unknown_and_twice(self, any_house: House) -> None:
         """R281: the second one changes nothing."""
         queue = any_house.queue()
-        assert await queue.requeue_from_dlq("nobody") == NOT_OPEN
+        assert await queue.requeue_from_dlq("nobody") == not_open("there is no letter 'nobody'")
         await exhausted(queue)
         assert await queue.requeue_from_dlq("wf_1") == requeued(1)
         once = await letter_of(queue, "wf_1")
-        assert await queue.requeue_from_dlq("wf_1") == NOT_OPEN
+        assert await queue.requeue_from_dlq("wf_1") == sent_back()
         assert await letter_of(queue, "wf_1") == once
 
     @pytest.mark.parametrize("close", ["resolve", "cancel", "fail", "archive"])
@@ -94,7 +103,7 @@ class TestByHand:
         await exhausted(queue, priority=5)
         await getattr(queue.letters, close)("wf_1")
         before = await letter_of(queue, "wf_1")
-        assert await queue.requeue_from_dlq("wf_1") == NOT_OPEN
+        assert await queue.requeue_from_dlq("wf_1") == not_open(f"letter 'wf_1' is {CLOSED[close]}: cannot requeue it")
         assert await letter_of(queue, "wf_1") == before
 
     async def test_what_is_being_run_stays_with_its_run(self, house: House) -> None:
@@ -140,7 +149,9 @@ class TestByHand:
             "Max DLQ retries (3) exceeded",
         )
         assert letter.priority == before.priority
-        assert await queue.requeue_from_dlq("wf_1") == NOT_OPEN
+        assert await queue.requeue_from_dlq("wf_1") == not_open(
+            "letter 'wf_1' is exhausted, given up as permanently failed: cannot requeue it"
+        )
         lifetime = (await sound(queue))["lifetime_stats"]
         assert (lifetime["requeued"], lifetime["permanently_failed"]) == (3, 1)
 
@@ -169,7 +180,7 @@ class TestByHand:
     async def test_other_namespaces_are_other_tasks(self, house: House) -> None:
         queue = house.queue()
         await queue.enqueue("wf_1", {}, [], "boom", namespace="blue", queue="mail")
-        assert await queue.requeue_from_dlq("wf_1") == NOT_OPEN
+        assert await queue.requeue_from_dlq("wf_1") == not_open("there is no letter 'wf_1'")
         assert await queue.requeue_from_dlq("wf_1", namespace="blue", queue="mail") == requeued(1)
 
     async def test_it_is_audited(self, house: House) -> None:
@@ -180,7 +191,7 @@ class TestByHand:
         refused, done = (await queue.audit.list(action="requeue")).items
         assert (done.actor, done.subject, done.outcome, done.reason) == ("ann", "letter:wf_1", "done", "again")
         assert done.changes.value["priority"] == {"before": 0, "after": 10}
-        assert (refused.outcome, refused.why) == ("refused", NOT_OPEN["message"])
+        assert (refused.outcome, refused.why) == ("refused", f"{MESSAGE}: {sent_back('ann')['why']}")
 
 
 class TestRaces:
@@ -192,7 +203,7 @@ class TestRaces:
 
         answers = await asyncio.gather(*(queue.requeue_from_dlq("wf_1") for queue in queues))
 
-        assert sorted(answers, key=lambda answer: -answer["dlq_retry_count"]) == [requeued(1), *[NOT_OPEN] * 19]
+        assert sorted(answers, key=lambda answer: -answer["dlq_retry_count"]) == [requeued(1), *[sent_back()] * 19]
         letter = await letter_of(queues[0], "wf_1")
         assert (letter.priority, letter.dlq_retry_count) == (15, 1)
         assert [event.name for told in events for event in told] == [EventName.REQUEUED]
