@@ -5,6 +5,7 @@ MahavishnuError
 │   ├── NoSuchAdapter           … because nothing is registered that could run such a workflow
 │   ├── InvalidPayload          … because JSON cannot hold it; names the path
 │   └── InvalidQuery            … because the kind has no such field, or the cursor is of another list
+├── CannotRestore               a payload cannot be read back with the types that it was captured with
 ├── UnworkableLetter            this one letter has values that no move can work with; the others are well
 ├── QueueFull (ValueError)      one open letter too many; nothing was stored
 ├── NoSuchLetter (LookupError)  there is no letter for this task
@@ -65,6 +66,18 @@ class InvalidPayload(InvalidInput):
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path} {problem}")
         self.path = path
+
+
+class CannotRestore(MahavishnuError):
+    """A payload cannot be read back with the types that it was captured with: nothing of it was run.
+
+    `path` is the JSON pointer of the part; its first name is the argument.
+    """
+
+    def __init__(self, path: str, why: str, whose: str = "") -> None:
+        where = path.replace("~1", "/").replace("~0", "~").lstrip("/") or "the payload"
+        super().__init__(f"{whose}{where} {why}")
+        self.path, self.why = path, why
 
 
 class NoSuchAdapter(InvalidInput):

@@ -1,0 +1,256 @@
+"""Values of single types as plain JSON and back: numbers, instants, paths, bytes; plugins add further ones."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from mahavishnu.model.errors import InvalidInput
+
+SMALLEST_INT, LARGEST_INT = -(2**63), 2**64 - 1  # what every parser of JSON that meets a payload can hold
+_FOLD = "fold=1"
+_Moment = datetime | time
+
+
+@dataclass(frozen=True, slots=True)
+class ValueKind:
+    """How values of exactly one type become plain JSON that a person can edit, and values again.
+
+    `name` stands beside the payload. `to_plain` raises ValueError for a value that cannot come back, `from_plain` for
+    JSON that is no such value. `what` says in messages what such a value is.
+    """
+
+    name: str
+    type: type
+    to_plain: Callable[[Any], Any]
+    from_plain: Callable[[Any], Any]
+    what: str = ""
+
+    @property
+    def article_and_name(self) -> str:
+        """What such a value is, for messages."""
+        return self.what or f"of the kind {self.name!r}"
+
+
+def kinds_by_type(further: Iterable[ValueKind] = ()) -> Mapping[type, ValueKind]:
+    """The built-in kinds and further ones, by their types."""
+    return {**_BY_TYPE, **{kind.type: kind for kind in further}} if further else _BY_TYPE
+
+
+def kinds_by_name(further: Iterable[ValueKind] = ()) -> Mapping[str, ValueKind]:
+    """The built-in kinds and further ones, by their names."""
+    return {**_BY_NAME, **{kind.name: kind for kind in further}} if further else _BY_NAME
+
+
+def require_further_kinds(kinds: Iterable[Any]) -> tuple[ValueKind, ...]:
+    """The kinds of a plugin. Raises InvalidInput for what is none, and for names and types that are built in."""
+    result = tuple(kinds)
+    for kind in result:
+        if not isinstance(kind, ValueKind):
+            raise InvalidInput(f"value_kinds gives ValueKind, not {kind!r:.80}")
+        if not kind.name.replace("-", "_").replace(".", "_").isidentifier():
+            raise InvalidInput(f"a kind of values is named by letters, digits, '.', '-' and '_', not {kind.name!r:.80}")
+        if kind.name in RESERVED or kind.type in _BY_TYPE or kind.type in _PLAIN_TYPES:
+            raise InvalidInput(f"the kind {kind.name!r} of {kind.type.__name__} is built in: it cannot be replaced")
+    return result
+
+
+# --- text of the JSON value that is read
+
+
+def _text(plain: Any) -> str:
+    if type(plain) is not str:
+        raise ValueError("it is no text")
+    return plain
+
+
+def _decimal(plain: Any) -> Decimal:
+    if isinstance(plain, bool) or not isinstance(plain, str | int | float):
+        raise ValueError("it is neither text nor a number")
+    try:
+        return Decimal(str(plain))
+    except ArithmeticError as problem:
+        raise ValueError("it is no decimal number, such as 12.50") from problem
+
+
+def _int(plain: Any) -> int:
+    if isinstance(plain, bool) or not isinstance(plain, str | int):
+        raise ValueError("it is no whole number")
+    return int(plain)
+
+
+def _float(plain: Any) -> float:
+    if isinstance(plain, bool) or not isinstance(plain, str | int | float):
+        raise ValueError("it is no number")
+    return float(plain)
+
+
+def _timedelta(plain: Any) -> timedelta:
+    """From a number of seconds, or from text as `str` writes it: `[-][D day[s], ]H:MM:SS[.ffffff]`."""
+    if isinstance(plain, int | float) and not isinstance(plain, bool):
+        try:
+            return timedelta(seconds=plain)
+        except OverflowError as problem:
+            raise ValueError(str(problem)) from problem
+    days, mark, clock = _text(plain).rpartition(", ")
+    count = days.removesuffix("s").removesuffix(" day") if mark else "0"
+    try:
+        hours, minutes, seconds = clock.split(":")
+        whole, _, parts = seconds.partition(".")
+        micros = int(parts.ljust(6, "0")) if parts else 0
+        return timedelta(
+            days=int(count), hours=int(hours), minutes=int(minutes), seconds=int(whole), microseconds=micros
+        )
+    except (OverflowError, ValueError) as problem:
+        raise ValueError("it is neither a number of seconds nor a duration, such as '1 day, 2:30:00'") from problem
+
+
+def _timedelta_plain(value: timedelta) -> float | str:
+    seconds = value.total_seconds()
+    try:
+        if timedelta(seconds=seconds) == value:
+            return seconds
+    except OverflowError:  # the longest ones, rounded up
+        pass
+    return str(value)  # longer than 285 years: a float no longer holds the microseconds
+
+
+def _bytes(plain: Any) -> bytes:
+    try:
+        return base64.b64decode(_text(plain), validate=True)
+    except binascii.Error as problem:
+        raise ValueError(f"it is no base64: {problem}") from problem
+
+
+def _moment_plain(value: _Moment) -> str:
+    """ISO 8601, and the zone after it, as in RFC 9557: `2026-11-19T10:00:00+01:00[Europe/Berlin]`."""
+    text, zone = value.isoformat(), value.tzinfo
+    if isinstance(zone, ZoneInfo):
+        if not zone.key:
+            raise ValueError("has a time zone without a name")
+        if isinstance(value, datetime) and _in_zone(value.replace(tzinfo=_fixed(value.utcoffset())), zone) is None:
+            raise ValueError("has an offset that text cannot hold")
+        return f"{text}[{zone.key}]" if isinstance(value, datetime) or not value.fold else f"{text}[{zone.key},{_FOLD}]"
+    if zone is not None and zone.utcoffset(None) is None:
+        raise ValueError(f"has a time zone of type {type(zone).__name__}, which is neither fixed nor a ZoneInfo")
+    return f"{text}[{_FOLD}]" if value.fold else text
+
+
+def _fixed(offset: timedelta | None) -> tzinfo:
+    return timezone(offset or timedelta())
+
+
+@lru_cache(64)
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except Exception as problem:  # such as of a name that is a path
+        raise ValueError(f"there is no time zone {name!r} here") from problem
+
+
+def _in_zone(moment: datetime, zone: ZoneInfo) -> datetime | None:
+    """The same reading of the clock in the zone, if that has its offset then; without an offset, the first one."""
+    for fold in (0, 1):
+        there = moment.replace(tzinfo=zone, fold=fold)
+        if moment.tzinfo is None or there.utcoffset() == moment.utcoffset():
+            return there
+    return None
+
+
+def _suffixes(text: str) -> tuple[str, str | None, int]:
+    """The text without what stands in brackets, the zone there, and the fold."""
+    if not text.endswith("]") or "[" not in text:
+        return text, None, 0
+    text, _, inside = text[:-1].partition("[")
+    parts = inside.split(",")
+    zones = [part for part in parts if part != _FOLD]
+    return text, zones[0] if zones else None, int(_FOLD in parts)
+
+
+def _datetime(plain: Any) -> datetime:
+    text, name, fold = _suffixes(_text(plain))
+    moment = datetime.fromisoformat(text)
+    if name is None:
+        return moment.replace(fold=fold)
+    there = _in_zone(moment, _zone(name))
+    if there is None:
+        raise ValueError(f"{name} does not have that offset then; leave the offset out")
+    return there
+
+
+def _time(plain: Any) -> time:
+    text, name, fold = _suffixes(_text(plain))
+    moment = time.fromisoformat(text).replace(fold=fold)
+    return moment if name is None else moment.replace(tzinfo=_zone(name))
+
+
+def _complex(plain: Any) -> complex:
+    return complex(_text(plain))
+
+
+def _large_int_plain(value: int) -> str:
+    return str(value)  # raises ValueError above 4300 digits
+
+
+def _base64(value: bytes | bytearray) -> str:
+    return base64.b64encode(value).decode()
+
+
+BUILT_IN: tuple[ValueKind, ...] = (
+    ValueKind("decimal", Decimal, str, _decimal, "a Decimal"),
+    ValueKind("datetime", datetime, _moment_plain, _datetime, "a datetime"),
+    ValueKind("date", date, date.isoformat, lambda plain: date.fromisoformat(_text(plain)), "a date"),
+    ValueKind("time", time, _moment_plain, _time, "a time"),
+    ValueKind("timedelta", timedelta, _timedelta_plain, _timedelta, "a timedelta"),
+    ValueKind("uuid", UUID, str, lambda plain: UUID(_text(plain)), "a UUID"),
+    ValueKind("path", type(Path()), str, lambda plain: Path(_text(plain)), "a Path"),
+    ValueKind("pure-posix-path", PurePosixPath, str, lambda plain: PurePosixPath(_text(plain)), "a PurePosixPath"),
+    ValueKind(
+        "pure-windows-path", PureWindowsPath, str, lambda plain: PureWindowsPath(_text(plain)), "a PureWindowsPath"
+    ),
+    ValueKind("bytes", bytes, _base64, _bytes, "bytes as base64"),
+    ValueKind("bytearray", bytearray, _base64, lambda plain: bytearray(_bytes(plain)), "a bytearray as base64"),
+    ValueKind("complex", complex, str, _complex, "a complex number"),
+)
+#: For numbers that JSON, or parsers of it, do not have.
+LARGE_INT = ValueKind("int", int, _large_int_plain, _int, "a whole number")
+SPECIAL_FLOAT = ValueKind("float", float, repr, _float, "a number")
+_PLAIN_TYPES = frozenset([str, int, float, bool, type(None), dict, list, tuple, set, frozenset])
+_BY_TYPE: Mapping[type, ValueKind] = {kind.type: kind for kind in BUILT_IN}
+_BY_NAME: Mapping[str, ValueKind] = {kind.name: kind for kind in (*BUILT_IN, LARGE_INT, SPECIAL_FLOAT)}
+#: Names that no plugin can give.
+RESERVED = frozenset(
+    {*_BY_NAME, "tuple", "set", "frozenset", "dict", "ordered-dict", "exact", "lost"}
+    | {"enum", "dataclass", "namedtuple", "model"}
+)
+
+
+def same_moment(one: _Moment, other: _Moment) -> bool:
+    """Whether two instants or times of one type are spelled alike: equal ones may be of different zones."""
+    return _moment_plain(one) == _moment_plain(other)
+
+
+def same_number(one: Any, other: Any) -> bool:
+    """Whether two numbers of one type are the same, digits included; NaN is the same as NaN."""
+    if isinstance(one, Decimal):
+        return bool(one.as_tuple() == other.as_tuple())  # of NaN too, and it does not take 1.0 for 1.00
+    if isinstance(one, float):
+        return (math.isnan(one) and math.isnan(other)) or (one == other and repr(one) == repr(other))
+    if isinstance(one, complex):
+        return repr(one) == repr(other)
+    return bool(one == other)
+
+
+def is_path(value: object) -> bool:
+    """Whether it is a path of any sort."""
+    return isinstance(value, PurePath)
