@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from mahavishnu.adapters.base import Adapter, AdapterRegistry, PythonAdapter, Workflow, current_attempt, run_as
 from mahavishnu.adapters.runner import (
@@ -32,6 +32,9 @@ from mahavishnu.model.letter import DEFAULT_ADAPTER
 from mahavishnu.model.letter_parts import Source
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import opensearch_client
+
+if TYPE_CHECKING:
+    from mahavishnu.core.sync import SyncApp
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,6 +74,13 @@ class MahavishnuApp:
         if self.config.dlq_enabled:
             self.dlq = wiring.queue_from(self.config, store=store, clock=clock, chain=self.chain)
             self.dlq_integration = create_dlq_integration(self)
+
+    @cached_property
+    def sync(self) -> SyncApp:
+        """The same for code without an event loop: scripts, threads, frameworks that have none."""
+        from mahavishnu.core.sync import SyncApp  # not for those who have one
+
+        return SyncApp(self)
 
     # --- adapters
 

@@ -11,6 +11,8 @@ MahavishnuError
 ├── NoSuchLetter (LookupError)  there is no letter for this task
 ├── NoSuchGroup (LookupError)   no letter has this fingerprint, and nothing is recorded about it
 ├── NoSuchRun (LookupError)     there is no bulk run with this id
+├── InsideEventLoop (RuntimeError)  something under `app.sync` would hold up the event loop that it was called in
+├── SyncTimeout (TimeoutError)  something under `app.sync` took longer than it was given
 ├── IllegalRunMove              the bulk run's state, or its stop rule, does not allow this
 ├── IllegalMove                 the state machine does not allow this move from this state
 │   ├── AlreadyResolved         … because the case is closed
@@ -141,6 +143,25 @@ class NoSuchGroup(MahavishnuError, LookupError):
     def __init__(self, fingerprint: str) -> None:
         super().__init__(f"there is no group {fingerprint!r}")
         self.fingerprint = fingerprint
+
+
+class InsideEventLoop(MahavishnuError, RuntimeError):
+    """What waits for its end was called in the thread of a running event loop, which it would hold up."""
+
+    def __init__(self, name: str) -> None:
+        called, method = (f"app.sync.{name}", f"app.{name}") if name else ("this", "the async method")
+        super().__init__(
+            f"{called} was called where an event loop is running, and would hold it up: say `await {method}(…)` there"
+        )
+        self.name = name
+
+
+class SyncTimeout(MahavishnuError, TimeoutError):
+    """What was called did not end in time and was cancelled. What it had stored by then is stored."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        super().__init__(f"{name} was cancelled after {seconds:g} s: look what it has stored before you repeat it")
+        self.name, self.seconds = name, seconds
 
 
 def cannot(move: str) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
+from mahavishnu.adapters.runner import WorkflowResult
+from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, LetterList, QueueOptions
 from mahavishnu.core.queue.claims import Claim
 from mahavishnu.engine.moves import BulkResult
@@ -248,3 +250,22 @@ async def a_users_services(dlq: DeadLetterQueue) -> None:
     await dlq.letters.redrive(5)  # type: ignore[arg-type]
     await dlq.groups.list(sort="size")  # type: ignore[arg-type]
     await dlq.runs.start("redrive")  # type: ignore[call-arg]
+
+
+def a_script_without_an_event_loop(app: MahavishnuApp) -> None:
+    with app.sync as sync:
+        assert_type(sync.execute_workflow({"id": "wf_1"}, "sweep", ["api"], task_id="wf_1"), WorkflowResult)
+        assert_type(sync.dlq.enqueue("wf_1", {}, ["api"], "boom", priority=1), DeadLetter)
+        assert_type(sync.dlq.get_task("wf_1", include_archived=True), DeadLetter | None)
+        assert_type(sync.dlq.list_tasks("pending", 10, error_type="KeyError"), LetterList)
+        assert_type(sync.dlq.retry_task("wf_1", by="ann"), dict[str, Any])
+        assert_type(sync.dlq.letters.edit("wf_1", patch={"a": 1}, by="ann"), DeadLetter)
+        assert_type(sync.dlq.groups.list(), GroupPage)
+        assert_type(sync.dlq.claims.claim("worker", limit=2), list[Claim])
+        assert_type(sync.dlq.runs.start("redrive", status="exhausted", by="ann"), BulkRun)
+        assert_type([line for line in sync.dlq.transfer.export()], list[str])
+        assert_type(app.sync.within(5).dlq.health(), Health)
+    sync.dlq.get_task(1)  # type: ignore[arg-type]
+    sync.dlq.enqueue("wf_1")  # type: ignore[call-arg]
+    sync.dlq.letters.resolve("wf_1", who="ann")  # type: ignore[call-arg]
+    sync.dlq.nothing()  # type: ignore[attr-defined]

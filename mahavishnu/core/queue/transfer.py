@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -54,7 +54,7 @@ class Transfer:
     def __init__(self, context: QueueContext) -> None:
         self._context, self._letters, self._clock = context, context.letters, context.clock
 
-    async def export(self, query: Query | None = None, **filters: Any) -> AsyncIterator[str]:
+    async def export(self, query: Query | None = None, **filters: Any) -> AsyncGenerator[str, None]:
         """Letters as lines of JSON, open ones unless said otherwise; `import_letter` reads them back.
 
         Raises InvalidInput, and StoreError rather than leave some out.

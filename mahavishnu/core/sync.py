@@ -1,0 +1,277 @@
+"""`app.sync`: the app and its queue for code without an event loop. What is stored is durable before a call returns.
+
+Each method has the name, the arguments and the result of the one that is awaited elsewhere. It is run in the event loop
+that uses the store, or, if there is none, in one that this process starts in a thread for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from functools import cached_property, partial, wraps
+from types import MethodType, TracebackType
+from typing import Any, Generic, ParamSpec, Self, TypeVar, cast, overload
+
+from mahavishnu.bulk.service import BulkRuns
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.dlq_integration import DLQIntegration
+from mahavishnu.core.queue.claims import Claims
+from mahavishnu.core.queue.groups import Groups
+from mahavishnu.core.queue.operations import LetterOperations
+from mahavishnu.core.queue.requeue import Requeues
+from mahavishnu.core.queue.transfer import Transfer
+from mahavishnu.engine.audit import AuditLog
+from mahavishnu.engine.sync_loop import current_sync_loop
+from mahavishnu.model.errors import MahavishnuError
+from mahavishnu.model.query import Query
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class SyncCalls:
+    """Has what belongs to one app run in an event loop, and waits for it, for `timeout` seconds at most."""
+
+    def __init__(self, app: MahavishnuApp, timeout: float | None = None) -> None:
+        self.app, self.timeout = app, timeout
+
+    @property
+    def dlq(self) -> DeadLetterQueue:
+        """The app's queue. Raises MahavishnuError where it is disabled."""
+        if self.app.dlq is None:
+            raise MahavishnuError("this app keeps no letters: dlq_enabled is false in its settings")
+        return self.app.dlq
+
+    def run(self, name: str, work: Callable[[], Coroutine[Any, Any, R]], *, at_home: bool = True) -> R:
+        """Run this in the loop thread, or, `at_home`, in the event loop that uses the store."""
+        dlq = self.app.dlq if at_home else None
+        run = work() if dlq is None else dlq.context.session.run_in_home_loop(work)
+        return current_sync_loop().run(run, timeout=self.timeout, name=name)
+
+
+class SyncMethod(Generic[P, R]):
+    """A method that waits for the asynchronous one of the same name."""
+
+    def __init__(self, method: Callable[P, Coroutine[Any, Any, R]], *, at_home: bool = True) -> None:
+        self.method, self._at_home, self.__doc__ = method, at_home, method.__doc__
+
+    @overload
+    def __get__(self, face: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, face: SyncFace[Any], owner: type) -> Callable[P, R]: ...
+
+    def __get__(self, face: SyncFace[Any] | None, owner: type) -> Self | Callable[P, R]:
+        if face is None:
+            return self
+        at_home, name = self._at_home, self.method.__name__
+
+        @wraps(MethodType(self.method, face))  # bound to something: its signature is the one without `self`
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            method: Callable[P, Coroutine[Any, Any, R]] = getattr(face.service, name)
+            return face.calls.run(face.path + name, lambda: method(*args, **kwargs), at_home=at_home)
+
+        return call
+
+
+def _of(service: type[S]) -> S:
+    """The class, where type checkers see an instance: of its methods they then know the arguments without `self`."""
+    return cast(S, service)
+
+
+class SyncFace(Generic[S]):
+    """Something of the app as code without an event loop sees it."""
+
+    def __init__(self, calls: SyncCalls, find: Callable[[], S], path: str) -> None:
+        self.calls, self._find, self.path = calls, find, path
+
+    @property
+    def service(self) -> S:
+        """What is awaited elsewhere."""
+        return self._find()
+
+
+class SyncLetters(SyncFace[LetterOperations]):
+    """`dlq.letters`."""
+
+    find = SyncMethod(_of(LetterOperations).find)
+    blocked_by = SyncMethod(_of(LetterOperations).blocked_by)
+    archive = SyncMethod(_of(LetterOperations).archive)
+    redrive = SyncMethod(_of(LetterOperations).redrive)
+    resurrect = SyncMethod(_of(LetterOperations).resurrect)
+    resolve = SyncMethod(_of(LetterOperations).resolve)
+    fail = SyncMethod(_of(LetterOperations).fail)
+    cancel = SyncMethod(_of(LetterOperations).cancel)
+    edit = SyncMethod(_of(LetterOperations).edit)
+    preview_edit = SyncMethod(_of(LetterOperations).preview_edit)
+    revisions = SyncMethod(_of(LetterOperations).revisions)
+    retry_many = SyncMethod(_of(LetterOperations).retry_many)
+    archive_many = SyncMethod(_of(LetterOperations).archive_many)
+    resolve_many = SyncMethod(_of(LetterOperations).resolve_many)
+    cancel_many = SyncMethod(_of(LetterOperations).cancel_many)
+    archive_exhausted = SyncMethod(_of(LetterOperations).archive_exhausted)
+    reclassify = SyncMethod(_of(LetterOperations).reclassify)
+
+
+class SyncGroups(SyncFace[Groups]):
+    """`dlq.groups`."""
+
+    list = SyncMethod(_of(Groups).list)
+    get = SyncMethod(_of(Groups).get)
+    update = SyncMethod(_of(Groups).update)
+    release_hold = SyncMethod(_of(Groups).release_hold)
+    refresh = SyncMethod(_of(Groups).refresh)
+    regroup = SyncMethod(_of(Groups).regroup)
+    warnings = SyncMethod(_of(Groups).warnings)
+
+
+class SyncClaims(SyncFace[Claims]):
+    """`dlq.claims`."""
+
+    claim = SyncMethod(_of(Claims).claim)
+    renew = SyncMethod(_of(Claims).renew)
+    settle = SyncMethod(_of(Claims).settle)
+
+
+class SyncRequeues(SyncFace[Requeues]):
+    """`dlq.requeues`."""
+
+    requeue = SyncMethod(_of(Requeues).requeue)
+    requeue_exhausted = SyncMethod(_of(Requeues).requeue_exhausted)
+    outcomes = SyncMethod(_of(Requeues).outcomes)
+
+
+class SyncTransfer(SyncFace[Transfer]):
+    """`dlq.transfer`."""
+
+    import_letter = SyncMethod(_of(Transfer).import_letter)
+    import_letters = SyncMethod(_of(Transfer).import_letters)
+
+    def export(self, query: Query | None = None, **filters: Any) -> Generator[str, None, None]:
+        """Letters as lines of JSON, one by one, open ones unless said otherwise."""
+        lines = self.service.export(query, **filters)
+        try:
+            while (line := self.calls.run("dlq.transfer.export", partial(anext, lines, None))) is not None:
+                yield line
+        finally:
+            self.calls.run("dlq.transfer.export", lines.aclose)
+
+
+class SyncAudit(SyncFace[AuditLog]):
+    """`dlq.audit`."""
+
+    list = SyncMethod(_of(AuditLog).list)
+    record_denial = SyncMethod(_of(AuditLog).record_denial)
+
+
+class SyncRuns(SyncFace[BulkRuns]):
+    """`dlq.runs`."""
+
+    preview = SyncMethod(_of(BulkRuns).preview)
+    start = SyncMethod(_of(BulkRuns).start)
+    get = SyncMethod(_of(BulkRuns).get)
+    list = SyncMethod(_of(BulkRuns).list)
+    items = SyncMethod(_of(BulkRuns).items)
+    pause = SyncMethod(_of(BulkRuns).pause)
+    resume = SyncMethod(_of(BulkRuns).resume)
+    cancel = SyncMethod(_of(BulkRuns).cancel)
+    advance = SyncMethod(_of(BulkRuns).advance)
+
+
+class SyncQueue(SyncFace[DeadLetterQueue]):
+    """The queue and its services."""
+
+    open = SyncMethod(_of(DeadLetterQueue).open)
+    shutdown = SyncMethod(_of(DeadLetterQueue).shutdown)
+    enqueue = SyncMethod(_of(DeadLetterQueue).enqueue)
+    get_task = SyncMethod(_of(DeadLetterQueue).get_task)
+    list_tasks = SyncMethod(_of(DeadLetterQueue).list_tasks)
+    get_statistics = SyncMethod(_of(DeadLetterQueue).get_statistics)
+    get_statistics_by_reason = SyncMethod(_of(DeadLetterQueue).get_statistics_by_reason)
+    health = SyncMethod(_of(DeadLetterQueue).health)
+    health_warnings = SyncMethod(_of(DeadLetterQueue).health_warnings)
+    start_retry_processor = SyncMethod(_of(DeadLetterQueue).start_retry_processor)
+    stop_retry_processor = SyncMethod(_of(DeadLetterQueue).stop_retry_processor)
+    run_due = SyncMethod(_of(DeadLetterQueue).run_due)
+    retry_task = SyncMethod(_of(DeadLetterQueue).retry_task)
+    archive_task = SyncMethod(_of(DeadLetterQueue).archive_task)
+    resurrect = SyncMethod(_of(DeadLetterQueue).resurrect)
+    archive_exhausted = SyncMethod(_of(DeadLetterQueue).archive_exhausted)
+    requeue_from_dlq = SyncMethod(_of(DeadLetterQueue).requeue_from_dlq)
+    clear_all = SyncMethod(_of(DeadLetterQueue).clear_all)
+
+    letters = cached_property(lambda self: SyncLetters(self.calls, lambda: self.service.letters, "dlq.letters."))
+    groups = cached_property(lambda self: SyncGroups(self.calls, lambda: self.service.groups, "dlq.groups."))
+    claims = cached_property(lambda self: SyncClaims(self.calls, lambda: self.service.claims, "dlq.claims."))
+    requeues = cached_property(lambda self: SyncRequeues(self.calls, lambda: self.service.requeues, "dlq.requeues."))
+    transfer = cached_property(lambda self: SyncTransfer(self.calls, lambda: self.service.transfer, "dlq.transfer."))
+    audit = cached_property(lambda self: SyncAudit(self.calls, lambda: self.service.audit, "dlq.audit."))
+    runs = cached_property(lambda self: SyncRuns(self.calls, lambda: self.service.runs, "dlq.runs."))
+
+
+class SyncIntegration(SyncFace[DLQIntegration]):
+    """What decides about failed runs."""
+
+    capture = SyncMethod(_of(DLQIntegration).capture, at_home=False)
+    finish = SyncMethod(_of(DLQIntegration).finish, at_home=False)
+    should_enqueue = SyncMethod(_of(DLQIntegration).should_enqueue, at_home=False)
+    determine_retry_policy = SyncMethod(_of(DLQIntegration).determine_retry_policy, at_home=False)
+    enqueue_failed_workflow = SyncMethod(_of(DLQIntegration).enqueue_failed_workflow, at_home=False)
+    execute_with_dlq = SyncMethod(_of(DLQIntegration).execute_with_dlq, at_home=False)
+    get_statistics = SyncMethod(_of(DLQIntegration).get_statistics, at_home=False)
+
+
+class SyncApp(SyncFace[MahavishnuApp]):
+    """An app for code without an event loop: scripts, threads, web frameworks and task queues that have none.
+
+    Raises InsideEventLoop where an event loop is running: await the app's own methods there. At the end of a `with`, or
+    by `shutdown`, the store is closed; nothing is lost without that.
+
+    >>> from mahavishnu.core.config import MahavishnuSettings
+    >>> app = MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:"))
+    >>> app.register_adapter("flaky", lambda task, repos: 1 / 0)
+    >>> with app.sync as sync:
+    ...     result = sync.execute_workflow({"id": "wf_1"}, "flaky", ["api"])
+    ...     result["status"], sync.dlq.list_tasks()[0].error
+    ('failed', 'division by zero')
+    """
+
+    def __init__(self, app: MahavishnuApp, timeout: float | None = None) -> None:
+        super().__init__(SyncCalls(app, timeout), lambda: app, "")
+
+    execute_workflow = SyncMethod(_of(MahavishnuApp).execute_workflow, at_home=False)
+    execute_workflow_parallel = SyncMethod(_of(MahavishnuApp).execute_workflow_parallel, at_home=False)
+    run_again = SyncMethod(_of(MahavishnuApp).run_again, at_home=False)
+    start_dlq_processor = SyncMethod(_of(MahavishnuApp).start_dlq_processor)
+    stop_dlq_processor = SyncMethod(_of(MahavishnuApp).stop_dlq_processor)
+    shutdown = SyncMethod(_of(MahavishnuApp).shutdown)
+
+    @cached_property
+    def dlq(self) -> SyncQueue:
+        """The queue. Its methods raise MahavishnuError where it is disabled."""
+        return SyncQueue(self.calls, lambda: self.calls.dlq, "dlq.")
+
+    @cached_property
+    def dlq_integration(self) -> SyncIntegration:
+        """What decides about failed runs. Its methods raise MahavishnuError where the queue is disabled."""
+        return SyncIntegration(self.calls, self._integration, "dlq_integration.")
+
+    def within(self, seconds: float) -> SyncApp:
+        """The same, where each call is given so much time. Raises SyncTimeout when it took longer."""
+        return SyncApp(self.service, seconds)
+
+    def _integration(self) -> DLQIntegration:
+        if self.service.dlq_integration is None:
+            raise MahavishnuError("this app keeps no letters: dlq_enabled is false in its settings")
+        return self.service.dlq_integration
+
+    def __enter__(self) -> Self:
+        if self.service.dlq is not None:
+            self.dlq.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()

@@ -1,0 +1,169 @@
+"""`app.sync`: the same as the app and its queue, for threads without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahavishnu.core import sync
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.sync import SyncApp, SyncFace, SyncMethod
+from mahavishnu.model.errors import InsideEventLoop, MahavishnuError, NoSuchLetter, SyncTimeout
+from mahavishnu.model.events import EventName
+from tests.unit.queues import NETWORK, Runs, queue_of
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MahavishnuApp]:
+    url = "memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'letters.db'}"
+    app = MahavishnuApp(MahavishnuSettings(dlq_store_url=url))
+    app.register_adapter("sweep", Runs(NETWORK))
+    yield app
+    app.sync.shutdown()
+
+
+def test_a_failed_run_is_a_letter_when_the_call_returns(app: MahavishnuApp) -> None:
+    result = app.sync.execute_workflow({"id": "wf_1"}, "sweep", ["api"])
+    assert result["dlq_task_id"] == "wf_1"
+    letter = app.sync.dlq.get_task("wf_1")
+    assert letter is not None
+    assert letter.error == "connection refused"
+    parallel = app.sync.execute_workflow_parallel({"id": "wf_2"}, "sweep", ["api", "web"])
+    assert parallel["dlq_enqueued"] is True
+    assert {letter.task_id for letter in app.sync.dlq.list_tasks()} == {"wf_1", "wf_2"}
+
+
+def test_the_queue_and_its_services_do_what_they_do_elsewhere(app: MahavishnuApp) -> None:
+    queue = app.sync.dlq
+    queue.enqueue("wf_1", {"url": "old"}, ["api"], "connection reset")
+    assert queue.letters.edit("wf_1", patch={"url": "new"}, by="ann").task == {"url": "new"}
+    assert len(queue.letters.revisions("wf_1")) == 1
+    assert queue.get_statistics()["status_breakdown"]["pending"] == 1
+    assert queue.retry_task("wf_1")["success"] is False
+    (group,) = queue.groups.list().items
+    assert queue.groups.update(group.fingerprint, by="ann", owner="ann").owner == "ann"
+    assert queue.health().status == "ok"
+    with pytest.raises(NoSuchLetter):
+        queue.letters.resolve("wf_9")
+    assert queue.letters.resolve("wf_1", by="ann").is_open is False
+    assert "letter:wf_1" in {entry.subject for entry in queue.audit.list().items}
+    assert queue.clear_all() == 0
+
+
+def test_letters_are_exported_one_by_one(app: MahavishnuApp) -> None:
+    for number in range(3):
+        app.sync.dlq.enqueue(f"wf_{number}", {}, [], "connection reset")
+    lines = app.sync.dlq.transfer.export()
+    first = json.loads(next(lines))
+    lines.close()  # who has seen enough
+    names = [json.loads(line)["task_id"] for line in app.sync.dlq.transfer.export()]
+    assert names[0] == first["task_id"]
+    assert sorted(names) == ["wf_0", "wf_1", "wf_2"]
+    assert app.sync.dlq.transfer.import_letter(first) == "same"
+
+
+def test_a_processor_retries_in_the_background(app: MahavishnuApp) -> None:
+    """Of a program that has no event loop of its own."""
+    runs, done = Runs(NETWORK, "done"), threading.Event()
+    app.register_adapter("sweep", runs)
+    queue_of(app).listen(lambda event: done.set() if event.name == EventName.RETRY_SUCCEEDED else None)
+    app.sync.execute_workflow({"id": "wf_1"}, "sweep")
+    app.sync.dlq.letters.redrive("wf_1")
+    app.sync.start_dlq_processor()
+    assert done.wait(10)
+    app.sync.stop_dlq_processor()
+    letter = app.sync.dlq.get_task("wf_1")
+    assert letter is not None and letter.status == "completed"
+
+
+async def test_where_the_event_loop_is_running_it_says_what_to_await(app: MahavishnuApp) -> None:
+    with pytest.raises(InsideEventLoop, match=r"await app\.dlq\.letters\.find\("):
+        app.sync.dlq.letters.find(None)  # type: ignore[arg-type]
+    with pytest.raises(InsideEventLoop, match=r"await app\.execute_workflow\("):
+        app.sync.execute_workflow({}, "sweep")
+    await asyncio.to_thread(app.sync.shutdown)
+
+
+async def test_where_another_thread_awaits_the_app_its_event_loop_does_the_work(app: MahavishnuApp) -> None:
+    """One store has one home: both see the same letters, and neither waits for the other's thread."""
+    await queue_of(app).enqueue("wf_0", {}, [], NETWORK)
+
+    def work() -> set[str]:
+        app.sync.execute_workflow({"id": "wf_1"}, "sweep")
+        app.sync.dlq.enqueue("wf_2", {}, [], NETWORK)
+        return {letter.task_id for letter in app.sync.dlq.list_tasks()}
+
+    assert await asyncio.to_thread(work) == {"wf_2", "wf_1", "wf_0"}
+    assert len(await queue_of(app).list_tasks()) == 3
+    await app.shutdown()
+
+
+def test_a_home_loop_that_has_ended_is_followed_by_ours(app: MahavishnuApp) -> None:
+    async def home() -> None:
+        await app.execute_workflow({"id": "wf_1"}, "sweep")
+
+    asyncio.run(home())
+    assert [letter.task_id for letter in app.sync.dlq.list_tasks()] == ["wf_1"]
+
+
+def test_a_call_may_be_given_a_time(app: MahavishnuApp) -> None:
+    async def hang(task: Any, repos: list[str]) -> None:
+        await asyncio.Event().wait()
+
+    app.register_adapter("hang", hang)
+    with pytest.raises(SyncTimeout, match=r"execute_workflow was cancelled after 0\.05 s"):
+        app.sync.within(0.05).execute_workflow({}, "hang")
+    assert app.sync.within(10).dlq.list_tasks() == []
+
+
+def test_a_workflow_that_is_run_may_use_it_too(app: MahavishnuApp) -> None:
+    """A sync function is run in a thread of its own, where nothing waits for it."""
+    app.register_adapter("nested", lambda task, repos: app.sync.dlq.enqueue("wf_1", {}, [], "nested").task_id)
+    result = app.sync.within(10).execute_workflow({}, "nested")
+    assert result["result"] == "wf_1"
+
+
+def test_an_app_without_a_queue_runs_workflows_and_says_what_it_has_not() -> None:
+    app = MahavishnuApp(MahavishnuSettings(dlq_enabled=False))
+    app.register_adapter("sweep", Runs(NETWORK))
+    with app.sync as here:
+        assert here.execute_workflow({}, "sweep")["dlq_enqueued"] is False
+        with pytest.raises(MahavishnuError, match="dlq_enabled is false"):
+            here.dlq.list_tasks()
+        with pytest.raises(MahavishnuError, match="dlq_enabled is false"):
+            here.dlq_integration.get_statistics()
+
+
+FACES = [thing for thing in vars(sync).values() if isinstance(thing, type) and issubclass(thing, SyncFace)]
+ELSEWHERE = {  # names of the app that need no event loop, so that they are called on the app itself
+    SyncApp: {"reload", "register_adapter", "workflow"},
+}
+
+
+@pytest.mark.parametrize("face", [face for face in FACES if face is not SyncFace], ids=lambda face: face.__name__)
+def test_no_method_is_missing(face: type[SyncFace[Any]]) -> None:
+    """Everything that is awaited on a service has a method of its name here, with its arguments."""
+    service = inspect.get_annotations(face, eval_str=True).get("service") or face.__orig_bases__[0].__args__[0]  # type: ignore[attr-defined]
+    awaited = {
+        name
+        for name, method in vars(service).items()
+        if not name.startswith("_") and (inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method))
+    }
+    assert awaited - set(vars(face)) == set()
+    for name, method in vars(face).items():
+        if isinstance(method, SyncMethod):
+            assert method.method is getattr(service, name), name
+
+
+def test_a_method_shows_the_arguments_and_the_words_of_the_awaited_one() -> None:
+    method = MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:")).sync.dlq.get_task
+    assert list(inspect.signature(method).parameters) == ["task_id", "include_archived", "namespace", "queue"]
+    assert method.__doc__ and method.__doc__.startswith("The letter of a task")
