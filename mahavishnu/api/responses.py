@@ -54,6 +54,8 @@ def as_query(
         fingerprint=letter_filter.fingerprint,
         task_id=letter_filter.task_id,
         source_id=letter_filter.source_id,
+        adapter=letter_filter.adapter,
+        tags=letter_filter.tags,
         repo=letter_filter.repo,
         run=letter_filter.run,
         text=letter_filter.text,
@@ -125,7 +127,6 @@ def _letter_fields(letter: DeadLetter, whole: bool) -> dict[str, Any]:
         "dlq_timestamp": instant_text(letter.created_at),
         "requeue_outcome": letter.requeue and str(letter.requeue.outcome),
         "runs": list(letter.runs),
-        "adapter": letter.source.queue,
     }
     if whole:
         shown |= {
@@ -142,6 +143,7 @@ def _letter_fields(letter: DeadLetter, whole: bool) -> dict[str, Any]:
             "source_queue": letter.source.queue,
             "source_id": letter.source.id,
             "recoveries": letter.recoveries,
+            "payload_types": letter.payload_types.value,
         }
     return shown
 

@@ -163,6 +163,7 @@ class LetterDetail(Letter):
     verdict_author: str | None
     claim_owner: str | None
     due_at: str | None
+    payload_types: dict[str, str]
 
 
 class NewLetter(RequestModel):
@@ -181,6 +182,7 @@ class NewLetter(RequestModel):
     namespace: Name = "default"
     queue: Name = "default"
     reason: DlqReason = DlqReason.WORKFLOW_FAILED
+    adapter: Name | None = None
 
 
 class ActionRequest(RequestModel):
@@ -202,6 +204,7 @@ class LetterEdit(ActionRequest):
     max_retries: Count | None = None
     priority: Int32 | None = None
     next_retry_at: Instant | None = None
+    adapter: Name | None = None
     redrive: StrictBool = False
 
 
@@ -309,6 +312,8 @@ class Filter(RequestModel):
     fingerprint: AnyOfMany[Name] | None = None
     task_id: AnyOfMany[TaskId] | None = None
     source_id: AnyOfMany[TaskId] | None = None
+    adapter: AnyOfMany[Name] | None = Field(default=None, description="What runs them; `(none)`: those that name none")
+    tags: AnyOfFew[Name] | None = None
     repo: AnyOfFew[Name] | None = None
     run: AnyOfFew[Name] | None = None
     text: Annotated[StrictStr, Field(max_length=1000)] | None = Field(

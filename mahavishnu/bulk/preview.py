@@ -13,7 +13,8 @@ from mahavishnu.model.bulk_run import BUSY, BulkRun
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
-from mahavishnu.model.query import Is, Query, query_from_json
+from mahavishnu.model.query import Is, Query
+from mahavishnu.model.query_json import query_from_json
 
 READ = 1000  # letters that are read one by one before the rest is counted
 _SAMPLES = 5

@@ -22,7 +22,8 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
-from mahavishnu.model.query import NEWEST_FIRST, Is, Query, Sort, filter_query, query_to_json, require_query
+from mahavishnu.model.query import NEWEST_FIRST, Is, Query, Sort, filter_query, require_query
+from mahavishnu.model.query_json import query_to_json
 from mahavishnu.stores.base import Cursor, Page, update_with_retry, write_one
 from mahavishnu.stores.kinds import LETTERS
 

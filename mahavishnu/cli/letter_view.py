@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mahavishnu.cli.output import brief, escape_controls, moment, print_block, print_line, print_table
-from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus, RetryPolicy
+from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus, RetryPolicy
 
 Letter = Mapping[str, Any]
 _SHOWN_FAILURES = 3
@@ -121,9 +121,11 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapp
         "where": None
         if (letter["namespace"], letter["queue"]) == ("default", "default")
         else f"{letter['namespace']}/{letter['queue']}",
+        "adapter": letter["adapter"],
         "status": state_of(letter),
         "cause": brief(error_of(letter), 300),
         "category": letter["error_category"],
+        "tags": ", ".join(letter["tags"]) or None,
         "because": f"{letter['verdict_reason']} ({letter['verdict_author']})" if letter.get("verdict_reason") else None,
         "first failed": f"{moment(letter['failed_at'])}, {_times(letter['total_attempts'] + 1, 'run')}"
         + (f", {letter['occurrences']} failures in one" if letter["occurrences"] > 1 else ""),
@@ -184,9 +186,7 @@ def _retries(letter: Letter) -> str:
 
 def _circuit(letter: Letter, circuits: Mapping[str, str]) -> str | None:
     """That its adapter is not called now, and until when."""
-    source = letter["source_queue"] if letter["source_kind"] == "workflow" else None
-    task = letter["task"].get("adapter") if isinstance(letter["task"], Mapping) else None
-    adapter = source or task or "default"
+    adapter = letter["adapter"] or NO_ADAPTER
     if letter["status"] not in (DeadLetterStatus.PENDING, DeadLetterStatus.EXHAUSTED) or adapter not in circuits:
         return None
     due = f", not before {moment(letter['due_at'])}" if letter.get("due_at") else ""

@@ -155,6 +155,8 @@ class Filters:
     run: Annotated[Texts, _option("--run", "Moved by this bulk run.", "RUN")] = None
     task_id: Annotated[Texts, _option("--task-id", "Of this task, in any queue.", "TASK")] = None
     source_id: Annotated[Texts, _option("--source-id", "Other work of this task, or of this source.", "TASK")] = None
+    adapter: Annotated[Texts, _option("--adapter", "Run by this adapter or workflow; '(none)': they name none.")] = None
+    tag: Annotated[Texts, _option("--tag", "A classifier gave the latest failure this tag.")] = None
     repo: Annotated[Texts, _option("--repo", "Of this repo.")] = None
     text: Annotated[str | None, _option("--text", "All of these words occur in the error.")] = None
     metadata: Annotated[Texts, _option("--metadata", "This value is in the metadata.", "PATH=VALUE")] = None
@@ -198,6 +200,8 @@ class Filters:
                 "run": self.run,
                 "task_id": self.task_id,
                 "source_id": self.source_id,
+                "adapter": self.adapter,
+                "tags": self.tag,
                 "repo": self.repo,
                 "text": self.text,
                 "metadata": self.metadata,

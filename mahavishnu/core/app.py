@@ -26,9 +26,10 @@ from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integrati
 from mahavishnu.core.resilience import ErrorRecoveryManager
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import InvalidInput, NoAdapterNamed
 from mahavishnu.model.ids import new_task_id
-from mahavishnu.model.letter import DEFAULT_ADAPTER
+from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DEFAULT_ADAPTER, adapter_named_by
 from mahavishnu.model.letter_parts import Source
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import opensearch_client
@@ -157,10 +158,14 @@ class MahavishnuApp:
         return await self._execute(task, adapter_name, repos, task_id, metadata, enqueue, each=True)
 
     async def run_again(self, task: Any, repos: list[str]) -> WorkflowResult:
-        """Run a letter's task with the adapter it failed on, or that the task names: the default retry callback."""
+        """Run a letter's task with the adapter that the letter, or the task, names: the default retry callback.
+
+        Raises NoAdapterNamed if neither names one.
+        """
         attempt = current_attempt.get()
-        name = task.get("adapter") if isinstance(task, dict) else None
-        adapter_name = attempt.letter.adapter if attempt else name or DEFAULT_ADAPTER
+        adapter_name = attempt.letter.adapter if attempt else adapter_named_by(Source(), Json.of(task))
+        if adapter_name is None:
+            raise NoAdapterNamed(f"letter {attempt.letter.key!r}" if attempt else "the task")
         if attempt is None or attempt.is_over:
             return await self.execute_workflow_parallel(task, adapter_name, repos)
         result = await self.runner.run_again(task, adapter_name, repos)
@@ -282,11 +287,8 @@ class MahavishnuApp:
         name = given or new_task_id()
         if self.dlq_integration is None or enqueue is False:
             return {"workflow_id": name, "dlq_enqueued": False}
-        source = Source(queue=adapter_name)
-        request = LetterRequest(task_id=name, task=task, repos=repos, metadata=metadata, source=source)
-        outcome = await self.dlq_integration.capture(
-            request, error, adapter=adapter_name, requested=bool(enqueue), named=given is not None
-        )
+        request = LetterRequest(task_id=name, task=task, repos=repos, metadata=metadata, adapter=adapter_name)
+        outcome = await self.dlq_integration.capture(request, error, requested=bool(enqueue), named=given is not None)
         return {"workflow_id": name, **outcome.as_result()}
 
 

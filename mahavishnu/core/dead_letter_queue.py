@@ -183,8 +183,11 @@ class DeadLetterQueue:
         queue: str = DEFAULT_QUEUE,
         reason: DlqReason | str = DlqReason.WORKFLOW_FAILED,
         source: Source | None = None,
+        adapter: str | None = None,
     ) -> DeadLetter:
         """Keep a failed task. The letter is durable when this returns.
+
+        `adapter` names what is to run it again; without it, the `adapter` that the task names.
 
         A failure of a task that has an open letter is merged into it; of one whose letter is closed, starts the next
         generation. Raises InvalidInput for what cannot be kept, DLQFullError if there is no room, StoreError.
@@ -202,6 +205,7 @@ class DeadLetterQueue:
             queue=queue,
             reason=reason,
             source=source or Source(),
+            adapter=adapter,
         )
         return (await self.intake.enqueue(request, error, error_category)).letter
 

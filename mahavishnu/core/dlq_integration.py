@@ -96,7 +96,6 @@ class DLQIntegration:
         request: LetterRequest,
         error: BaseException | str,
         *,
-        adapter: str | None = None,
         requested: bool = False,
         named: bool = True,
     ) -> CaptureOutcome:
@@ -109,11 +108,11 @@ class DLQIntegration:
         self._counts["workflows_failed"] += 1
         attempt = live_attempt()
         own_id = request.task_id if named else None
-        if attempt is not None and not requested and attempt.is_run_of(own_id, request.task, adapter):
+        if attempt is not None and not requested and attempt.is_run_of(own_id, request.task, request.adapter):
             attempt.note_own_failure(request.repos, error)
             self._counts["folded"] += 1
             return CaptureOutcome(request.task_id, folded=True)
-        return await self._pipeline.capture(request, error, adapter, requested, self._strategy)
+        return await self._pipeline.capture(request, error, requested, self._strategy)
 
     async def finish(self) -> None:
         """Wait for captures whose callers gave up."""
@@ -128,8 +127,13 @@ class DLQIntegration:
         retry_policy: RetryPolicy | str | None = None,
         max_retries: int | None = None,
         metadata: Mapping[str, Any] | None = None,
+        *,
+        adapter: str | None = None,
     ) -> DeadLetter | None:
-        """Keep a failed run if the strategy says so; None if it does not, or if it could not be kept."""
+        """Keep a failed run if the strategy says so; None if it does not, or if it could not be kept.
+
+        `adapter` names what is to run it again; without it, the `adapter` that the task names.
+        """
         request = LetterRequest(
             task_id=task_id,
             task=task,
@@ -137,6 +141,7 @@ class DLQIntegration:
             retry_policy=retry_policy,
             max_retries=max_retries,
             metadata=metadata,
+            adapter=adapter,
         )
         return (await self.capture(request, error)).letter
 

@@ -91,14 +91,14 @@ class AttemptRunner:
             if running.done() and not running.cancelled() and running.exception() is None:
                 await self._settle(running.result())  # it was quicker
                 raise
-            self._breakers.release(leased.adapter, leased.token)
+            self._breakers.release(leased.circuit, leased.token)
             if leased.lost:
                 self._leases.report_stale(leased)
                 return RunningAttempt(leased, letter)
             await self._leases.finish_write(self._leases.give_back(leased))
             raise
         except BaseException:
-            self._breakers.release(leased.adapter, leased.token)
+            self._breakers.release(leased.circuit, leased.token)
             raise
         return await self._settle(attempt)
 
@@ -123,7 +123,7 @@ class AttemptRunner:
 
     async def _circuit_closed(self, leased: LeasedLetter, now: float) -> bool:
         """Whether the target may be called. Of a half-open circuit this letter becomes the probe, if there is none."""
-        wait = self._breakers.acquire(leased.adapter, now, leased.token)
+        wait = self._breakers.acquire(leased.circuit, now, leased.token)
         if wait is None:
             return True
         self._counts["circuit_skipped"] += 1
@@ -147,7 +147,7 @@ class AttemptRunner:
             return False
         finally:
             if blocked != []:  # another letter may be the probe
-                self._breakers.release(leased.adapter, leased.token)
+                self._breakers.release(leased.circuit, leased.token)
         if blocked:
             await self._put_off(leased, interval, blocked_by=blocked)
         return not blocked
@@ -222,13 +222,13 @@ class AttemptRunner:
         return replace(attempt, settled=settled)
 
     def _tell_breaker(self, attempt: RunningAttempt) -> None:
-        adapter, now = attempt.leased.adapter, attempt.ended
-        if self._breakers.state(adapter, now) is CircuitState.HALF_OPEN:
+        circuit, now = attempt.leased.circuit, attempt.ended
+        if self._breakers.state(circuit, now) is CircuitState.HALF_OPEN:
             self._wake(self._clock.now() + timedelta(seconds=_PROBE_SECONDS))
         if attempt.assessment is None:
-            self._breakers.record_success(adapter)
+            self._breakers.record_success(circuit)
         else:
-            self._breakers.record_failure(adapter, attempt.assessment.verdict.category, now, attempt.leased.token)
+            self._breakers.record_failure(circuit, attempt.assessment.verdict.category, now, attempt.leased.token)
 
     def _with_outcome(self, attempt: RunningAttempt, current: DeadLetter) -> DeadLetter:
         return apply_outcome(

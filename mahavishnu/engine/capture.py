@@ -80,13 +80,12 @@ class CapturePipeline:
         self,
         request: LetterRequest,
         error: BaseException | str,
-        adapter: str | None,
         requested: bool,
         strategy: Strategy,
     ) -> Future[CaptureOutcome]:
         """Capture a failure together with those of the same moment. It is captured even if the caller gives up."""
         future: Future[CaptureOutcome] = asyncio.get_running_loop().create_future()
-        self._batcher.add(PendingCapture(request, error, adapter, requested, strategy, future, copy_context()))
+        self._batcher.add(PendingCapture(request, error, requested, strategy, future, copy_context()))
         return future
 
     async def finish(self) -> None:
@@ -357,7 +356,7 @@ class CapturePipeline:
 
 def _classifier_context(capture: PendingCapture, now: datetime) -> Any:
     request = capture.request
-    return context_for(now, request.task_id, request.task, capture.adapter, _repos(request))
+    return context_for(now, request.task_id, request.task, request.adapter, _repos(request))
 
 
 def _repos(request: LetterRequest) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
+from mahavishnu.engine.breaker import circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.leases import LeasedLetter, LeaseTable
 from mahavishnu.model import lifecycle
@@ -48,7 +49,7 @@ class _Claim(NamedTuple):
 
     letter: DeadLetter
     token: str
-    adapter: str
+    circuit: str
 
 
 class Claimer:
@@ -90,7 +91,7 @@ class Claimer:
                     recovered.append(result)
                     self._announce_recovery(result)
                 else:
-                    leased.append(self._leases.add(result, claim.token, key, claim.adapter))
+                    leased.append(self._leases.add(result, claim.token, key, claim.circuit))
             elif result is None:
                 lost += 1
             else:
@@ -108,13 +109,13 @@ class Claimer:
         claims: dict[str, _Claim] = {}
         while len(claims) < most and (letter := self.due.pop()) is not None:
             try:
-                key, adapter = letter.key, letter.adapter
+                key, circuit = letter.key, circuit_name(letter.adapter)
                 if key in self._leases or key in claims or key in started or context.may_be_run(letter, now):
                     continue
                 token, until = new_token(), limits.lease_end(context.clock.now())
                 letter = lifecycle.claim(letter, owner=owner, token=token, until=until, now=now, backoffs=backoffs)
                 if self._is_safe(letter, claims):
-                    claims[key] = _Claim(letter, token, adapter)
+                    claims[key] = _Claim(letter, token, circuit)
                 else:
                     self.due.expect_more()  # until there is a place for it
             except IllegalMove:

@@ -40,7 +40,9 @@ class LetterIntake:
         Raises InvalidInput for what cannot be kept, and what `record` raises.
         """
         queue, task_id, now = self._queue, request.task_id, self._queue.clock.now()
-        context = context_for(now, task_id, request.task, repos=texts(request.repos, f"repos of task {task_id!r:.80}"))
+        context = context_for(
+            now, task_id, request.task, request.adapter, texts(request.repos, f"repos of task {task_id!r:.80}")
+        )
         assessment = await Assessor(queue.chain).assess(error, now, context, named)
         return await self.record(queue.letter_factory.make(request, assessment, now, backoffs=queue.backoffs))
 

@@ -38,7 +38,7 @@ class LeasedLetter:
     letter: DeadLetter
     token: str
     key: str
-    adapter: str
+    circuit: str
     written: float
     running: asyncio.Task[Any] | None = None
     lost: bool = False  # another worker owns the letter
@@ -76,9 +76,9 @@ class LeaseTable:
     def __iter__(self) -> Iterator[LeasedLetter]:
         return iter(self._leased.values())
 
-    def add(self, letter: DeadLetter, token: str, key: str, adapter: str) -> LeasedLetter:
+    def add(self, letter: DeadLetter, token: str, key: str, circuit: str) -> LeasedLetter:
         """Hold the lease on a letter that was just claimed."""
-        leased = self._leased[key] = LeasedLetter(letter, token, key, adapter, self._clock.monotonic())
+        leased = self._leased[key] = LeasedLetter(letter, token, key, circuit, self._clock.monotonic())
         self._context.lease_watch.look([letter])  # who knows it from its beginning need not watch it after its end
         return leased
 

@@ -17,7 +17,7 @@ from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_entry_id, new_task_id
 from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, safe_repr, texts, type_label
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import DeadLetter, adapter_named_by, source_naming
 from mahavishnu.model.letter_parts import (
     DlqReason,
     ErrorCategory,
@@ -56,6 +56,8 @@ class LetterRequest(NamedTuple):
     queue: str = DEFAULT_QUEUE
     reason: str = DlqReason.WORKFLOW_FAILED
     source: Source = _WORKFLOW
+    adapter: str | None = None
+    payload_types: Json = EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,13 @@ class LetterFactory:
         task, metadata = request.task, request.metadata
         if self.redact_keys:
             task, metadata = redact(task, self.redact_keys), redact(metadata, self.redact_keys)
+        payload = Json.of(task)
+        adapter = request.adapter or adapter_named_by(request.source, payload)
         return lifecycle.new_letter(
             _new_letter(
                 task_id=task_id,
                 entry_id=new_entry_id(now),
-                payload=Json.of(task),
+                payload=payload,
                 repos=texts(request.repos, "repos of task {!r:.80}", task_id),
                 labels=Json.of(dict(metadata), "metadata") if metadata else EMPTY,
                 error=failure.message,
@@ -114,7 +118,10 @@ class LetterFactory:
                 namespace=request.namespace,
                 queue=request.queue,
                 reason=reason,
-                source=request.source,
+                source=source_naming(request.adapter, request.source),
+                adapter=adapter,
+                tags=verdict.tags,
+                payload_types=request.payload_types,
                 verdict=_new_verdict(verdict.reason or None, verdict.author or None),
                 fingerprint=assessment.fingerprint,
             ),
@@ -140,7 +147,8 @@ class LetterFactory:
         Nothing retries such a letter by itself: it waits for a person, who reads the reason in its metadata.
         """
         labels = json_safe_copy(request.metadata, self._describe)
-        plain = LetterRequest(request.task_id, json_safe_copy(request.task, self._describe), source=request.source)
+        task = json_safe_copy(request.task, self._describe)
+        plain = LetterRequest(request.task_id, task, source=request.source, adapter=request.adapter)
         given = {}
         for name in ("task_id", "repos", "priority", "depends_on", "namespace", "queue", "reason"):
             value = getattr(request, name)
@@ -255,6 +263,8 @@ def _checked(request: LetterRequest) -> LetterRequest:
 def _check(request: LetterRequest) -> None:
     if not isinstance(request.task_id, str):
         raise InvalidInput(f"task_id must be text, not {request.task_id!r:.80}")
+    if request.adapter is not None and (not isinstance(request.adapter, str) or not request.adapter):
+        raise InvalidInput(f"adapter of {_name(request)} must be the name of one, not {request.adapter!r:.80}")
     if request.metadata is not None and not isinstance(request.metadata, Mapping):
         raise InvalidInput(f"metadata of {_name(request)} must be a dict, not {request.metadata!r:.80}")
 

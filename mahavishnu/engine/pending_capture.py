@@ -47,7 +47,6 @@ class PendingCapture:
 
     request: LetterRequest
     error: BaseException | str
-    adapter: str | None
     requested: bool  # the caller said that it wants a letter
     strategy: Strategy  # the same for all steps, even if it is switched meanwhile
     future: Future[CaptureOutcome]

@@ -15,6 +15,7 @@ from datetime import datetime
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.engine.attempt import AssessAttempt, AttemptRunner, RunningAttempt
+from mahavishnu.engine.breaker import circuit_name
 from mahavishnu.engine.claiming import Claimer, ClaimResult
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.leases import LeasedLetter, LeaseTable
@@ -129,7 +130,7 @@ class Processor:
 
     async def run_claimed(self, claimed: DeadLetter, token: str) -> RunningAttempt:
         """Run a letter that the caller has claimed, and settle it."""
-        leased = self.leases.add(claimed, token, claimed.key, claimed.adapter)
+        leased = self.leases.add(claimed, token, claimed.key, circuit_name(claimed.adapter))
         try:
             async with self.leases.renewing():
                 return await self.attempts.execute(leased)

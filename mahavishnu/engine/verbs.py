@@ -96,6 +96,7 @@ _INSIDE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "max_retries": ("max_retries", lambda value: value),
     "priority": ("priority", lambda value: value),
     "next_retry_at": ("due_at", _parse_instant),
+    "adapter": ("adapter", lambda value: adapter_name(value)),
 }
 
 
@@ -155,6 +156,13 @@ def _patch_task(letter: DeadLetter, patch: Json) -> Json:
             f"a patch changes names of an object; the task of letter {letter.key!r} is none: give a whole task"
         )
     return Json.of(merge_patch(task, patch.value))
+
+
+def adapter_name(value: Any) -> str:
+    """The name of an adapter. Raises InvalidInput for what cannot be one."""
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f"an adapter is named by a text that is not empty, not {value!r:.80}")
+    return str(value)
 
 
 def _object(value: Any, name: str) -> Json:

@@ -3,6 +3,7 @@
 MahavishnuError
 ├── InvalidInput (ValueError)   a value was refused at the boundary; nothing was changed
 │   ├── NoSuchAdapter           … because nothing is registered that could run such a workflow
+│   ├── NoAdapterNamed          … because a letter does not say what runs it
 │   ├── InvalidPayload          … because JSON cannot hold it; names the path
 │   └── InvalidQuery            … because the kind has no such field, or the cursor is of another list
 ├── CannotRestore               a payload cannot be read back with the types that it was captured with
@@ -88,6 +89,16 @@ class NoSuchAdapter(InvalidInput):
     def __init__(self, name: str, hint: str) -> None:
         super().__init__(f"no adapter {name!r} is registered ({hint}); call app.register_adapter({name!r}, …) first")
         self.name = name
+
+
+class NoAdapterNamed(InvalidInput):
+    """A letter does not say which adapter runs it; `what` it is."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} names no adapter, so this app does not know how to run it: name one "
+            "(`mahavishnu dlq edit TASK --adapter NAME`), or start the processor with a callback"
+        )
 
 
 class InvalidQuery(InvalidInput):

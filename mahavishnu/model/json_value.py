@@ -121,6 +121,13 @@ class Json:
         value = self._value  # read before the text, for the same reason
         return json.loads(self.text) if self._is_encoded() else value
 
+    def member(self, name: str) -> Any:
+        """The value under this name; None if there is none. A text without the name is not parsed for that."""
+        if self._is_encoded() and f'"{name}"' not in self.text:
+            return None
+        value = self.shared_value
+        return value.get(name) if isinstance(value, dict) else None
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Json) and (self.text == other.text or self.value == other.value)
 

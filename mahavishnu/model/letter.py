@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -30,7 +30,7 @@ from mahavishnu.model.letter_parts import (
     draft_copier,
 )
 
-DEFAULT_ADAPTER = "llamaindex"  # for tasks that name none
+DEFAULT_ADAPTER = "llamaindex"  # of `execute_workflow` without a name, and of nothing else
 # Shared by nearly all letters, to save memory.
 _OPEN, _WORKFLOW, _NO_VERDICT, _NO_TALLIES = Resolution(), Source(), RecordedVerdict(), Tallies()
 
@@ -59,6 +59,8 @@ class DeadLetter(_CachedText):
     kept. `captured_digest` is the digest of the payload as it was captured, once a person has changed the payload.
     `settled` is the last outcome reported for a claim of `claims.claim`, as `<outcome> <token>`. `more_repos` are the
     repos that the task failed for while it was being run; none are all of them, if the lease says `failed_again`.
+    `adapter` names what runs it; None if nobody has said. `tags` are those that a classifier gave its latest failure.
+    `payload_types` says how values of the payload are read that JSON has no type for: a path in it → what is there.
     """
 
     task_id: str
@@ -90,6 +92,9 @@ class DeadLetter(_CachedText):
     fingerprint: str | None = None
     reason: str = DlqReason.WORKFLOW_FAILED
     source: Source = _WORKFLOW
+    adapter: str | None = None
+    tags: tuple[str, ...] = ()
+    payload_types: Json = EMPTY
     priority: int = 0
     depends_on: tuple[str, ...] = ()
     generation: int = 1
@@ -125,15 +130,6 @@ class DeadLetter(_CachedText):
         """The caller's metadata, as a fresh copy."""
         labels: dict[str, Any] = self.labels.value
         return labels
-
-    @property
-    def adapter(self) -> str:
-        """The adapter that runs the task: the one it failed on, else the one that the task names."""
-        if self.source.kind is SourceKind.WORKFLOW and self.source.queue:
-            return self.source.queue
-        task = self.task
-        name = task.get("adapter") if isinstance(task, Mapping) else None
-        return name if isinstance(name, str) and name else DEFAULT_ADAPTER
 
     @property
     def is_open(self) -> bool:
@@ -195,6 +191,29 @@ class FormerLetter(DeadLetter):
         return self.entry_id
 
 
+def adapter_named_by(source: Source, payload: Json) -> str | None:
+    """The adapter that a failure names without saying so: the workflow that it is from, else the task's `adapter`.
+
+    >>> adapter_named_by(Source(), Json.of({"adapter": "sweep"}))
+    'sweep'
+    """
+    if source.kind is SourceKind.WORKFLOW and source.queue:
+        return source.queue
+    name = payload.member("adapter")
+    return name if isinstance(name, str) and name else None
+
+
+def source_naming(adapter: str | None, source: Source) -> Source:
+    """The source with the adapter in it, where workers of an earlier version read it.
+
+    >>> source_naming("sweep", Source()).queue
+    'sweep'
+    """
+    if adapter is None or source.kind is not SourceKind.WORKFLOW or source.queue == adapter:
+        return source
+    return replace(source, queue=adapter)
+
+
 L = TypeVar("L", bound=DeadLetter)
 _NAMES = frozenset(each.name for each in fields(DeadLetter))
 # The fields that runs and stores change. The others rarely change while the letter lives.
@@ -243,7 +262,7 @@ def evolve(letter: L, **changes: Any) -> L:
 _PLAIN = (
     "task_id", "entry_id", "namespace", "queue", "error", "last_error", "error_category", "retry_count", "max_retries",
     "total_attempts", "fingerprint", "reason", "priority", "generation", "occurrences", "previous_entry_id",
-    "dlq_retry_count", "revision",
+    "dlq_retry_count", "revision", "adapter",
 )  # fmt: skip
 _MOMENTS = (
     "failed_at", "created_at", "updated_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at",
@@ -257,7 +276,8 @@ _text = lru_cache(4096)(instant_text)  # many letters have the same instants
 
 def as_dict(letter: DeadLetter) -> dict[str, Any]:
     """The letter for JSON: texts, numbers, lists and dicts only."""
-    return {**without_payload(letter), "task": letter.task, "metadata": letter.metadata}
+    types = {"payload_types": letter.payload_types.value} if letter.payload_types.text != "{}" else {}
+    return {**without_payload(letter), "task": letter.task, "metadata": letter.metadata, **types}
 
 
 def without_payload(letter: DeadLetter) -> dict[str, Any]:
@@ -266,6 +286,7 @@ def without_payload(letter: DeadLetter) -> dict[str, Any]:
         **dict(zip(_PLAIN, _plain_values(letter), strict=True)),
         "repos": list(letter.repos),
         "depends_on": list(letter.depends_on),
+        "tags": list(letter.tags),
         "status": str(letter.status),
         "resolution_status": str(letter.resolution.status),
         "resolved_by": letter.resolution.by,
@@ -305,10 +326,11 @@ class FailedTask(DeadLetter):
         **more: Any,
     ) -> None:
         """`more` are other fields of a letter. Raises InvalidInput for values that cannot be stored."""
-        failed = instant(failed_at)
+        failed, payload = instant(failed_at), Json.of(task)
+        more.setdefault("adapter", adapter_named_by(more.get("source", _WORKFLOW), payload))
         super().__init__(
             task_id=task_id,
-            payload=Json.of(task),
+            payload=payload,
             repos=tuple(repos),
             error=error,
             failed_at=failed,
@@ -336,6 +358,9 @@ class FailedTask(DeadLetter):
             policy = document.get("retry_policy", RetryPolicy.EXPONENTIAL)
             values["retry_policy"] = RetryPolicy(policy) if policy in list(RetryPolicy) else policy
             values["depends_on"] = tuple(document.get("depends_on", ()))
+            values["tags"] = tuple(document.get("tags", ()))
+            if types := document.get("payload_types"):
+                values["payload_types"] = Json.of(dict(types), "payload_types")
             ended = ResolutionStatus(document.get("resolution_status", ResolutionStatus.PENDING))
             who, notes = document.get("resolved_by"), document.get("resolution_notes")
             return cls(**values, resolution=Resolution(ended, by=who, notes=notes))

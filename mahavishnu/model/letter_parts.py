@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, cast
 from mahavishnu.model.clock import instant
 
 KEPT_FAILURES = 5
+NO_ADAPTER = "(none)"  # in queries and in numbers: letters that name no adapter
 Version = tuple[int, ...]  # a store's mark of one state of one record; only the store that gave it reads it
 T = TypeVar("T")
 

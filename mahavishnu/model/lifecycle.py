@@ -24,7 +24,7 @@ from mahavishnu.model.bulk_run import ItemOutcome, outcome_mark, outcomes_after,
 from mahavishnu.model.clock import add_time, instant
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, LostLease, NotDue
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.letter import DeadLetter, FormerLetter, adapter_named_by, evolve, source_naming
 from mahavishnu.model.letter_parts import (
     KEPT_FAILURES,
     DeadLetterStatus,
@@ -116,6 +116,8 @@ ON_CLOSED = frozenset({Move.REDRIVE, Move.ARCHIVE, Move.RESTORE, Move.DELETE})
 # What a person may change, and what it may be.
 EDITABLE: Mapping[str, Callable[[Any], bool]] = {
     "payload": lambda value: isinstance(value, Json),
+    "payload_types": lambda value: isinstance(value, Json),
+    "adapter": lambda value: isinstance(value, str) and bool(value),
     "labels": lambda value: isinstance(value, Json),
     "repos": lambda value: _are_texts(value),
     "depends_on": lambda value: _are_texts(value),
@@ -375,6 +377,12 @@ def edit(
         changes["due_at"] = instant(changes["due_at"])
     if letter.captured_digest is None and changes.get("payload", letter.payload).text != letter.payload.text:
         changes["captured_digest"] = letter.payload.digest
+    if "adapter" not in changes and letter.adapter == adapter_named_by(letter.source, letter.payload):
+        # What the task names goes with the task.
+        changes["adapter"] = adapter_named_by(letter.source, changes.get("payload", letter.payload))
+    else:
+        adapter = changes.get("adapter", letter.adapter)
+        changes["source"] = source_naming(adapter, letter.source)
     edited = _change(letter, now, **changes, revision=letter.revision + 1)
     if "payload" in changes:
         edited = evolve(edited, run_outcomes=outcomes_after_redrive(letter.run_outcomes, sent=False))

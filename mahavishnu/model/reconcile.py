@@ -7,11 +7,19 @@ from datetime import datetime, timedelta
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import add_time
-from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve, source_naming
 from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.work import with_more_work
 
-_EDITED = ("payload", "labels", "depends_on", "retry_policy", "priority")  # what a person may have changed
+_EDITED = (
+    "payload",
+    "payload_types",
+    "labels",
+    "depends_on",
+    "retry_policy",
+    "priority",
+    "adapter",
+)  # what a person may have changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +122,7 @@ def _with_changes_of_people(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:
             joined,
             captured_digest=joined.captured_digest or ours.captured_digest,
             **{name: getattr(ours, name) for name in _EDITED},
+            source=source_naming(ours.adapter, joined.source),
             max_retries=max(ours.max_retries, joined.retry_count),
             revision=joined.revision + ours.revision,
         )

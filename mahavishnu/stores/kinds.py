@@ -64,8 +64,9 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
     *_fields(KEYWORD, "fingerprint", "previous_entry_id", "source_kind", "source_queue", "source_id", "original_state"),
     *_fields(KEYWORD, "resolved_by", "verdict_author"),
     Field("claim_owner", KEYWORD, lambda letter: letter.lease and letter.lease.owner),
-    *_fields(KEYWORDS, "repos", "depends_on", "runs", "run_outcomes"),
+    *_fields(KEYWORDS, "repos", "depends_on", "runs", "run_outcomes", "tags"),
     Field("requeue_outcome", KEYWORD, lambda letter: letter.requeue and str(letter.requeue.outcome)),
+    Field("adapter", KEYWORD, lambda letter: letter.adapter or ""),  # what has none can be asked for
     Field("words", KEYWORDS, words_of, derived=True),
     *_fields(DATE, "failed_at", "created_at"),
     Field("captured_at", DATE, attrgetter("captured_at"), derived=True, path="captured_at"),
@@ -79,7 +80,18 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
     *_fields(FieldType.FLAT, "metadata"),
     *_fields(TEXT, "error", "last_error", "verdict_reason", "resolution_notes"),
     *_fields(FieldType.JSON, "task"),
-    *_fields(BLOB, "failures", "absorbed", "more_repos", "lease", "requeue", "settled", "captured_digest", "merged"),
+    *_fields(
+        BLOB,
+        "failures",
+        "absorbed",
+        "more_repos",
+        "lease",
+        "requeue",
+        "settled",
+        "captured_digest",
+        "merged",
+        "payload_types",
+    ),
     Field("schema", INTEGER, lambda letter: SCHEMA),
 )
 

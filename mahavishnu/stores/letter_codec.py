@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 from msgspec.structs import astuple
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
-from mahavishnu.model.letter import DeadLetter, letter_draft
+from mahavishnu.model.letter import DeadLetter, adapter_named_by, letter_draft
 from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     Failure,
@@ -133,6 +133,9 @@ def _lasting_part(letter: DeadLetter) -> LastingPart:
         tuple([_failure_part(each) for each in letter.failures]),
         letter.captured_digest,
         letter.merged,
+        letter.adapter or "",
+        letter.tags,
+        None if letter.payload_types.text == "{}" else Raw(letter.payload_types.text.encode()),
     )
 
 
@@ -200,9 +203,10 @@ def decoder(kind: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
                 raise ValueError(f"it was written by a newer version (schema {schema}, known is {SCHEMA})")
             payload = Json.from_parsed(document["task"]) if "task" in document else EMPTY
             labels = _labels(document.get("metadata"))
+            types = _types(document.get("payload_types"))
             counted = None if _TALLY_NAMES.isdisjoint(document) else msgspec.convert(document, TalliesPart)
             lasting, passing = msgspec.convert(document, LastingPart), msgspec.convert(document, PassingPart)
-            return _letter(kind, lasting, passing, counted, payload, labels, version)
+            return _letter(kind, lasting, passing, counted, payload, labels, types, version)
         except UNREADABLE as problem:
             name = document.get("task_id") if isinstance(document, Mapping) else None
             raise CorruptRecord(str(name), why_unreadable(problem)) from problem
@@ -222,9 +226,10 @@ def text_decoder(kind: type[L]) -> Callable[[str, Version], L | None]:
             counted = _read_tallies(text) if '"tally_' in text else None
             payload = EMPTY if lasting.task is UNSET else Json.from_stored(bytes(lasting.task))
             labels = EMPTY if lasting.metadata is UNSET else Json.from_stored(bytes(lasting.metadata))
-            if lasting.schema > SCHEMA or labels.text[0] != "{":
+            types = Json.from_stored(bytes(lasting.payload_types)) if lasting.payload_types else EMPTY
+            if lasting.schema > SCHEMA or labels.text[0] != "{" or types.text[0] != "{":
                 return None
-            return _letter(kind, lasting, passing, counted, payload, labels, version)
+            return _letter(kind, lasting, passing, counted, payload, labels, types, version)
         except (*UNREADABLE, RecursionError):
             return None
 
@@ -250,6 +255,7 @@ def _letter(
     counted: Any,
     payload: Json,
     labels: Json,
+    types: Json,
     version: Version,
 ) -> L:
     made = letter_draft(_BLANK)
@@ -290,6 +296,10 @@ def _letter(
     made.fingerprint = lasting.fingerprint
     made.reason = lasting.reason
     made.source = _source(lasting)
+    unsaid = lasting.adapter is UNSET  # by an earlier version
+    made.adapter = adapter_named_by(made.source, payload) if unsaid else lasting.adapter or None
+    made.tags = lasting.tags or ()
+    made.payload_types = types
     made.priority = lasting.priority or 0
     made.depends_on = lasting.depends_on or ()
     made.generation = 1 if lasting.generation is UNSET else lasting.generation
@@ -320,6 +330,12 @@ def _letter(
 def _labels(value: Any) -> Json:
     if value is not None and not isinstance(value, dict):
         raise TypeError("metadata should be an object")
+    return Json.from_parsed(value) if value else EMPTY
+
+
+def _types(value: Any) -> Json:
+    if value is not None and not isinstance(value, dict):
+        raise TypeError("payload_types should be an object")
     return Json.from_parsed(value) if value else EMPTY
 
 

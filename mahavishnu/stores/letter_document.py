@@ -88,6 +88,9 @@ class LastingPart(Struct, omit_defaults=True, gc=False):
     failures: tuple[FailurePart, ...] | None = ()
     captured_digest: str | None = None
     merged: tuple[str, ...] | None = ()
+    adapter: str | UnsetType | None = UNSET  # since 0.2; empty for none, to tell it from what was written before
+    tags: tuple[str, ...] | None = ()
+    payload_types: Any = None
 
 
 class PassingPart(Struct, omit_defaults=True, gc=False):
@@ -123,6 +126,7 @@ class LastingText(LastingPart, kw_only=True, gc=False):
 
     task: Raw | UnsetType = UNSET
     metadata: Raw | UnsetType = UNSET
+    payload_types: Raw | UnsetType | None = UNSET
 
 
 TALLIES = tuple((tally.name, f"tally_{tally.name}") for tally in fields(Tallies))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import IntEnum
@@ -95,6 +95,8 @@ class Revision:
     max_retries: int
     priority: int
     next_retry_at: datetime | None = None
+    adapter: str | None = None
+    payload_types: Mapping[str, str] | None = None
     version: Version | None = field(default=None, compare=False)
 
     @property
@@ -117,6 +119,8 @@ class Revision:
             max_retries=letter.max_retries,
             priority=letter.priority,
             next_retry_at=letter.next_retry_at,
+            adapter=letter.adapter,
+            payload_types=letter.payload_types.value or None,
         )
 
     def content(self) -> dict[str, Any]:
@@ -130,6 +134,8 @@ class Revision:
             "max_retries": self.max_retries,
             "priority": self.priority,
             "next_retry_at": self.next_retry_at and instant_text(self.next_retry_at),
+            "adapter": self.adapter,
+            **({"payload_types": dict(self.payload_types)} if self.payload_types else {}),
         }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import DeadLetter, adapter_named_by
 from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     ErrorCategory,
@@ -17,6 +17,7 @@ from mahavishnu.model.letter_parts import (
     Lease,
     Resolution,
     ResolutionStatus,
+    Source,
     Tallies,
 )
 from mahavishnu.testing.clock import START
@@ -50,6 +51,7 @@ def make_letter(**changes: Any) -> DeadLetter:
         "labels": Json.of(changes.pop("metadata", {}), "metadata"),
         **changes,
     }
+    values.setdefault("adapter", adapter_named_by(values.get("source", Source()), values["payload"]))
     status = values["status"] = DeadLetterStatus(values.get("status", DeadLetterStatus.PENDING))
     created = values["created_at"]
     retries = values.get("retry_count", 0)

@@ -31,6 +31,7 @@ from tests.opensearch import Servers
 pytestmark = pytest.mark.opensearch
 CLOCK = SystemClock()
 TASK = {"type": "code_sweep"}
+NAMED = {**TASK, "adapter": "llamaindex"}  # names what the documented callback runs it with
 REPOS = ["/path/to/repo"]
 DOCUMENTED = {
     "task_id", "task", "repos", "error", "failed_at", "retry_count", "max_retries", "retry_policy", "next_retry_at",
@@ -210,6 +211,10 @@ async def test_a_task_is_enqueued_listed_read_retried_and_archived_by_hand(app: 
     assert f"{task.failed_at}".endswith("+00:00")
     assert task.next_retry_at - task.failed_at == timedelta(minutes=1)
 
+    result = await app.dlq.retry_task("wf_abc123")
+    assert not result["success"]
+    assert f"Retry failed: {result['error']}".startswith("Retry failed: letter 'wf_abc123' names no adapter")
+    await app.dlq.letters.edit("wf_abc123", adapter="llamaindex")
     app.register_adapter("llamaindex", down)
     result = await app.dlq.retry_task("wf_abc123")
     assert not result["success"]
@@ -284,7 +289,7 @@ async def test_the_statistics_of_the_documentation(place: str) -> None:
     ) -> None:
         for number in range(count):
             error = next(errors) if stays else "boom"
-            task = {"do": do, "error": error}
+            task = {"do": do, "error": error, "adapter": "llamaindex"}
             await app.dlq.enqueue(f"{name}-{number}", task, REPOS, error, retry_policy=policy, max_retries=budget)
 
     await enqueue("by-hand", 1, "end", RetryPolicy.NEVER)
@@ -368,7 +373,7 @@ async def test_the_monitor_and_our_own_warnings_agree(place: str, monkeypatch: p
     app: Any = MahavishnuApp(MahavishnuSettings(circuit={"failure_threshold": 1000}))
     app.register_adapter("llamaindex", down)
     options = {"retry_policy": "immediate", "max_retries": 1}
-    await asyncio.gather(*(app.dlq.enqueue(f"wf_{n}", TASK, [], "boom", **options) for n in range(101)))
+    await asyncio.gather(*(app.dlq.enqueue(f"wf_{n}", NAMED, [], "boom", **options) for n in range(101)))
     await app.dlq.run_due()
     warnings = await watch(app)
     documented = [
@@ -620,7 +625,7 @@ async def test_such_an_app_keeps_what_the_settings_say(at_home: Path, monkeypatc
     )
     app: Any = MyApp()
     app.register_adapter("llamaindex", lambda task, repos: "swept")
-    task = await app.dlq.enqueue("wf_1", TASK, REPOS, "boom")
+    task = await app.dlq.enqueue("wf_1", NAMED, REPOS, "boom")
     assert (task.max_retries, task.retry_policy, app.dlq.context.limits.run_seconds) == (7, RetryPolicy.LINEAR, 77)
     assert (await app.dlq.retry_task("wf_1"))["success"]
     assert app.dlq.context.chain is app.chain
@@ -716,7 +721,7 @@ async def test_the_documented_queries_over_plain_http(index: Index) -> None:
     app: Any = MahavishnuApp()
     app.register_adapter("llamaindex", down)
     options = {"error_category": "transient", "retry_policy": "immediate", "max_retries": 1}
-    await app.dlq.enqueue("wf_exhausted", TASK, REPOS, "boom", **options)
+    await app.dlq.enqueue("wf_exhausted", NAMED, REPOS, "boom", **options)
     assert await app.dlq.run_due() == 1
     metadata = {"business_unit": "payments", "slos": {"max_delay_minutes": 15}}
     await app.dlq.enqueue("wf_soon", TASK, REPOS, "rate limit exceeded", metadata=metadata)
@@ -763,7 +768,7 @@ async def test_the_documented_fields_have_the_documented_types(index: Index) -> 
 async def exhausted(app: Any, *names: str) -> None:
     app.register_adapter("llamaindex", down)
     for name in names:
-        await app.dlq.enqueue(name, TASK, REPOS, "boom", retry_policy="immediate", max_retries=1)
+        await app.dlq.enqueue(name, NAMED, REPOS, "boom", retry_policy="immediate", max_retries=1)
     await app.dlq.run_due()
 
 
@@ -783,7 +788,7 @@ async def test_a_full_queue_is_emptied_as_documented(app: Any) -> None:
 async def test_retries_that_do_not_work_are_looked_into_as_documented(app: Any) -> None:
     """Is the processor running, how often does it look, and does a single one work?"""
     app.register_adapter("llamaindex", lambda task, repos: "swept")
-    await app.dlq.enqueue("wf_abc123", TASK, REPOS, "timeout")
+    await app.dlq.enqueue("wf_abc123", NAMED, REPOS, "timeout")
     stats = await app.dlq.get_statistics()
     if not stats["is_processor_running"]:
         await app.start_dlq_processor()

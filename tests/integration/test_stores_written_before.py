@@ -35,7 +35,8 @@ from tests.opensearch import Servers
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "stores_2050105"
 PREFIX = "mahavishnu"
-LATER_COLUMN = r"""\[?\\+"tally_cleared\\+"(, \\+"integer\\+"\])?, """  # in a layout, written as JSON
+# Columns that came later, in a layout that is written as JSON.
+LATER_COLUMN = r"""\[?\\+"(tally_cleared|adapter|tags)\\+"(, \\+"\w+\\+"\])?, """
 SEARCHES: dict[str, dict[str, Any]] = {
     "open": {},
     **{status: {"status": status} for status in ("pending", "retrying", "exhausted", "completed", "archived")},
@@ -120,6 +121,7 @@ class Old:
     make: Callable[[], Store]
     expected: dict[str, Any]
     rows: Callable[[], dict[str, dict[str, Any]]]
+    change: Callable[[str, dict[str, Any]], None]
 
     @property
     def clock(self) -> ManualClock:
@@ -142,9 +144,23 @@ def sqlite_rows(path: Path) -> dict[str, dict[str, Any]]:
         for kind in kinds:
             rows = [dict(row) for row in connection.execute(f'SELECT * FROM "{kind}"')]
             for row in rows:
-                assert not row.pop("tally_cleared", None), "there was no such column yet"
-            found[kind] = {row.pop("_key"): {**row, "_version": 0, "_body": json.loads(row["_body"])} for row in rows}
+                for later in ("tally_cleared", "tags"):
+                    assert not row.pop(later, None), "there was no such column yet"
+                adapter, body = row.pop("adapter", None), json.loads(row["_body"])
+                assert adapter in (None, named_adapter(body)), "it was derived"
+                assert body.pop("adapter", adapter) == adapter
+                row["_body"] = body
+            found[kind] = {row.pop("_key"): {**row, "_version": 0} for row in rows}
     return found
+
+
+def named_adapter(document: dict[str, Any]) -> str:
+    """What a document of the version before says about its adapter, without saying so: empty for nothing."""
+    if document.get("source_kind", "workflow") == "workflow" and document.get("source_queue"):
+        return str(document["source_queue"])
+    task = document.get("task")
+    name = task.get("adapter") if isinstance(task, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def opensearch_rows(cluster: Servers, prefix: str) -> dict[str, dict[str, Any]]:
@@ -156,6 +172,9 @@ def opensearch_rows(cluster: Servers, prefix: str) -> dict[str, dict[str, Any]]:
         assert status == 200, answer
         hits = answer["hits"]["hits"]
         found[index.name] = {hit["_id"]: {**hit["_source"], "store_stamp": None} for hit in hits}
+        for document in found[index.name].values():
+            if (adapter := document.pop("adapter", None)) is not None:  # written since
+                assert adapter == named_adapter(document)
     return found
 
 
@@ -164,7 +183,13 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Old:
     expected = json.loads(unpacked(f"{request.param}.json"))
     if request.param == "sqlite":
         path = file_of("sqlite.db", tmp_path)
-        return Old(lambda: SQLiteStore(path, kinds=KINDS), expected, lambda: sqlite_rows(path))
+
+        def change_row(key: str, fields: dict[str, Any]) -> None:
+            with closing(sqlite3.connect(path)) as connection, connection:
+                row = "UPDATE letters SET _body = json_patch(_body, ?) WHERE _key = ?"
+                assert connection.execute(row, (json.dumps(fields), key)).rowcount == 1
+
+        return Old(lambda: SQLiteStore(path, kinds=KINDS), expected, lambda: sqlite_rows(path), change_row)
     cluster: Servers = request.getfixturevalue("opensearch")
     prefix: str = request.getfixturevalue("opensearch_prefix")
     load(cluster, prefix)
@@ -172,7 +197,16 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Old:
     def opened() -> Store:
         return OpenSearchStore(cluster.urls, prefix=prefix, timeout=60, kinds=KINDS)
 
-    return Old(opened, expected, lambda: opensearch_rows(cluster, prefix))
+    def change_document(key: str, fields: dict[str, Any]) -> None:
+        path = f"/{prefix}_dlq/_update_by_query?refresh=true"
+        body = {
+            "query": {"ids": {"values": [key]}},
+            "script": {"source": "ctx._source.putAll(params)", "params": fields},
+        }
+        status, answer = cluster.request("POST", path, body)
+        assert (status, answer["updated"]) == (200, 1), answer
+
+    return Old(opened, expected, lambda: opensearch_rows(cluster, prefix), change_document)
 
 
 async def records(store: Store) -> dict[str, dict[str, Any]]:
@@ -227,8 +261,8 @@ async def answers(dlq: DeadLetterQueue) -> dict[str, Any]:
         "requeue_outcomes": plain(await dlq.requeues.outcomes()),
         "warnings": await dlq.health_warnings(),
         "searches": {name: [each.key for each in await dlq.list_tasks(**where)] for name, where in SEARCHES.items()},
-        "letter": letter.to_dict(),
-        "export": [json.loads(line) async for line in dlq.transfer.export(**chosen)],
+        "letter": without_adapter(letter.to_dict(), None),
+        "export": [without_adapter(json.loads(line)) async for line in dlq.transfer.export(**chosen)],
         "groups": page.to_dict(),
         "group": (await dlq.groups.get(page.items[0].fingerprint)).to_dict(),
         "runs": [plain(run) for run in runs],
@@ -236,11 +270,19 @@ async def answers(dlq: DeadLetterQueue) -> dict[str, Any]:
         "audit": plain((await dlq.audit.list(limit=1000)).items),
         "audit_of_letter": plain((await dlq.audit.list(subject="letter:urgent")).items),
         "revisions": [
-            [each.content() for each in await dlq.letters.revisions(name, **where)] for name, where in EDITED
+            [without_adapter(each.content(), None) for each in await dlq.letters.revisions(name, **where)]
+            for name, where in EDITED
         ],
         "workers": await dlq.processing.workers.others(),
         "reply": plain(await dlq.replies.begin("key-1", "digest-1")),
     }
+
+
+def without_adapter(shown: dict[str, Any], none: Any = "") -> dict[str, Any]:
+    """What was shown before: no adapter, which these do not name, and no tags."""
+    assert shown.pop("adapter") == (named_adapter(shown) or none)
+    assert shown.pop("tags", []) == []
+    return shown
 
 
 async def test_the_queue_says_what_it_said(old: Old) -> None:
@@ -251,6 +293,26 @@ async def test_the_queue_says_what_it_said(old: Old) -> None:
     assert found.keys() == expected.keys()
     for name in expected:
         assert exact(found[name]) == exact(expected[name]), name
+
+
+async def test_the_adapter_of_old_letters_is_known_and_searched_for(old: Old) -> None:
+    """They have no field for it: that of a failed workflow is its source's queue, else the task may name one."""
+    old.change("came_back", {"source_queue": "sweep"})
+    old.change("by_rule", {"task": {"adapter": "mail"}})
+    old.change("third_time", {"source_kind": "task", "source_queue": "sweep"})
+    async with old.queue() as dlq:
+        found = {name: await dlq.get_task(name) for name in ("came_back", "by_rule", "third_time")}
+        assert {name: letter and letter.adapter for name, letter in found.items()} == {
+            "came_back": "sweep", "by_rule": "mail", "third_time": None,
+        }  # fmt: skip
+        assert [each.key for each in await dlq.list_tasks(adapter="sweep")] == ["came_back"]
+        assert not await dlq.list_tasks(adapter="another")
+        edited = await dlq.letters.edit("came_back", adapter="another", redrive=True)
+        assert (edited.adapter, edited.source.queue) == ("another", "another"), "which the version before reads"
+        assert [each.key for each in await dlq.list_tasks(adapter="another")] == ["came_back"]
+        assert not await dlq.list_tasks(adapter="sweep")
+        await dlq.letters.edit("by_rule", priority=1)
+        assert [each.key for each in await dlq.list_tasks(adapter="mail")] == ["by_rule"]
 
 
 async def test_work_goes_on_where_it_stopped(old: Old) -> None:
@@ -361,7 +423,16 @@ async def test_new_indices_have_the_same_mappings(opensearch: Servers, opensearc
     assert status == 200, found
     for index in old_indices(opensearch_prefix):
         now = found[index.name]
-        for later in ("tally_cleared", "captured_digest", "merged", "queues", "folding"):
+        for later in (
+            "tally_cleared",
+            "captured_digest",
+            "merged",
+            "queues",
+            "folding",
+            "adapter",
+            "tags",
+            "payload_types",
+        ):
             now["mappings"]["properties"].pop(later, None)  # there was none yet
         assert now["mappings"] == index.mappings, index.name
         assert {name: now["settings"]["index"][name] for name in index.settings} == index.settings

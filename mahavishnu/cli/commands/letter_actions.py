@@ -150,12 +150,19 @@ def edit(
     reason: Reason = None,
     json: AsJson = False,
 ) -> None:
-    """Change letters; what they were is kept as a revision."""
+    """Change letters; what they were is kept as a revision. With TASK, --adapter names what is to run it."""
     change = patch_of(patch, sets)
     fields = {"patch": change, "priority": priority, "max_retries": max_retries, "retry_policy": retry_policy}
     changes = {name: value for name, value in fields.items() if value is not None}
+    if tasks and chosen.adapter:  # tasks have no filters
+        if len(chosen.adapter) > 1:
+            raise InvalidInput("a letter is run by one adapter: give --adapter once")
+        changes["adapter"], chosen = chosen.adapter[0], replace(chosen, adapter=None)
     if not changes:
-        raise InvalidInput("say what is to be changed: --patch, --set, --priority, --max-retries or --retry-policy")
+        raise InvalidInput(
+            "say what is to be changed: --patch, --set, --priority, --max-retries, --retry-policy, "
+            "or --adapter of a TASK"
+        )
     if not tasks:
         if list(changes) != ["patch"]:
             raise InvalidInput("what a filter means can be changed by --patch and --set only")

@@ -15,7 +15,7 @@ from mahavishnu.adapters.base import Attempt
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import category as named_category
 from mahavishnu.engine.attempt import apply_outcome
-from mahavishnu.engine.breaker import CircuitState
+from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.model import lifecycle
@@ -24,9 +24,9 @@ from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuch
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter, evolve
-from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, SourceKind
+from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
-from mahavishnu.model.query import SOONEST_FIRST, AnyOf, Is, Not, Query, Sort, claim_order, letter_query
+from mahavishnu.model.query import SOONEST_FIRST, Condition, Is, Not, Query, Sort, adapter_is, claim_order, letter_query
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
 
 MOST_CLAIMS = 500
@@ -223,7 +223,7 @@ class Claims:
             raise InvalidInput(f"lease_seconds must be a number from 1 to {LONGEST_LEASE:g}, not {seconds!r:.80}")
         return timedelta(seconds=given)
 
-    def _closed_circuits(self) -> Sequence[AnyOf]:
+    def _closed_circuits(self) -> Sequence[Condition]:
         """A filter that leaves out letters of adapters whose circuit is open: there may be many."""
         now = self._clock.monotonic()
         broken = tuple(
@@ -233,7 +233,7 @@ class Claims:
         )
         if not broken:
             return ()
-        return (AnyOf((Not(Is("source_queue", broken)), Not(Is("source_kind", (SourceKind.WORKFLOW,))))),)
+        return (Not(adapter_is(broken)),)
 
     async def _claim_some(
         self, wanted: Sequence[DeadLetter], owner: str, lease: timedelta, batch: _ClaimBatch
@@ -243,7 +243,9 @@ class Claims:
         for letter in wanted:
             now, token = self._clock.now(), new_token()
             try:
-                if self._context.may_be_run(letter, now) or not batch.may_go(letter.adapter, self._position(letter)):
+                if self._context.may_be_run(letter, now) or not batch.may_go(
+                    circuit_name(letter.adapter), self._position(letter)
+                ):
                     continue
                 if await blocked_by(self._letters, letter):
                     continue
@@ -280,18 +282,18 @@ class Claims:
         return won
 
     def _position(self, letter: DeadLetter) -> CircuitState:
-        return self._context.breakers.state(letter.adapter, self._clock.monotonic())
+        return self._context.breakers.state(circuit_name(letter.adapter), self._clock.monotonic())
 
     def _announce(self, letter: DeadLetter, outcome: str, assessment: Assessment | None) -> None:
         """Tell the breaker and the listeners how the run went."""
-        adapter = letter.adapter
+        circuit = circuit_name(letter.adapter)
         if outcome == "released":
             self._context.announce(EventName.RELEASED, letter)
         elif assessment is None:
-            self._context.breakers.record_success(adapter)
+            self._context.breakers.record_success(circuit)
             self._context.announce(EventName.RETRY_SUCCEEDED, letter)
         else:
-            self._context.breakers.record_failure(adapter, assessment.category, self._clock.monotonic())
+            self._context.breakers.record_failure(circuit, assessment.category, self._clock.monotonic())
             self._context.announce(EventName.RETRY_FAILED, letter)
             if letter.status is DeadLetterStatus.EXHAUSTED:
                 self._context.announce(EventName.EXHAUSTED, letter)
@@ -308,10 +310,10 @@ class _ClaimBatch:
         self.lost = False  # whether somebody else got a letter first
         self._random = random.Random()
 
-    def may_go(self, adapter: str, position: CircuitState) -> bool:
+    def may_go(self, circuit: str, position: CircuitState) -> bool:
         """Whether the adapter's circuit lets it through: of a half-open one a single letter probes."""
-        if position is CircuitState.HALF_OPEN and adapter not in self._probes:
-            self._probes.add(adapter)
+        if position is CircuitState.HALF_OPEN and circuit not in self._probes:
+            self._probes.add(circuit)
             return True
         return position is CircuitState.CLOSED
 

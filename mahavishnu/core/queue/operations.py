@@ -31,7 +31,8 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
 from mahavishnu.model.json_value import Difference, difference
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict
-from mahavishnu.model.query import Between, Is, Query, Sort, filter_query, query_to_json, require_query
+from mahavishnu.model.query import Between, Is, Query, Sort, filter_query, require_query
+from mahavishnu.model.query_json import query_to_json
 from mahavishnu.model.work import original_task_id
 from mahavishnu.stores.base import Cursor, Page, get_one, scan, update_with_retry
 from mahavishnu.stores.retained import Revision, forget_revisions, keep_revisions

@@ -13,7 +13,7 @@ from typing import Any
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
-from mahavishnu.engine.breaker import Breakers
+from mahavishnu.engine.breaker import Breakers, circuit_name
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext
 from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
@@ -201,10 +201,10 @@ class Processing:
             return _refused(task_id, "there is no letter for this task", record)
         if self.callback is None:
             return _refused(task_id, NOTHING_RUNS, record)
-        adapter = letter.adapter
-        wait = None if force else self._context.breakers.acquire(adapter, self._clock.monotonic(), token)
+        circuit = circuit_name(letter.adapter)
+        wait = None if force else self._context.breakers.acquire(circuit, self._clock.monotonic(), token)
         if wait is not None:
-            why = f"circuit open for adapter {adapter!r}, it is tried again in {wait:.0f} seconds"
+            why = f"circuit open for adapter {circuit!r}, it is tried again in {wait:.0f} seconds"
             return _refused(task_id, why, record)
         claimed = None
         try:
@@ -213,7 +213,7 @@ class Processing:
             return _refused(task_id, str(problem), record)
         finally:
             if claimed is None:
-                self._context.breakers.release(adapter, token)
+                self._context.breakers.release(circuit, token)
         if claimed is None:
             return _refused(task_id, "there is no letter for this task", record)
         attempt = await (self._processor or self._new_processor()).run_claimed(claimed.after, token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mahavishnu.engine.audit import AuditRecord
-from mahavishnu.engine.breaker import CircuitState
+from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import move_many
 from mahavishnu.model import lifecycle
@@ -107,9 +107,9 @@ class Requeues:
 
     def _objection(self, letter: DeadLetter) -> str | None:
         why = self._context.requeues.objection(letter, self._clock.now())
-        adapter = letter.adapter
-        if why is None and self._context.breakers.state(adapter, self._clock.monotonic()) is CircuitState.OPEN:
-            why = f"the circuit of adapter {adapter!r} is open"
+        circuit = circuit_name(letter.adapter)
+        if why is None and self._context.breakers.state(circuit, self._clock.monotonic()) is CircuitState.OPEN:
+            why = f"the circuit of adapter {circuit!r} is open"
         return why
 
     def _requeue_by_rule(self, current: DeadLetter) -> DeadLetter:

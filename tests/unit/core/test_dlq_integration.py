@@ -16,7 +16,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.strategies import Decision
 from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import InvalidInput, NoAdapterNamed
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
@@ -146,11 +146,19 @@ class TestFailures:
     async def test_the_default_retry_runs_the_adapter_that_the_task_names(self, house: House) -> None:
         app = house.app()
         app.register_adapter("x", x := Runs())
-        app.register_adapter("llamaindex", default := Runs())
+        app.register_adapter("llamaindex", guessed := Runs())
         await queue_of(app).enqueue("wf_1", {"adapter": "x"}, ["api"], "connection refused", "immediate")
         await queue_of(app).enqueue("wf_2", {}, ["api"], "connection refused", "immediate")
         await queue_of(app).run_due()
-        assert (x.calls, default.calls) == ([({"adapter": "x"}, ["api"])], [({}, ["api"])])
+        assert (x.calls, guessed.calls) == ([({"adapter": "x"}, ["api"])], [])
+        answer = await queue_of(app).retry_task("wf_2")
+        assert "'wf_2' names no adapter" in answer["error"]
+        assert "mahavishnu dlq edit TASK --adapter NAME" in answer["error"]
+        await queue_of(app).letters.edit("wf_2", adapter="x", redrive=True)
+        await queue_of(app).run_due()
+        assert x.calls[1:] == [({}, ["api"])]
+        with pytest.raises(NoAdapterNamed, match="the task names no adapter"):
+            await app.run_again({}, [])
 
     async def test_a_store_error_never_reaches_the_workflow(self, any_house: House) -> None:
         app = any_house.app()

@@ -11,6 +11,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.backoff import BackoffRegistry, geometric, intervals
+from mahavishnu.model.letter_parts import NO_ADAPTER
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore
@@ -91,7 +92,7 @@ async def test_tables_and_factors(house: House) -> None:
         for delay in seconds:
             assert (await letter_of(queue, name)).next_retry_at == house.clock.now() + timedelta(seconds=delay)
             await queue.letters.edit(name, next_retry_at=house.clock.now())
-            queue.context.breakers.record_success("llamaindex")
+            queue.context.breakers.record_success(NO_ADAPTER)
             await queue.run_due()
         await queue.letters.resolve(name)
 

@@ -10,11 +10,12 @@ import pytest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, DeadLetterStatus
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.model.letter_parts import NO_ADAPTER
 from mahavishnu.stores.kinds import LETTERS
 from tests.unit.queues import Gate, House, Runs, fill, letter_of, sound, until
 
 
-def opened(queue: DeadLetterQueue, adapter: str = "llamaindex") -> None:
+def opened(queue: DeadLetterQueue, adapter: str = NO_ADAPTER) -> None:
     for _ in range(5):
         queue.context.breakers.record_failure(adapter, "network", queue.clock.monotonic())
 
@@ -66,9 +67,7 @@ async def test_faults_of_the_letter_never_open_the_circuit(house: House) -> None
     await fill(queue, 50, max_retries=1)
     await queue.run_due()
     assert len(runs.calls) == 50
-    assert (await queue.get_statistics())["circuit_breakers"].get("llamaindex", {"state": "closed"})[
-        "state"
-    ] == "closed"
+    assert (await queue.get_statistics())["circuit_breakers"].get(NO_ADAPTER, {"state": "closed"})["state"] == "closed"
 
 
 async def test_each_adapter_has_its_own_circuit(house: House) -> None:
@@ -110,9 +109,9 @@ async def test_a_forced_retry_that_is_refused_leaves_the_probe_alone(house: Hous
     await queue.letters.resolve("wf_1")
     opened(queue)
     house.clock.advance(60)
-    assert queue.context.breakers.acquire("llamaindex", house.clock.monotonic()) is None  # somebody else probes
+    assert queue.context.breakers.acquire(NO_ADAPTER, house.clock.monotonic()) is None  # somebody else probes
     assert (await queue.retry_task("wf_1", force=True))["success"] is False
-    assert queue.context.breakers.acquire("llamaindex", house.clock.monotonic()) is not None
+    assert queue.context.breakers.acquire(NO_ADAPTER, house.clock.monotonic()) is not None
 
 
 async def test_a_dependency_that_cannot_be_looked_up_does_not_keep_the_probe(house: House) -> None:
@@ -134,4 +133,4 @@ async def test_limits_can_be_changed_while_a_circuit_is_open(house: House) -> No
     queue.configure(breakers=Breakers(5, cooloff_seconds=1))
     house.clock.advance(1)
     report: dict[str, Any] = (await queue.get_statistics())["circuit_breakers"]
-    assert report["llamaindex"]["state"] == "half_open"
+    assert report[NO_ADAPTER]["state"] == "half_open"

@@ -137,7 +137,7 @@ async def test_a_lease_that_can_be_neither_renewed_nor_given_back_does_not_end_t
     dlq = await poisoned(house.queue())
     table = LeaseTable(dlq.context, Counter())
     leased = [
-        table.add(claim.letter, claim.token, claim.letter.key, claim.letter.adapter)
+        table.add(claim.letter, claim.token, claim.letter.key, "sweep")
         for claim in await dlq.claims.claim("w", limit=10)
     ]
     monkeypatch.setattr(lifecycle, "_change", refuse(lifecycle._change))

@@ -20,7 +20,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import partition_of
 from mahavishnu.model.letter import DeadLetter, evolve
-from mahavishnu.model.letter_parts import ErrorCategory, Failure
+from mahavishnu.model.letter_parts import NO_ADAPTER, ErrorCategory, Failure
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.kinds import LETTERS
@@ -206,7 +206,7 @@ async def test_an_open_circuit_costs_no_budget_and_half_open_probes_once() -> No
 
     house = House(down)
     for _ in range(5):
-        house.context.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
+        house.context.breakers.record_failure(NO_ADAPTER, "network", house.clock.monotonic())
     await house.has(*(make_letter(task_id=f"t{n}") for n in range(100)))
     for _ in range(5):
         await house.processor.cycle()
@@ -223,7 +223,7 @@ async def test_a_released_letter_is_run_when_it_is_due_and_not_an_interval_later
 
     house = House(well, interval_seconds=3600)
     for _ in range(5):
-        house.context.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
+        house.context.breakers.record_failure(NO_ADAPTER, "network", house.clock.monotonic())
     await house.has(*(make_letter(task_id=f"t{n}") for n in range(3)))
     house.processor.start()
     await until(lambda: house.told().count(EventName.RELEASED) == 3)
@@ -273,12 +273,12 @@ async def test_a_probe_that_raises_lets_another_letter_probe() -> None:
 
     house = House(down)
     for _ in range(5):
-        house.context.breakers.record_failure("llamaindex", "network", house.clock.monotonic())
+        house.context.breakers.record_failure(NO_ADAPTER, "network", house.clock.monotonic())
     house.clock.advance(60)
     await house.has(make_letter(task_id="a"))
     house.processor.attempts.assess = stumbles
     await house.processor.cycle()
-    assert house.context.breakers.acquire("llamaindex", house.clock.monotonic()) is None
+    assert house.context.breakers.acquire(NO_ADAPTER, house.clock.monotonic()) is None
 
 
 async def test_a_base_exception_is_a_failure_too() -> None:

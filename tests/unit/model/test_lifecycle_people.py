@@ -19,6 +19,7 @@ from mahavishnu.model.letter_parts import (
     RequeueOutcome,
     Resolution,
     ResolutionStatus,
+    Source,
     Tallies,
 )
 from mahavishnu.model.lifecycle import (
@@ -97,6 +98,8 @@ def test_edit_changes_what_was_named_and_nothing_else() -> None:
     letter = captured()
     changes: dict[str, Any] = {
         "payload": Json.of({"a": 1}),
+        "payload_types": Json.of({"/a": "decimal"}),
+        "adapter": "sweep",
         "labels": Json.of({"team": "x"}),
         "repos": ("r",),
         "max_retries": 9,
@@ -107,7 +110,8 @@ def test_edit_changes_what_was_named_and_nothing_else() -> None:
     }
 
     assert changes.keys() == EDITABLE.keys()
-    expected = made(letter, **changes, revision=1, captured_digest=letter.payload.digest)
+    source = Source(queue="sweep")  # where workers of an earlier version look for the adapter
+    expected = made(letter, **changes, source=source, revision=1, captured_digest=letter.payload.digest)
     assert edit(letter, now=noon(3), **changes) == expected
 
 

@@ -40,7 +40,7 @@ async def test_another_interval_counts_from_the_next_tick(house: House, settings
     settings_file("dlq_retry_interval_seconds: 10")
     assert app.reload().changed == ("dlq_retry_interval_seconds",)
     await settle()
-    await fill(house.queue(), 1)
+    await fill(house.queue(), 1, adapter="llamaindex")
     await pass_time(house.clock, 10, sleepers=4)
     assert len(runs.calls) == 1
     assert (await queue_of(app).get_statistics())["retry_interval_seconds"] == 10
@@ -137,7 +137,7 @@ async def test_a_run_under_way_goes_on(house: House, settings_file: Write) -> No
         app.reload()
 
     app.register_adapter("llamaindex", run)
-    await fill(queue_of(app), 3)
+    await fill(queue_of(app), 3, adapter="llamaindex")
     assert await queue_of(app).run_due() == 3
     assert (await letter_of(queue_of(app), "wf_00002")).status == "completed"
 

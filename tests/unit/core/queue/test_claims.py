@@ -14,7 +14,7 @@ from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.queue.claims import Claim
 from mahavishnu.model.errors import InvalidInput, LostLease, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import EventName
-from mahavishnu.model.letter_parts import Source, SourceKind
+from mahavishnu.model.letter_parts import NO_ADAPTER, Source, SourceKind
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore
@@ -105,7 +105,7 @@ class TestClaiming:
             await due(queue, f"down_{number}", source=Source(queue="sweep"), priority=9)
             await due(queue, f"named_{number}", source=Source(), priority=9)
         await due(queue, "up", source=Source(queue="mail"))
-        for adapter in ("sweep", "llamaindex"):
+        for adapter in ("sweep", NO_ADAPTER):
             for _ in range(5):
                 queue.context.breakers.record_failure(adapter, "network", any_house.clock.monotonic())
         assert (await claim_one(queue, limit=9)).letter.task_id == "up"

@@ -154,6 +154,7 @@ class TestRevisions:
             "max_retries": 3,
             "priority": 0,
             "next_retry_at": first.to_dict()["next_retry_at"],
+            "adapter": None,
         }
         assert (kept[0].entry_id, kept[0].updated_at) == (first.entry_id, first.updated_at)
 
