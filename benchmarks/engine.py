@@ -30,6 +30,7 @@ from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import PARTITIONS
+from mahavishnu.model.worker import Worker
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
@@ -198,8 +199,9 @@ def _one_of_several(url: str, prefix: str, share: tuple[int, int], begin: float)
         store = OpenSearchStore(url, prefix=prefix, timeout=30, kinds=KINDS)
         async with queue(store, f"worker-{share[0]}") as dlq:
             place, workers = share
-            dlq.processing.workers.live = tuple(f"worker-{n}" for n in range(workers))
-            assert len(dlq.processing.workers.partitions()[0]) == PARTITIONS // workers, place
+            now = dlq.clock.now()
+            dlq.processing.workers.known = [Worker(f"worker-{n}", now, now, takes_all=True) for n in range(workers)]
+            assert len(dlq.processing.workers.shares()[0].partitions[0]) == PARTITIONS // workers, place
             await asyncio.sleep(begin - time.time())
             processor = dlq.processing._new_processor()
             ran = await processor.cycle()

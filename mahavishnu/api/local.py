@@ -19,7 +19,14 @@ from mahavishnu.model.errors import MahavishnuError
 if TYPE_CHECKING:
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
-_MODULES = {"dlq": "letters", "runs": "runs", "groups": "groups", "audit": "audit", "events": "events"}
+_MODULES = {
+    "dlq": "letters",
+    "runs": "runs",
+    "groups": "groups",
+    "workers": "workers",
+    "audit": "audit",
+    "events": "events",
+}
 
 
 class LocalApi:

@@ -43,6 +43,7 @@ class Group:
     functions: Mapping[str, str]
     takes_store: bool = True  #: whether --server and --store may stand before the verb
     unlisted: frozenset[str] = frozenset()  #: verbs that the help does not list: others do the same, or more
+    runs: str | None = None  #: the function that the group is without a verb; it takes the options for the store itself
 
 
 COMMANDS: Mapping[str, Group | Verb] = {
@@ -111,7 +112,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
     ),
     "audit": Group("Look at who did what.", {"list": "audit.list_audit"}),
     "classify": Verb("Say what kind of failure an error is, and how it would be retried.", "inspect.classify"),
-    "worker": Verb("Retry failed workflows.", "processes.worker"),
+    "worker": Group("Retry failed workflows.", {"list": "workers.list_workers"}, runs="processes.worker"),
     "serve": Verb("Serve the HTTP API.", "processes.serve"),
     "demo": Verb("Run workflows that fail in telling ways, retry them, and watch.", "demo.demo"),
 }
@@ -205,20 +206,26 @@ class CommandLine(LazyGroup):
 def _make(name: str, source: Group | Verb | str) -> Any:
     """Import and build the command of that name."""
     if isinstance(source, Group):
+        itself = _function(source.runs) if source.runs else None
         group = typer.Typer(
             name=name,
             cls=type("CommandsOfGroup", (LazyGroup,), {"sources": source.functions, "unlisted": source.unlisted}),
-            help=source.help,
-            no_args_is_help=True,
-            callback=choose_store if source.takes_store else None,
+            help=itself.__doc__ if itself else source.help,
+            no_args_is_help=itself is None,
+            invoke_without_command=itself is not None,
+            callback=itself or (choose_store if source.takes_store else None),
             add_completion=False,
             rich_markup_mode=None,
         )
         return typer.main.get_group(group)
-    module, _, function = (source if isinstance(source, str) else source.function).partition(".")
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name)(getattr(importlib.import_module(f"mahavishnu.cli.commands.{module}"), function))
+    single.command(name)(_function(source if isinstance(source, str) else source.function))
     return typer.main.get_command(single)
+
+
+def _function(source: str) -> Any:
+    module, _, function = source.partition(".")
+    return getattr(importlib.import_module(f"mahavishnu.cli.commands.{module}"), function)
 
 
 def _print_mistake(mistake: typer.TyperException, given: Sequence[str]) -> int:

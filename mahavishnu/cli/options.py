@@ -92,18 +92,18 @@ def session_of(context: typer.Context) -> Session:
     return context.ensure_object(Session)
 
 
-def choose_store(
-    context: typer.Context,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            "--server", metavar="URL", help=f"Ask this server, instead of opening the store (or {SERVER_VARIABLE})."
-        ),
-    ] = None,
-    store: Annotated[
-        str | None, typer.Option("--store", metavar="URL", help="Open this store, instead of the one of the settings.")
-    ] = None,
-) -> None:
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server", metavar="URL", help=f"Ask this server, instead of opening the store (or {SERVER_VARIABLE})."
+    ),
+]
+StoreUrl = Annotated[
+    str | None, typer.Option("--store", metavar="URL", help="Open this store, instead of the one of the settings.")
+]
+
+
+def choose_store(context: typer.Context, server: Server = None, store: StoreUrl = None) -> None:
     """Note where the letters are: the callback of each group of commands that are about them."""
     for option, given in (("--server", server), ("--store", store)):
         if given == "":  # from a shell variable that is not set: the default would be another store than is meant

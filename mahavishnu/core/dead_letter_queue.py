@@ -57,8 +57,8 @@ class DeadLetterQueue:
     """Letters in a store, and everything that can be done with them.
 
     The methods are what most programs need. The rest is in services: `letters` (find, edit, redrive, resolve …),
-    `groups`, `claims` for remote workers, `requeues`, `transfer` (export and import), `audit`, and, for those who
-    extend the queue, `intake`, `processing` and the `context` that all of them are built from.
+    `groups`, `claims` for remote workers, `workers` (who lives), `requeues`, `transfer` (export and import), `audit`,
+    and, for those who extend the queue, `intake`, `processing` and the `context` that all of them are built from.
 
     Without a `store` and without an `opensearch_client` letters live in this process's memory. The store is opened at
     first use, or with `async with`; `shutdown` closes it. `options` say how it works: limits, classifier, callback …
@@ -99,6 +99,7 @@ class DeadLetterQueue:
     requeues = cached_property(lambda self: services.make_requeues(self.context))
     transfer = cached_property(lambda self: services.make_transfer(self.context))
     runs = cached_property(lambda self: services.make_runs(self.context))
+    workers = cached_property(lambda self: services.make_workers(self.context))
     intake = cached_property(lambda self: services.make_intake(self.context))
     processing = cached_property(lambda self: services.make_processing(self))
     replies = cached_property(lambda self: Replies(self.context.store.collection(REPLIES), self.context.clock))

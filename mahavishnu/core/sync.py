@@ -20,6 +20,7 @@ from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.requeue import Requeues
 from mahavishnu.core.queue.transfer import Transfer
+from mahavishnu.core.queue.workers import Workers
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model.errors import MahavishnuError
@@ -179,6 +180,14 @@ class SyncRuns(SyncFace[BulkRuns]):
     advance = SyncMethod(_of(BulkRuns).advance)
 
 
+class SyncWorkers(SyncFace[Workers]):
+    """`dlq.workers`."""
+
+    list = SyncMethod(_of(Workers).list)
+    waiting = SyncMethod(_of(Workers).waiting)
+    why_waiting = SyncMethod(_of(Workers).why_waiting)
+
+
 class SyncQueue(SyncFace[DeadLetterQueue]):
     """The queue and its services."""
 
@@ -208,6 +217,7 @@ class SyncQueue(SyncFace[DeadLetterQueue]):
     transfer = cached_property(lambda self: SyncTransfer(self.calls, lambda: self.service.transfer, "dlq.transfer."))
     audit = cached_property(lambda self: SyncAudit(self.calls, lambda: self.service.audit, "dlq.audit."))
     runs = cached_property(lambda self: SyncRuns(self.calls, lambda: self.service.runs, "dlq.runs."))
+    workers = cached_property(lambda self: SyncWorkers(self.calls, lambda: self.service.workers, "dlq.workers."))
 
 
 class SyncIntegration(SyncFace[DLQIntegration]):

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from mahavishnu.model.clock import Clock, wait_for
 from mahavishnu.model.errors import StoreError
-from mahavishnu.model.ids import PARTITIONS
 from mahavishnu.model.query import Between, Query
+from mahavishnu.model.worker import Share, Worker, shares_of
 from mahavishnu.stores.base import Collection, get_one, write_one
-from mahavishnu.stores.kinds import Worker
 
 log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 5.0
 LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
 _FORGOTTEN = timedelta(days=1)
+_MOST_WORKERS = 10_000
+_TRIES = 5
 
 
 @dataclass(slots=True)
@@ -75,56 +78,87 @@ class PeriodicTasks:
 
 
 class WorkerRegistry:
-    """Knows the live workers, and which partitions of letters this one looks after.
+    """Signs the list of live workers, and knows which letters this one looks after.
 
-    Being wrong costs conflicts, never correctness: every claim is a compare-and-set.
+    `adapters` gives those that it runs now, or None if its callback takes whatever comes. Being wrong costs conflicts,
+    never correctness: every claim is a compare-and-set.
     """
 
-    def __init__(self, workers: Collection[Worker], name: str, clock: Clock) -> None:
-        self.live: tuple[str, ...] = (name,)  # those that share the same letters
+    def __init__(
+        self,
+        workers: Collection[Worker],
+        name: str,
+        clock: Clock,
+        adapters: Callable[[], Iterable[str] | None] = lambda: None,
+    ) -> None:
         self.queues: tuple[str, ...] = ()  # whose letters this worker takes; empty: all
-        self._workers = workers
-        self._me = Worker(name, clock.now(), clock.now())
-        self._clock = clock
+        self.known: Sequence[Worker] = ()  # those that lived at the last heartbeat
+        self._workers, self._name, self._clock = workers, name, clock
+        self._adapters = adapters
+        self._started_at = clock.now()
+        self._shared_with: tuple[str, ...] = (name,)
 
-    def partitions(self) -> list[range]:
-        """The partitions of this worker, then those of the others in turn: who helps begins with the next worker."""
-        place, workers = self.live.index(self._me.name), len(self.live)
-        every = [range(PARTITIONS * each // workers, PARTITIONS * (each + 1) // workers) for each in range(workers)]
-        return every[place:] + every[:place]
+    @property
+    def live(self) -> tuple[str, ...]:
+        """The names of the live workers that share letters with this one, its own among them."""
+        names = {self._name}
+        for other in self.known:
+            if any(len(share.partitions) > 1 for share in shares_of(self.me, [other])):
+                names.add(other.name)
+        return tuple(sorted(names))
+
+    @property
+    def me(self) -> Worker:
+        """What this worker signs, now."""
+        adapters = self._adapters()
+        return Worker(
+            self._name,
+            self._started_at,
+            self._clock.now(),
+            queues=self.queues or None,
+            adapters=None if adapters is None else tuple(sorted(adapters)),
+            takes_all=adapters is None,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+        )
+
+    def shares(self) -> list[Share]:
+        """The letters that this worker looks after."""
+        return shares_of(self.me, self.known)
 
     async def heartbeat(self) -> None:
         """Record that this worker lives, and read who else does. If the store is away the list stays as it was."""
-        now = self._clock.now()
         try:
-            current = await get_one(self._workers, self._me.name)
-            version = current.version if current else None
-            await write_one(
-                self._workers, Worker(self._me.name, self._me.started_at, now, self.queues or None, version)
-            )
-            same = {worker.name for worker in await self._live_workers() if (worker.queues or ()) == self.queues}
-            live = sorted({self._me.name, *same})
-            if tuple(live) != self.live:
-                log.info("%d workers share the letters: %s", len(live), ", ".join(live))
-            self.live = tuple(live)
-            gone = await self._workers.find(Query((Between("seen_at", below=now - _FORGOTTEN),)))
+            await self._sign(self.me)
+            self.known = await self.read_live()
+            if self.live != self._shared_with:
+                self._shared_with = self.live
+                log.info("%d workers share the letters: %s", len(self.live), ", ".join(self.live))
+            gone = await self._workers.find(Query((Between("seen_at", below=self._clock.now() - _FORGOTTEN),)))
             await self._workers.remove(gone.items)
         except StoreError as problem:
             log.debug("the list of workers is out of reach: %s", problem)
 
+    async def _sign(self, worker: Worker) -> None:
+        current = await get_one(self._workers, worker.name)
+        await write_one(self._workers, replace(worker, version=current.version if current else None))
+
     async def others(self) -> list[str]:
         """The other workers that live now. Raises StoreError."""
-        return [worker.name for worker in await self._live_workers() if worker.name != self._me.name]
+        return [worker.name for worker in await self.read_live() if worker.name != self._name]
 
-    async def _live_workers(self) -> Sequence[Worker]:
+    async def read_live(self) -> Sequence[Worker]:
+        """The workers that live now. Raises StoreError."""
         since = self._clock.now() - timedelta(seconds=LIVES_SECONDS)
-        page = await self._workers.find(Query((Between("seen_at", at_least=since),)))
+        page = await self._workers.find(Query((Between("seen_at", at_least=since),), limit=_MOST_WORKERS))
         return page.items
 
     async def deregister(self) -> None:
         """Remove this worker from the list, so that the others take over its share at their next heartbeat."""
         try:
-            if (current := await get_one(self._workers, self._me.name)) is not None:
-                await self._workers.remove([current])
+            for _ in range(_TRIES):  # a heartbeat that was cancelled may still be written
+                current = await get_one(self._workers, self._name)
+                if current is None or (await self._workers.remove([current]))[0] is True:
+                    return
         except StoreError as problem:
             log.debug("the list of workers is out of reach: %s", problem)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mahavishnu.engine.breaker import circuit_name
 from mahavishnu.engine.context import QueueContext
@@ -20,7 +20,8 @@ from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
-from mahavishnu.model.query import Query, claim_order, letter_query
+from mahavishnu.model.query import Query, Sort, claim_order, letter_query
+from mahavishnu.model.worker import Share, run_by
 from mahavishnu.stores.base import Collection, Cursor
 
 log = logging.getLogger(__name__)
@@ -53,20 +54,17 @@ class _Claim(NamedTuple):
 
 
 class Claimer:
-    """Claims due letters for one worker: of these `queues`, or of all.
-
-    `partitions` are the shares to look after, the worker's own first.
-    """
+    """Claims due letters for one worker: of its `shares`, and of these `queues`, or of all."""
 
     def __init__(
         self,
         context: QueueContext,
         leases: LeaseTable,
         counts: Counter[str],
-        partitions: Callable[[], Sequence[range]],
+        shares: Callable[[], Sequence[Share]],
         queues: Sequence[str] = (),
     ) -> None:
-        self.due = DueLetters(context.letters, partitions, queues)
+        self.due = DueLetters(context.letters, shares, queues)
         self._context, self._leases, self._counts = context, leases, counts
 
     async def claim(self, most: int, now: datetime, started: set[str]) -> ClaimResult:
@@ -147,15 +145,15 @@ class DueLetters:
     """Finds due letters, many at a time, and hands them out one by one."""
 
     def __init__(
-        self, collection: Collection[DeadLetter], partitions: Callable[[], Sequence[range]], queues: Sequence[str] = ()
+        self, collection: Collection[DeadLetter], shares: Callable[[], Sequence[Share]], queues: Sequence[str] = ()
     ) -> None:
         self._letters = collection
-        self._partitions = partitions
-        self._query = partial(letter_query, queue=queues or None)
+        self._shares = shares
+        self._queues = queues or None
         self._found: deque[DeadLetter] = deque()
         self._was_all = False
         self._lookups = 0
-        self._further: tuple[Query, Cursor] | None = None  # where the last look goes on
+        self._further: deque[_Look] = deque()  # where the last look goes on
 
     @property
     def has_more(self) -> bool:
@@ -172,8 +170,10 @@ class DueLetters:
 
         Raises StoreError.
         """
-        while not self._found and self._further is not None:
-            self._found.extend(await self._find(*self._further))
+        while not self._found and self._further:
+            look = self._further.popleft()
+            self._was_all = not self._further
+            self._found.extend(await self._find(look))
         return bool(self._found)
 
     def pop(self) -> DeadLetter | None:
@@ -187,27 +187,58 @@ class DueLetters:
     def clear(self) -> None:
         """Forget what was found, because it is no longer true: the next look begins anew."""
         self._found.clear()
-        self._was_all, self._further = False, None
+        self._was_all = False
+        self._further.clear()
 
     async def _due(self, now: datetime) -> Sequence[DeadLetter]:
         self._lookups += 1
+        self._further.clear()
+        self._was_all = True
         sort = claim_order(self._lookups)
-        mine, *others = self._partitions()
+        shares = self._shares()
+        found: list[DeadLetter] = []
+        for share in shares:
+            mine = share.partitions[0] if len(share.partitions) > 1 else None
+            found += await self._find(self._look(share, now, sort, _AT_ONCE, mine))
+        if len(shares) > 1:
+            found.sort(key=partial(_urgency, sort))
+        others = [(share, partitions) for share in shares for partitions in share.partitions[1:]]
         if not others:
-            return await self._find(self._query(due=now, sort=sort, limit=_AT_ONCE))
-        found = await self._find(self._query(due=now, partitions=mine, sort=sort, limit=_AT_ONCE))
+            return found
         # A worker that has nothing to do helps with what others have left lying: they may be gone.
         overdue = now - timedelta(seconds=_OVERDUE_SECONDS)
         while not found and others:
-            partitions = others.pop(0)
-            found = await self._find(self._query(due=overdue, partitions=partitions, sort=sort, limit=_OVERDUE_AT_ONCE))
+            share, partitions = others.pop(0)
+            found += await self._find(self._look(share, overdue, sort, _OVERDUE_AT_ONCE, partitions))
         self._was_all = not found  # otherwise there may be more in other shares
         return found
 
-    async def _find(self, query: Query, after: Cursor | None = None) -> Sequence[DeadLetter]:
-        page = await self._letters.find(query, after)
-        self._was_all = len(page.items) < query.limit
-        self._further = None if page.next is None else (query, page.next)
+    def _look(self, share: Share, due: datetime, sort: tuple[Sort, ...], limit: int, partitions: range | None) -> _Look:
+        query = letter_query(due=due, queue=self._queues, partitions=partitions, sort=sort, limit=limit)
+        if share.adapters is not None:
+            query = replace(query, where=(*query.where, *run_by(share.adapters)))
+        return _Look(share, query)
+
+    async def _find(self, look: _Look) -> Sequence[DeadLetter]:
+        page = await self._letters.find(look.query, look.after)
+        if page.next is not None:
+            self._further.append(look._replace(after=page.next))
+        if len(page.items) >= look.query.limit:
+            self._was_all = False
         for problem in page.corrupt:
             log.error("a due letter cannot be read and is left alone: %s", problem)
-        return page.items
+        adapters = look.share.adapters
+        return page.items if adapters is None else [each for each in page.items if each.adapter in adapters]
+
+
+class _Look(NamedTuple):
+    """A page of due letters that is to be read."""
+
+    share: Share
+    query: Query
+    after: Cursor | None = None
+
+
+def _urgency(sort: tuple[Sort, ...], letter: DeadLetter) -> tuple[Any, ...]:
+    """The place of a letter among others that are due."""
+    return (-letter.priority if len(sort) > 1 else 0, letter.due_at)

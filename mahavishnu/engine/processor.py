@@ -21,8 +21,8 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.leases import LeasedLetter, LeaseTable
 from mahavishnu.model.clock import wait_for
 from mahavishnu.model.errors import StoreError
-from mahavishnu.model.ids import PARTITIONS
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.worker import Share
 
 log = logging.getLogger(__name__)
 _MOST_AHEAD = 2000  # letters claimed before there is a place to run them
@@ -32,8 +32,8 @@ _LOST_IN_A_ROW = 3  # times that others took all that was found, before it is le
 class Processor:
     """Runs due letters with `callback` until it is stopped.
 
-    `partitions` are the shares of letters to look after, its own first, and `queues` those to take letters from, if not
-    from all; `assess` stands in for the queue's classifier.
+    `shares` are the letters that it looks after, and `queues` those to take letters from, if not from all; `assess`
+    stands in for the queue's classifier.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class Processor:
         context: QueueContext,
         callback: Workflow,
         *,
-        partitions: Callable[[], Sequence[range]] = lambda: [range(PARTITIONS)],
+        shares: Callable[[], Sequence[Share]] = lambda: [Share()],
         queues: Sequence[str] = (),
         assess: AssessAttempt | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.leases = LeaseTable(context, self.counts)
-        self.claimer = Claimer(context, self.leases, self.counts, partitions, queues)
+        self.claimer = Claimer(context, self.leases, self.counts, shares, queues)
         assess = assess or Assessor(context.chain).assess_attempt
         self.attempts = AttemptRunner(context, self.leases, callback, assess, self.counts, self.wake)
         self._context, self._clock = context, context.clock

@@ -20,6 +20,7 @@ from mahavishnu.model.group import Group, reconcile_groups
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
+from mahavishnu.model.worker import Worker
 from mahavishnu.stores.dataclass_codec import UNREADABLE, dataclass_kind, json_text, why_unreadable
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, instant_text
 from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, with_version, words_of
@@ -312,22 +313,7 @@ class Reply:
 REPLIES = dataclass_kind(Reply, name="replies", index="dlq_replies", types={"headers": BLOB, "body": BLOB})
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """A processor that takes letters, of these `queues` or of all; it renews `seen_at` as long as it lives."""
-
-    name: str
-    started_at: datetime
-    seen_at: datetime
-    queues: tuple[str, ...] | None = None
-    version: Version | None = field(default=None, compare=False)
-
-    @property
-    def key(self) -> str:
-        return self.name
-
-
-WORKERS = dataclass_kind(Worker, name="workers", index="dlq_workers", types={"queues": BLOB})
+WORKERS = dataclass_kind(Worker, name="workers", index="dlq_workers", types={"queues": BLOB, "adapters": BLOB})
 
 # What `open_store` and the fallback store are made for, unless their caller says which. A kind that is missing here
 # goes home from a local store only once somebody has asked for its collection.

@@ -19,6 +19,7 @@ from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.requeue import Requeues
 from mahavishnu.core.queue.transfer import Transfer
+from mahavishnu.core.queue.workers import Workers
 from mahavishnu.engine.audit import AuditLog
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +59,7 @@ SERVICES = {
     "transfer": Transfer,
     "audit": AuditLog,
     "runs": BulkRuns,
+    "workers": Workers,
 }
 
 

@@ -25,12 +25,13 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, letter_query
 from mahavishnu.model.work import as_other_work
+from mahavishnu.model.worker import Worker
 from mahavishnu.stores.base import Cursor, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.collection import FallbackCollection
 from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.kinds import HISTORY, KINDS, LETTERS, REVISIONS, Reply, Worker
+from mahavishnu.stores.kinds import HISTORY, KINDS, LETTERS, REVISIONS, Reply
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.places import find_place
 from mahavishnu.stores.retained import LedgerEntry, Revision, keep_revisions

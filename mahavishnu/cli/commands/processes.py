@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mahavishnu.adapters.base import close_threads
-from mahavishnu.cli.options import session_of
+from mahavishnu.cli.options import Server, StoreUrl, choose_store, session_of
 from mahavishnu.cli.output import Failed, count_of, print_error, print_line
 from mahavishnu.model.errors import InvalidInput
 
@@ -196,14 +196,29 @@ async def _serve_app(app: Any, listening: socket.socket, settings: MahavishnuSet
 
 
 def worker(
+    context: typer.Context,
     app: Annotated[
-        str, typer.Option("--app", metavar="MODULE:NAME", help="The MahavishnuApp, or a function that makes it.")
-    ],
+        str | None, typer.Option("--app", metavar="MODULE:NAME", help="The MahavishnuApp, or a function that makes it.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Run what is due now, then stop.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log everything that happens to letters.")] = False,
     queue: Queues = None,
+    server: Server = None,
+    store: StoreUrl = None,
 ) -> None:
-    """Retry failed workflows. SIGTERM and Ctrl-C stop it gracefully, SIGHUP reads the settings again."""
+    """Retry failed workflows. SIGTERM and Ctrl-C stop it gracefully, SIGHUP reads the settings again.
+
+    With a verb it looks at the workers that there are; --server and --store say of which letters.
+    """
+    if context.invoked_subcommand is not None:
+        if app or once or verbose or queue:
+            raise InvalidInput("a worker is started without a verb: mahavishnu worker --app MODULE:NAME")
+        choose_store(context, server, store)
+        return
+    if server or store:
+        raise InvalidInput("a worker retries the letters in the store of its app: leave out --server and --store")
+    if not app:
+        raise InvalidInput("say which app's workflows are retried: mahavishnu worker --app MODULE:NAME")
     hang_ups = _note_hang_ups()
     found = import_app(app)
     if found.dlq is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -21,6 +21,7 @@ from mahavishnu.model.errors import IllegalMove, InvalidInput
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.worker import Share, shares_of
 from mahavishnu.stores.base import get_one, update_with_retry
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.lease_watch import SOONEST_ENDING
@@ -45,7 +46,8 @@ class Processing:
         self._context, self._letters, self._clock = context, context.letters, context.clock
         self._admit_waiting = admit_waiting
         self.callback = context.options.callback
-        self.workers = WorkerRegistry(context.store.collection(WORKERS), context.owner, context.clock)
+        self._default: tuple[Workflow, Callable[[], Collection[str]]] | None = None
+        self.workers = WorkerRegistry(context.store.collection(WORKERS), context.owner, context.clock, self.adapters)
         self._given_interval: float | None = None
         self._processor: Processor | None = None
         self._unsubscribe: Callable[[], object] | None = None  # ends the processor's waking by events
@@ -59,6 +61,7 @@ class Processing:
         self._watch = PeriodicTask(
             "the watch over leases", self._look_at_leases, lambda: context.limits.lease_seconds / 6
         )
+        self._heartbeat = PeriodicTask("the list of workers", self.workers.heartbeat, lambda: HEARTBEAT_SECONDS)
         context.session.on_new_loop(self._reset_for_loop)
         context.on_new_limits.add(self._wake_for_limits)
         context.on_room_made = self._admission.wake
@@ -67,6 +70,30 @@ class Processing:
     def processor(self) -> Processor | None:
         """What runs letters in the background; None while nothing does."""
         return self._processor
+
+    def run_with(self, callback: Workflow, adapters: Callable[[], Collection[str]]) -> None:
+        """Run letters with this callback unless another one is given: it runs those of these adapters, and no others.
+
+        There may be more adapters later; `note_adapters` says so.
+        """
+        self._default = callback, adapters
+        self.callback = self.callback or callback
+
+    def adapters(self) -> frozenset[str] | None:
+        """The adapters whose letters this process runs; None if its callback takes whatever comes."""
+        if self._default is None or self.callback != self._default[0]:
+            return None
+        return frozenset(self._default[1]())
+
+    def note_adapters(self) -> None:
+        """Look for letters that wait for an adapter that there is now, and tell the other workers of it."""
+        try:
+            here = asyncio.get_running_loop() is self._runs_in
+        except RuntimeError:
+            here = False
+        if here and self._processor is not None and self._running_tasks is not None:
+            self._heartbeat.wake()
+            self._processor.wake()
 
     def wake(self, due: datetime) -> None:
         """Have the processor look for letters at this date, if it is running."""
@@ -109,9 +136,7 @@ class Processing:
         if self._processor is not processor:  # stopped meanwhile
             return
         processor.start()
-        await self._start_periodic_tasks(
-            PeriodicTask("the list of workers", self.workers.heartbeat, lambda: HEARTBEAT_SECONDS)
-        )
+        await self._start_periodic_tasks(self._heartbeat)
 
     async def start_periodic_tasks(self) -> None:
         """Do all that a processor does besides running letters: let in what waits, carry bulk runs on, look at groups.
@@ -270,9 +295,14 @@ class Processing:
     def _new_processor(self, queues: tuple[str, ...] = ()) -> Processor:
         if self.callback is None:
             raise InvalidInput(NOTHING_RUNS)
+        shares: Callable[[], Sequence[Share]] = self.workers.shares
         if queues != self.workers.queues:  # then it shares letters with nobody
-            return Processor(self._context, self.callback, queues=queues)
-        return Processor(self._context, self.callback, partitions=self.workers.partitions, queues=queues)
+            shares = self._undivided
+        return Processor(self._context, self.callback, shares=shares, queues=queues)
+
+    def _undivided(self) -> Sequence[Share]:
+        """All that this process can run."""
+        return shares_of(self.workers.me, ())
 
     def _use(self, processor: Processor | None) -> None:
         """Have this processor run letters, and wake it when an event brings work; None: no one does."""

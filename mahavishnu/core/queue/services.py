@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.processing import Processing
     from mahavishnu.core.queue.requeue import Requeues
     from mahavishnu.core.queue.transfer import Transfer
+    from mahavishnu.core.queue.workers import Workers
     from mahavishnu.engine.context import QueueContext
     from mahavishnu.engine.intake import LetterIntake
 
@@ -64,6 +65,13 @@ def make_claims(dlq: DeadLetterQueue) -> Claims:
     from mahavishnu.core.queue.claims import Claims
 
     return Claims(dlq.context, dlq.processing.wake)
+
+
+def make_workers(context: QueueContext) -> Workers:
+    """Who works on letters."""
+    from mahavishnu.core.queue.workers import Workers
+
+    return Workers(context)
 
 
 def make_processing(dlq: DeadLetterQueue) -> Processing:

@@ -56,6 +56,7 @@ ROUTES = {
     ("POST", "/api/v1/claims"): ACT,
     ("POST", "/api/v1/claims/renew"): ACT,
     ("POST", "/api/v1/claims/settle"): ACT,
+    ("GET", "/api/v1/workers"): VIEW,
     ("GET", "/api/v1/audit"): VIEW,
     ("GET", "/metrics"): VIEW,
 }

@@ -187,6 +187,8 @@ def test_the_help_lists_one_verb_for_each_purpose(run: Run) -> None:
 
 def commands(group: Any, path: str = "mahavishnu") -> Iterator[tuple[str, Any]]:
     for name, command in group.commands.items():
+        if getattr(command, "invoke_without_command", False):
+            yield f"{path} {name}", command
         if hasattr(command, "commands"):
             yield from commands(command, f"{path} {name}")
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -123,17 +124,17 @@ def registries(count: int) -> tuple[ManualClock, FaultyStore, list[WorkerRegistr
 
 
 def shares(workers: list[WorkerRegistry]) -> list[int]:
-    return sorted(partition for worker in workers for partition in worker.partitions()[0])
+    return sorted(partition for worker in workers for share in worker.shares() for partition in share.partitions[0])
 
 
 async def test_the_shares_are_disjoint_and_cover_everything() -> None:
     _, _, workers = registries(5)
-    assert list(workers[0].partitions()[0]) == list(range(PARTITIONS))  # it knows of nobody else yet
+    assert list(workers[0].shares()[0].partitions[0]) == list(range(PARTITIONS))  # it knows of nobody else yet
     for _ in range(2):
         for worker in workers:
             await worker.heartbeat()
     assert shares(workers) == list(range(PARTITIONS))
-    assert {len(worker.partitions()[0]) for worker in workers} == {PARTITIONS // 5, PARTITIONS // 5 + 1}
+    assert {len(worker.shares()[0].partitions[0]) for worker in workers} == {PARTITIONS // 5, PARTITIONS // 5 + 1}
 
 
 async def test_a_worker_that_misses_three_heartbeats_loses_its_share() -> None:
@@ -194,3 +195,19 @@ async def test_each_of_four_workers_gets_letters_and_none_waits_for_another(any_
     assert sum(counts) == 1000
     assert min(counts) > 0
     assert (await queues[0].get_statistics())["lifetime_stats"]["retry_success"] == 1000
+
+
+async def test_workers_with_different_adapters_leave_no_partition_unattended() -> None:
+    clock, store = ManualClock(), MemoryStore()
+    known = {"a": {"invoice", "mail"}, "b": {"invoice"}, "c": {"mail"}}
+    workers = [WorkerRegistry(store.collection(WORKERS), name, clock, partial(known.get, name)) for name in known]
+    for _ in range(2):
+        for worker in workers:
+            await worker.heartbeat()
+    for adapter in ("invoice", "mail"):
+        mine = [share for worker in workers for share in worker.shares() if adapter in (share.adapters or ())]
+        assert sorted(partition for share in mine for partition in share.partitions[0]) == list(range(PARTITIONS))
+    assert [worker.live for worker in workers] == [("a", "b", "c"), ("a", "b"), ("a", "c")]
+
+    known["b"].add("mail")  # registered later: it counts at once here, and for the others after a heartbeat
+    assert [share.adapters for share in workers[1].shares()] == [("invoice",), ("mail",)]

@@ -22,6 +22,7 @@ from mahavishnu.model.ids import partition_of
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import NO_ADAPTER, ErrorCategory, Failure
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
+from mahavishnu.model.worker import Share
 from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
@@ -180,8 +181,8 @@ async def test_overdue_letters_of_other_shares_are_taken_share_by_share() -> Non
         ran.append(task["id"])
 
     house = House(note)
-    shares = [range(64, 128), range(128, 256), range(64)]
-    helper = Processor(house.context_of("helper"), note, partitions=lambda: shares, assess=assess)
+    shares = [Share(None, (range(64, 128), range(128, 256), range(64)))]
+    helper = Processor(house.context_of("helper"), note, shares=lambda: shares, assess=assess)
     now = house.clock.now()
     lying = [make_letter(task_id=f"old-{n}", task={"id": f"old-{n}"}, due_at=now) for n in range(500)]
     await house.has(*lying)

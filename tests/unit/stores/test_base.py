@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.model.worker import Worker
 from mahavishnu.stores.base import get_one, write_one, write_with_retry
-from mahavishnu.stores.kinds import WORKERS, Worker
+from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.memory import MemoryCollection, MemoryStore
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

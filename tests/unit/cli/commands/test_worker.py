@@ -172,6 +172,36 @@ def test_a_run_that_hangs_in_its_thread_does_not_keep_the_process(shop: Path, co
     assert (json.loads(shown.stdout)["status"], json.loads(shown.stdout)["total_attempts"]) == ("pending", 0)
 
 
+def test_live_workers_are_listed(shop: Path) -> None:
+    def listed(*options: str) -> str:
+        command = [*MAHAVISHNU, "worker", *options, "list"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    subprocess.run([sys.executable, "-c", ENQUEUE], check=True)
+    assert "no worker lives" in listed()
+    with started("worker", "--app", "shop:app", "--queue", "mail") as worker:
+        lines_until(worker, "retries letters of SQLiteStore")
+        row = listed("--store", "sqlite:///letters.db").splitlines()[1]
+        assert str(worker.pid) in row and "mail" in row
+        worker.terminate()
+        assert worker.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "say which app's workflows"),
+        (("--once", "list"), "a worker is started without a verb"),
+        (("--app", "shop:app", "--server", "http://localhost"), "leave out --server"),
+        (("lst",), "No such command 'lst'"),
+    ],
+)
+def test_a_worker_is_either_started_or_listed(run: Run, arguments: tuple[str, ...], why: str) -> None:
+    answer = run("worker", *arguments)
+    assert answer.code == 2
+    assert why in answer.err
+
+
 def test_a_hang_up_while_the_app_is_imported_reads_its_settings_again(shop: Path) -> None:
     (shop / "early.py").write_text("import os, signal\nfrom shop import app\nos.kill(os.getpid(), signal.SIGHUP)\n")
     with started("worker", "--app", "early:app") as worker:

@@ -1,0 +1,138 @@
+"""Live workers: what each can run, which partitions it looks after, and which letters none of them can run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from mahavishnu.model.ids import PARTITIONS
+from mahavishnu.model.letter_parts import SourceKind, Version
+from mahavishnu.model.query import AnyOf, Condition, Is, Missing, Not
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process that takes letters, of these `queues` or of all; it renews `seen_at` as long as it lives.
+
+    It runs those of its `adapters`, or whatever comes if it `takes_all`, because it has a callback of its own. One that
+    says neither is of an earlier version: nobody knows what it can run. A `remote` one claims letters of a queue that
+    it does not share with others by partitions.
+    """
+
+    name: str
+    started_at: datetime
+    seen_at: datetime
+    queues: tuple[str, ...] | None = None
+    adapters: tuple[str, ...] | None = None
+    takes_all: bool = False
+    remote: bool = False
+    host: str | None = None
+    pid: int | None = None
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it says what it can run."""
+        return self.takes_all or self.adapters is not None
+
+    def may_run(self, queue: str, adapter: str | None) -> bool:
+        """Whether it may take a letter of this queue and adapter. One that does not say what it can run may."""
+        if self.queues and queue not in self.queues:
+            return False
+        return self.takes_all or self.adapters is None or adapter in self.adapters
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Letters that a worker looks after: of these adapters, or of all if that is None, and of these partitions.
+
+    Its own partitions come first, then those of the others in turn: who helps begins with the next worker.
+    """
+
+    adapters: tuple[str, ...] | None = None
+    partitions: tuple[range, ...] = (range(PARTITIONS),)
+
+
+def shares_of(me: Worker, live: Iterable[Worker]) -> list[Share]:
+    """The shares of one of the `live` workers: it divides the letters of each adapter with those who run them, too.
+
+    So no letter is left to a worker that cannot run it. A worker with a callback of its own divides with its like.
+
+    >>> now = datetime(2030, 1, 1)
+    >>> one, two = (Worker(name, now, now, adapters=("sweep", name)) for name in "ab")
+    >>> for share in shares_of(one, [one, two]): print(share.adapters, share.partitions)
+    ('a',) (range(0, 256),)
+    ('sweep',) (range(0, 128), range(128, 256))
+    """
+    fellows = [each for each in live if each.name != me.name and not each.remote and each.queues == me.queues]
+    if me.takes_all or me.adapters is None:
+        return [Share(None, partitions_of(me.name, [each.name for each in fellows if each.takes_all]))]
+    by_holders: dict[tuple[str, ...], list[str]] = {}
+    for adapter in sorted(me.adapters):
+        holders = tuple(each.name for each in fellows if not each.takes_all and adapter in (each.adapters or ()))
+        by_holders.setdefault(holders, []).append(adapter)
+    return [Share(tuple(adapters), partitions_of(me.name, holders)) for holders, adapters in by_holders.items()]
+
+
+def partitions_of(me: str, others: Iterable[str]) -> tuple[range, ...]:
+    """The partitions of a worker, then those of the others in turn."""
+    names = sorted({me, *others})
+    place, workers = names.index(me), len(names)
+    every = [range(PARTITIONS * each // workers, PARTITIONS * (each + 1) // workers) for each in range(workers)]
+    return tuple(every[place:] + every[:place])
+
+
+def run_by(adapters: Collection[str]) -> tuple[Condition, ...]:
+    """The letters that one of these adapters runs, in conditions that an index can answer.
+
+    What an earlier version wrote has no adapter: it is found by the workflow that it is from, or because that does not
+    say enough. Whoever reads it knows its adapter, and has to look.
+    """
+    names = tuple(sorted(adapters))
+    unsaid = Missing("adapter")
+    perhaps = (Is("source_queue", names), Missing("source_queue"), Not(Is("source_kind", (SourceKind.WORKFLOW,))))
+    return (AnyOf((Is("adapter", names), unsaid)), AnyOf((Not(unsaid), *perhaps)))
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingLetters:
+    """Letters of one queue and adapter that are to be run again; `since` when the first of them is due."""
+
+    queue: str
+    adapter: str | None
+    count: int
+    since: datetime | None = None
+
+
+def without_worker(waiting: Iterable[WaitingLetters], workers: Collection[Worker]) -> list[WaitingLetters]:
+    """Those of the waiting letters that none of the live workers can run, most letters first."""
+    left = [each for each in waiting if not any(worker.may_run(each.queue, each.adapter) for worker in workers)]
+    return sorted(left, key=lambda each: (-each.count, each.adapter or "", each.queue))
+
+
+def count_by_adapter(waiting: Sequence[WaitingLetters], none: str) -> Mapping[str, int]:
+    """How many there are of each adapter; `none` stands for letters that name none."""
+    counts: dict[str, int] = {}
+    for each in waiting:
+        name = each.adapter or none
+        counts[name] = counts.get(name, 0) + each.count
+    return counts
+
+
+def what_is_missing(adapter: str | None) -> str:
+    """What letters of this adapter wait for, in words.
+
+    >>> what_is_missing("invoice")
+    "waiting for a worker that has 'invoice'"
+    """
+    if adapter:
+        return f"waiting for a worker that has {adapter!r}"
+    return (
+        "waiting for somebody to say what runs it: name an adapter (mahavishnu dlq edit TASK --adapter NAME), "
+        "or start a worker with a callback of its own"
+    )
