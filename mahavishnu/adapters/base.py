@@ -11,7 +11,7 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,6 +25,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind, fast_constructor
 
 _THREAD = "mahavishnu-run"  # begins the names of threads that run sync functions
+_NO_NAMES: Mapping[str, Any] = MappingProxyType({})
 _MOST_THREADS = 1000  # as many as dlq_retry_concurrency allows; they are made when they are needed
 Workflow: TypeAlias = Callable[[Any, list[str]], Any]
 """A function that runs a task: `(task, repos)`, sync or async. It fails by raising, or by a result that says so."""
@@ -52,7 +53,7 @@ class PythonAdapter:
 
     def __init__(self, function: Workflow) -> None:
         """Raises InvalidInput for a generator function: calling it runs nothing of it."""
-        if _is_generator(function):
+        if is_generator(function):
             raise InvalidInput(
                 f"{function!r} is a generator function: calling it would run nothing of it. "
                 "Give a function that does the work and returns"
@@ -61,25 +62,30 @@ class PythonAdapter:
         self._is_async = is_async(function)
 
     async def run(self, task: Any, repos: list[str]) -> Any:
-        if self._is_async:
-            result = await self.function(task, repos)
-        else:
-            context = contextvars.copy_context()
-            loop = asyncio.get_running_loop()
-            result = await loop.run_in_executor(
-                _thread_pool(os.getpid()), context.run, _call, self.function, task, repos
-            )
-        if result is None or type(result) is dict:  # nearly always
-            return result
-        return await result if inspect.isawaitable(result) else result
+        return await run_function(self.function, self._is_async, (task, repos), _NO_NAMES)
 
     def __repr__(self) -> str:
         return f"PythonAdapter({getattr(self.function, '__qualname__', self.function)!r})"
 
 
-def _call(function: Workflow, task: Any, repos: list[str]) -> Any:
+async def run_function(
+    function: Callable[..., Any], is_async: bool, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """Call a function, a sync one in a thread with the caller's context."""
+    if is_async:
+        result = await function(*args, **kwargs)
+    else:
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        result = await loop.run_in_executor(_thread_pool(os.getpid()), context.run, _call, function, args, kwargs)
+    if result is None or type(result) is dict:  # nearly always
+        return result
+    return await result if inspect.isawaitable(result) else result
+
+
+def _call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     try:
-        return function(task, repos)
+        return function(*args, **kwargs)
     except BaseException as end:
         if isinstance(end, Exception | asyncio.CancelledError) and not isinstance(end, StopIteration):
             raise
@@ -115,7 +121,8 @@ def is_async(function: Workflow) -> bool:
     return any(map(inspect.iscoroutinefunction, _callables(function)))
 
 
-def _is_generator(function: Workflow) -> bool:
+def is_generator(function: Workflow) -> bool:
+    """Whether calling it runs nothing of it."""
     return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in _callables(function))
 
 

@@ -15,6 +15,7 @@ from mahavishnu.model.errors import is_end
 from mahavishnu.model.json_value import json_text, texts
 
 Run = Callable[[list[str]], Awaitable[Any]]
+ReadFailure = Callable[[Any], "BaseException | str | None"]
 _CONCURRENT_REPOS = 16  # of one workflow
 _NOT_RUN = (GeneratorType, AsyncGeneratorType, CoroutineType)
 
@@ -76,7 +77,10 @@ class WorkflowRunner:
         async def run(some: list[str]) -> Any:
             return await self._adapters.get(adapter_name).run(task, some)
 
-        result = await (run_each(run, repos, _CONCURRENT_REPOS) if per_repo else run_whole(run, repos))
+        read = failure_in_result
+        if not getattr(self._adapters.known.get(adapter_name), "reads_results", True):
+            read, repos = _no_failure, ()
+        result = await (run_each(run, repos, _CONCURRENT_REPOS, read) if per_repo else run_whole(run, repos, read))
         result["adapter"] = adapter_name
         return result
 
@@ -104,11 +108,15 @@ def _json_or_none(task: Any) -> str | None:
         return None
 
 
-async def run_whole(run: Run, repos: Sequence[str]) -> WorkflowResult:
-    """One run for all repos."""
+def _no_failure(result: Any) -> None:
+    """What the result of an ordinary function says about its own failure."""
+
+
+async def run_whole(run: Run, repos: Sequence[str], read: ReadFailure | None = None) -> WorkflowResult:
+    """One run for all repos. `read` finds the failure that a result tells of, see `failure_in_result`."""
     try:
         answer = await run(list(repos))
-        failure = failure_in_result(answer)  # inside of the try: this looks at what user code made
+        failure = (read or failure_in_result)(answer)  # inside of the try: this looks at what user code made
     except BaseException as problem:  # also one that is no Exception, such as a panic in Rust, or a group with one
         if is_interruption(problem):
             raise
@@ -133,15 +141,18 @@ def is_interruption(error: BaseException) -> bool:
     if isinstance(error, Exception):  # nearly always
         return False
     if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # in a thread without an event loop nothing is cancelled
+            return False
         return task is None or task.cancelling() > 0
     return is_end(error)
 
 
-async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> WorkflowResult:
+async def run_each(run: Run, repos: Sequence[str], concurrency: int, read: ReadFailure | None = None) -> WorkflowResult:
     """One run for each repo, so many at a time; one that fails disturbs no other. Without repos, one run."""
     if not repos:
-        return await run_whole(run, repos)
+        return await run_whole(run, repos, read)
     places = asyncio.Semaphore(concurrency)
     names = list(dict.fromkeys(repos))
     attempt = current_attempt.get()
@@ -150,7 +161,7 @@ async def run_each(run: Run, repos: Sequence[str], concurrency: int) -> Workflow
         async with places:
             if attempt is not None and len(names) > 1:  # each of them does something else: one key is not enough
                 current_attempt.set(replace(attempt, part=repo))
-            return await run_whole(run, [repo])
+            return await run_whole(run, [repo], read)
 
     # Also for a single repo: the group passes on a cancellation that a run swallows, so that the answer of a run that
     # was interrupted is not taken for its outcome.

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from mahavishnu.adapters.base import Adapter, AdapterRegistry, PythonAdapter, Workflow, current_attempt, run_as
-from mahavishnu.adapters.runner import (
-    TaskSnapshot,
-    WorkflowResult,
-    WorkflowRunner,
-    failed_repos,
-    failure_in_result,
-    is_interruption,
-)
+from mahavishnu.adapters.base import Adapter, AdapterRegistry, Workflow, current_attempt, run_as
+from mahavishnu.adapters.runner import WorkflowResult, WorkflowRunner
 from mahavishnu.core import wiring
+from mahavishnu.core.call_options import CallOptions, Key, OnCancel
+from mahavishnu.core.calls import Calls
 from mahavishnu.core.config import MahavishnuSettings, ReloadResult
 from mahavishnu.core.config.schema import is_opensearch
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
+from mahavishnu.core.function_workflow import given_id
 from mahavishnu.core.resilience import ErrorRecoveryManager
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.clock import Clock
@@ -70,6 +65,7 @@ class MahavishnuApp:
         self.error_recovery_manager = ErrorRecoveryManager(self.chain)
         self.dlq: DeadLetterQueue | None = None
         self.dlq_integration: DLQIntegration | None = None
+        self.calls = Calls(self.adapters, lambda: self.dlq_integration, lambda: self.config.retry_only_failed_repos)
         self.config_error: str | None = None  # why the last reload was refused
         wiring.register_plugin_offers(self.chain, "adapters", self.adapters.register)
         if self.config.dlq_enabled:
@@ -89,37 +85,54 @@ class MahavishnuApp:
         """Run workflows of this name with an adapter, or with a function `(task, repos)`, sync or async."""
         self.adapters.register(name, adapter)
 
-    def workflow(self, name: str) -> Callable[[F], F]:
-        """Decorate a function `(task, repos)`: it is an adapter of this name, and calls of it are captured on failure.
+    @overload
+    def workflow(self, function: F, /) -> F: ...
 
-        The decorated function raises or returns what it would without the decorator, after the letter is written.
+    @overload
+    def workflow(
+        self,
+        name: str | None = None,
+        *,
+        key: Key | None = None,
+        retry_policy: str | None = None,
+        max_retries: int | None = None,
+        queue: str | None = None,
+        redact: Sequence[str] = (),
+        on_cancel: OnCancel = "ignore",
+    ) -> Callable[[F], F]: ...
+
+    def workflow(
+        self,
+        name: Any = None,
+        *,
+        key: Key | None = None,
+        retry_policy: str | None = None,
+        max_retries: int | None = None,
+        queue: str | None = None,
+        redact: Sequence[str] = (),
+        on_cancel: OnCancel = "ignore",
+    ) -> Any:
+        """Decorate a function, sync or async: it stays what it is, and a call of it that fails becomes a letter.
+
+        The letter's task has the arguments by name; workers call the function with them again. `name` is the function's
+        own unless it is given. `key` names the work of a call, so that its failures are one letter: an argument's name,
+        a text such as `"{customer}-{month}"`, or a function of the arguments. A function `(task, repos)` is an adapter
+        as `register_adapter` makes one, and its letters have its task and its repos.
+
+        Raises InvalidInput, with the reason, for what cannot be captured: generators, classes, a name that another
+        function has.
         """
-
-        def decorate(function: F) -> F:
-            self.register_adapter(name, function)
-            plain = PythonAdapter(function)
-
-            @functools.wraps(function)
-            async def guarded(task: Any, repos: Sequence[str] = ()) -> Any:
-                snapshot = TaskSnapshot(task)
-                with run_as(_given_id(None, task), task, name) as attempt:
-                    try:
-                        answer = await plain.run(task, list(repos))
-                        failure = failure_in_result(answer)
-                    except BaseException as problem:
-                        if not is_interruption(problem):
-                            await self._capture(problem, snapshot.task, name, repos)
-                        raise
-                    if failure is not None:
-                        left = failed_repos(answer, repos) if self.config.retry_only_failed_repos else None
-                        await self._capture(failure, snapshot.task, name, left or repos)
-                    elif attempt is not None:
-                        attempt.note_own_success(repos)
-                    return answer
-
-            return cast(F, guarded)
-
-        return decorate
+        options = CallOptions.from_arguments(
+            key=key,
+            retry_policy=retry_policy,
+            max_retries=max_retries,
+            queue=queue,
+            redact=redact,
+            on_cancel=on_cancel,
+        )
+        if name is not None and not isinstance(name, str):  # the function itself
+            return self.calls.decorate(name, None, options)
+        return lambda function: self.calls.decorate(function, name, options)
 
     # --- workflows
 
@@ -283,7 +296,7 @@ class MahavishnuApp:
         metadata: Mapping[str, Any] | None = None,
         enqueue: bool | None = None,
     ) -> dict[str, Any]:
-        given = _given_id(task_id, task)
+        given = given_id(task_id, task)
         name = given or new_task_id()
         if self.dlq_integration is None or enqueue is False:
             return {"workflow_id": name, "dlq_enqueued": False}
@@ -293,21 +306,8 @@ class MahavishnuApp:
 
 
 async def _inside_attempt(run: Awaitable[T], task_id: str | None, task: Any, adapter_name: str) -> T:
-    with run_as(_given_id(task_id, task), task, adapter_name):
+    with run_as(given_id(task_id, task), task, adapter_name):
         return await run
-
-
-def _given_id(task_id: str | None, task: Any) -> str | None:
-    """The id that the caller named, else the task's own; None if there is none, or none that can be read."""
-    for name in (task_id, task.get("id") if isinstance(task, dict) else None):
-        if type(name) is str and name:  # nearly always
-            return name
-        try:
-            if name or (name == 0 and name is not False):
-                return str(name)
-        except Exception:  # such as of pandas.NA, which is neither true nor false
-            continue
-    return None
 
 
 class OpenSearchIntegration:

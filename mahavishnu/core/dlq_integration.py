@@ -104,15 +104,39 @@ class DLQIntegration:
         Inside of a retry the failure of the retried workflow itself is not captured unless it is `requested`: its
         letter takes it in. Other workflows that it runs are. `named` False says that the id was made for this failure.
         """
+        if (folded := self._count_failure(request, error, requested, named)) is not None:
+            return folded
+        return await self._pipeline.capture(request, error, requested, self._strategy)
+
+    def capture_now(
+        self,
+        request: LetterRequest,
+        error: BaseException | str,
+        *,
+        requested: bool = False,
+        named: bool = True,
+    ) -> CaptureOutcome:
+        """As `capture`, for code that cannot await: the failure is safe in a file beside the store on return.
+
+        The event loop that runs in this thread, if there is one, takes it into the store in its next turn.
+        """
+        if (folded := self._count_failure(request, error, requested, named)) is not None:
+            return folded
+        return self._pipeline.capture_now(request, error, requested, self._strategy)
+
+    def _count_failure(
+        self, request: LetterRequest, error: BaseException | str, requested: bool, named: bool
+    ) -> CaptureOutcome | None:
+        """Count a failed run. What became of it, if it is the failure of the run that is being repeated."""
         self._counts["workflows_executed"] += 1
         self._counts["workflows_failed"] += 1
         attempt = live_attempt()
         own_id = request.task_id if named else None
-        if attempt is not None and not requested and attempt.is_run_of(own_id, request.task, request.adapter):
-            attempt.note_own_failure(request.repos, error)
-            self._counts["folded"] += 1
-            return CaptureOutcome(request.task_id, folded=True)
-        return await self._pipeline.capture(request, error, requested, self._strategy)
+        if attempt is None or requested or not attempt.is_run_of(own_id, request.task, request.adapter):
+            return None
+        attempt.note_own_failure(request.repos, error)
+        self._counts["folded"] += 1
+        return CaptureOutcome(request.task_id, folded=True)
 
     async def finish(self) -> None:
         """Wait for captures whose callers gave up."""
@@ -164,12 +188,18 @@ class DLQIntegration:
             **counts,
             "skipped_by_strategy": self._counts["skipped_by_strategy"],
             "capture_failed": self._counts["capture_failed"],
+            "cancelled_ignored": self._counts["cancelled_ignored"],
             "enqueue_rate": round(100 * kept / failed, 2) if failed else 0.0,
         }
 
     def reset_statistics(self) -> None:
         """Count from zero again."""
         self._counts.clear()
+
+    def count_cancelled(self) -> None:
+        """Count a run that its caller cancelled, and that is not kept."""
+        self._counts["workflows_executed"] += 1
+        self._counts["cancelled_ignored"] += 1
 
     def count_run(self, *, failed: bool = False) -> None:
         """Count a run that is not to be captured: it succeeded, or it is a retry, whose failure its letter takes in."""

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import concurrent.futures
 import logging
 import os
 import weakref
 from asyncio import Future
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from mahavishnu.classify.assess import Assessment, Assessor, context_for
 from mahavishnu.classify.chain import Chain
@@ -29,10 +31,10 @@ from mahavishnu.engine.intake import LetterIntake
 from mahavishnu.engine.letter_factory import LetterRequest, redact
 from mahavishnu.engine.pending_capture import CaptureOutcome, PendingCapture
 from mahavishnu.engine.store_session import UsedElsewhere
-from mahavishnu.engine.strategies import Decision, Occurrence, Strategy, decide
+from mahavishnu.engine.strategies import Occurrence, Strategy, decide
 from mahavishnu.engine.waiting_room import WaitingPlace
 from mahavishnu.model.errors import ENDS, MahavishnuError, StoreUnavailable
-from mahavishnu.model.json_value import is_large, json_safe_copy, safe_repr, texts
+from mahavishnu.model.json_value import is_large, json_safe_copy, safe_repr
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import fast_constructor
 
@@ -87,6 +89,40 @@ class CapturePipeline:
         future: Future[CaptureOutcome] = asyncio.get_running_loop().create_future()
         self._batcher.add(PendingCapture(request, error, requested, strategy, future, copy_context()))
         return future
+
+    def capture_now(
+        self,
+        request: LetterRequest,
+        error: BaseException | str,
+        requested: bool,
+        strategy: Strategy,
+    ) -> CaptureOutcome:
+        """Capture a failure outside of the store, for who cannot wait for that. The loop of this thread stores it."""
+        # A future that needs no event loop; it is asked in the same way.
+        answer = cast("Future[CaptureOutcome]", concurrent.futures.Future())
+        capture = PendingCapture(request, error, requested, strategy, answer, copy_context())
+        try:
+            with suppress(Exception):  # then the built-in rules assess it
+                self._assess(capture, self._queue.clock.now())
+            letter = self._make_at_once(capture, RuntimeError("the classifier could not be asked"))
+            if letter is None:
+                return answer.result()
+            self._queue.waiting.keep_outside(letter)
+            with suppress(RuntimeError):  # there is no loop in this thread
+                asyncio.get_running_loop()
+                self._batcher.spawn(self._store_kept(capture, letter), context=capture.context)
+            return CaptureOutcome(letter.task_id, capture.category, letter)
+        except ENDS:
+            raise
+        except BaseException as problem:
+            self._give_up(capture, problem)
+            return answer.result()
+
+    async def _store_kept(self, capture: PendingCapture, letter: DeadLetter) -> None:
+        """Store a letter that is safe outside of the store."""
+        await self._record_alone(capture, letter, None)
+        if capture.future.done() and capture.future.result().letter is not None:
+            self._queue.waiting.drop_outside(letter)
 
     async def finish(self) -> None:
         """Return when all that is being captured has come to its end."""
@@ -192,7 +228,7 @@ class CapturePipeline:
         occurrence = _new_occurrence(
             task_id=request.task_id,
             task=request.task,
-            repos=_repos(request),
+            repos=request.readable_repos(),
             error=capture.error,
             verdict=assessment.verdict,
             requested=capture.requested,
@@ -200,7 +236,7 @@ class CapturePipeline:
         decision = decide(capture.strategy, occurrence)
         if decision.keep:
             capture.reason = decision.reason
-            return _advised(request, decision)
+            return request.with_advice(decision.retry_policy, decision.max_retries)
         self._intake.record_skipped(request.task_id, decision.reason)
         self._counts["skipped_by_strategy"] += 1
         category = assessment.verdict.category
@@ -356,24 +392,4 @@ class CapturePipeline:
 
 def _classifier_context(capture: PendingCapture, now: datetime) -> Any:
     request = capture.request
-    return context_for(now, request.task_id, request.task, request.adapter, _repos(request))
-
-
-def _repos(request: LetterRequest) -> tuple[str, ...]:
-    """The repos, for those who judge the failure; none where they are no list of texts."""
-    if type(request.repos) is tuple:  # the app has looked at them
-        return request.repos
-    try:
-        return texts(request.repos, "repos")
-    except Exception:
-        return ()
-
-
-def _advised(request: LetterRequest, decision: Decision) -> LetterRequest:
-    """The request with the strategy's policy and budget where the caller named none."""
-    if decision.retry_policy is None and decision.max_retries is None:
-        return request
-    return request._replace(
-        retry_policy=request.retry_policy if request.retry_policy is not None else decision.retry_policy,
-        max_retries=request.max_retries if request.max_retries is not None else decision.max_retries,
-    )
+    return context_for(now, request.task_id, request.task, request.adapter, request.readable_repos())

@@ -59,6 +59,24 @@ class LetterRequest(NamedTuple):
     adapter: str | None = None
     payload_types: Json = EMPTY
 
+    def with_advice(self, retry_policy: str | None, max_retries: int | None) -> LetterRequest:
+        """The request with this policy and budget where the caller named none."""
+        if retry_policy is None and max_retries is None:
+            return self
+        return self._replace(
+            retry_policy=self.retry_policy if self.retry_policy is not None else retry_policy,
+            max_retries=self.max_retries if self.max_retries is not None else max_retries,
+        )
+
+    def readable_repos(self) -> tuple[str, ...]:
+        """The repos, for those who judge the failure; none where they are no list of texts."""
+        if type(self.repos) is tuple:  # the app has looked at them
+            return self.repos
+        try:
+            return texts(self.repos, "repos")
+        except Exception:
+            return ()
+
 
 @dataclass(frozen=True, slots=True)
 class LetterFactory:

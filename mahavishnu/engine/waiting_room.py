@@ -119,6 +119,12 @@ class WaitingRoom:
             return False
         return True
 
+    def drop_outside(self, letter: DeadLetter) -> None:
+        """Forget a letter that waits outside of the store: it is in the store."""
+        self.drop_from_memory(letter)
+        if self.files.folder is not None:
+            self.files.remove(letter.entry_id)
+
     def drop_from_memory(self, letter: DeadLetter) -> None:
         """Forget a letter that waits in memory: it is elsewhere, or deleted."""
         with suppress(ValueError):  # another task does the same at this moment

@@ -1,0 +1,125 @@
+"""A function whose calls are captured, and one call of it: what a letter of the call would have."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mahavishnu.adapters.base import Adapter
+from mahavishnu.adapters.function import ArgumentSnapshot, Signature
+from mahavishnu.classify.exceptions import safe_str
+from mahavishnu.core.call_options import CallOptions, ReadKey
+from mahavishnu.engine.letter_factory import LetterRequest, redact
+from mahavishnu.model.ids import new_task_id
+from mahavishnu.model.letter_parts import RetryPolicy
+
+log = logging.getLogger(__name__)
+REDACTED = "dlq_redacted"  # in the metadata: that arguments are masked, so that nothing retries the letter by itself
+NOT_BOUND = "dlq_not_bound"  # in the metadata: why the arguments are not those of the function
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionWorkflow:
+    """A function whose calls are captured, and how."""
+
+    name: str
+    function: Callable[..., Any]
+    options: CallOptions
+    adapter: Adapter
+    signature: Signature
+    read_key: ReadKey | None
+    has_task: bool  # its parameters are `task` and `repos`, and a letter keeps the task itself
+
+    @property
+    def identity(self) -> object:
+        """What a function has in common with itself after its module was loaded again, or a notebook's cell run."""
+        function = self.function
+        name = getattr(function, "__qualname__", None)
+        if name is not None and "<" not in name:
+            return getattr(function, "__module__", None), name
+        # The same inside of another function, where each call makes one: unless it sees that function's variables.
+        code = getattr(function, "__code__", None)
+        return function if code is None or getattr(function, "__closure__", None) else code
+
+    def key_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        """The task id of a call; None if its workflow has no key, or the call none."""
+        if self.read_key is None:
+            return None
+        try:
+            key = self.read_key(args, kwargs)
+            return None if key is None or key == "" else f"{self.name}:{key}"
+        except Exception as problem:  # a function of the user's, and code of the arguments; the call must go on
+            log.warning(
+                "a call of workflow %r has no key: %s: %s", self.name, type(problem).__name__, safe_str(problem)
+            )
+            return None
+
+
+class Call:
+    """One call of a workflow: its id, and its arguments as they were before it."""
+
+    __slots__ = ("_args", "_kwargs", "_snapshot", "task_id", "workflow")
+
+    def __init__(self, workflow: FunctionWorkflow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.workflow, self._args, self._kwargs = workflow, args, kwargs
+        self._snapshot = ArgumentSnapshot.of(args, kwargs)
+        if workflow.read_key is not None:
+            self.task_id = workflow.key_of(args, kwargs)
+        else:
+            self.task_id = given_id(None, self._task_and_repos(args, kwargs)[0]) if workflow.has_task else None
+
+    @property
+    def repos(self) -> Any:
+        """What the task is to be done for; nothing for a function with arguments of its own."""
+        return self._task_and_repos(self._args, self._kwargs)[1] if self.workflow.has_task else ()
+
+    def request(self, repos: Any = None) -> LetterRequest:
+        """What a letter of it would have, for these `repos` only where they are given. It does not raise."""
+        workflow, options = self.workflow, self.workflow.options
+        args, kwargs = self._args, self._kwargs
+        if self._snapshot is not None:
+            args, kwargs = self._snapshot.restore(args, kwargs)
+        metadata: dict[str, Any] = {}
+        if workflow.has_task:
+            task, given = self._task_and_repos(args, kwargs)
+        else:
+            task, given = self._payload(args, kwargs, metadata), ()
+        if options.redact and (masked := redact(task, options.redact)) != task:
+            task = masked
+            metadata[REDACTED] = "arguments are masked: fill them in by an edit before it is run again"
+        return LetterRequest(
+            task_id=self.task_id or new_task_id(),
+            task=task,
+            repos=given if repos is None else repos,
+            retry_policy=RetryPolicy.NEVER if metadata else options.retry_policy,
+            max_retries=options.max_retries,
+            metadata=metadata or None,
+            queue=options.queue,
+            adapter=workflow.name,
+        )
+
+    def _payload(self, args: tuple[Any, ...], kwargs: dict[str, Any], metadata: dict[str, Any]) -> Any:
+        try:
+            return self.workflow.signature.bind(args, kwargs)
+        except Exception as problem:  # they are not its arguments, which is what it raised, too
+            metadata[NOT_BOUND] = safe_str(problem)
+            return {"args": list(args), "kwargs": kwargs}
+
+    def _task_and_repos(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+        task = args[0] if args else kwargs.get("task")
+        return task, args[1] if len(args) > 1 else kwargs.get("repos", ())
+
+
+def given_id(task_id: str | None, task: Any) -> str | None:
+    """The id that the caller named, else the task's own; None if there is none, or none that can be read."""
+    for name in (task_id, task.get("id") if isinstance(task, dict) else None):
+        if type(name) is str and name:  # nearly always
+            return name
+        try:
+            if name or (name == 0 and name is not False):
+                return str(name)
+        except Exception:  # such as of pandas.NA, which is neither true nor false
+            continue
+    return None
