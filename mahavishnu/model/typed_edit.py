@@ -7,7 +7,8 @@ from typing import Any
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import same_json
-from mahavishnu.model.typed_json import EACH, EXACT, LOST, Types, TypeTree, tree_of
+from mahavishnu.model.type_tree import EACH, Types, TypeTree, tree_of
+from mahavishnu.model.typed_json import EXACT, LOST
 from mahavishnu.model.value_kinds import ValueKind, kinds_by_name
 from mahavishnu.model.value_parts import label_of, pointer_step
 
@@ -81,14 +82,13 @@ class _Checker:
             self._keep(below, f"{path}/{pointer_step(step)}")
 
     def _check_elements(self, old: list[Any], node: TypeTree, new: list[Any], path: str) -> None:
-        each = node.parts.get(EACH)
-        if each is not None:
+        if EACH in node.parts:
             # Each element may turn out otherwise, as if one becomes null: then every one of them is noted by its place.
             found: list[Types] = []
             for place, item in enumerate(new):
                 types: Types = {}
                 before = old[place] if place < len(old) else _ABSENT
-                _Checker(self._kinds, types).check(before, each, item, f"{path}/{place}")
+                _Checker(self._kinds, types).check(before, node.part(place), item, f"{path}/{place}")
                 found.append({key.removeprefix(f"{path}/{place}"): kind for key, kind in types.items()})
             alike = bool(found) and all(types == found[0] for types in found)
             steps = [EACH] if alike else range(len(found))

@@ -21,6 +21,7 @@ from typing import Any
 
 from mahavishnu.model.errors import CannotRestore, InvalidPayload
 from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, nesting_depth
+from mahavishnu.model.type_tree import EACH, Types, TypeTree, tree_of
 from mahavishnu.model.value_kinds import (
     LARGE_INT,
     LARGEST_INT,
@@ -32,14 +33,14 @@ from mahavishnu.model.value_kinds import (
 )
 from mahavishnu.model.value_parts import find_class, label_of, members_of, pointer_step, qualified_name, reason_of
 
-Types = dict[str, str]  # JSON pointer → kind
-EXACT, LOST, EACH = "exact", "lost", "-"
+EXACT, LOST = "exact", "lost"
 _NO_TYPES: Types = {}
 _TEXT = frozenset([str])
 _ALWAYS_PLAIN = frozenset([str, bool, type(None)])
 _SCALARS = frozenset([*_ALWAYS_PLAIN, int, float])
 _LONG_NUMBER = re.compile("[0-9]{19}")
 _SEQUENCES: Mapping[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
+_CLASSES = frozenset(["enum", "dataclass", "namedtuple", "model"])
 _MAKERS: Mapping[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
@@ -277,32 +278,6 @@ def read(
     return _Reader(classes or {}, kinds_by_name(tuple(kinds)), convert).read(plain, tree_of(types), "")
 
 
-class TypeTree:
-    """The kind of a part, and those of its parts by name or place."""
-
-    __slots__ = ("kind", "parts")
-
-    def __init__(self) -> None:
-        self.kind: str | None = None
-        self.parts: dict[str, TypeTree] = {}
-
-    def part(self, step: object) -> TypeTree | None:
-        """What is known of a member, or of an element by its place."""
-        found = self.parts.get(str(step))
-        return self.parts.get(EACH) if found is None and isinstance(step, int) else found
-
-
-def tree_of(types: Mapping[str, str]) -> TypeTree:
-    """The flat types as a tree."""
-    root = TypeTree()
-    for path, kind in types.items():
-        node = root
-        for step in path.split("/")[1:]:
-            node = node.parts.setdefault(step.replace("~1", "/").replace("~0", "~"), TypeTree())
-        node.kind = kind
-    return root
-
-
 class _Reader:
     def __init__(self, classes: Mapping[str, type], kinds: Mapping[str, ValueKind], convert: Convert | None) -> None:
         self._classes, self._kinds, self._convert = classes, kinds, convert
@@ -320,6 +295,14 @@ class _Reader:
 
     def _make(self, plain: Any, kind: str, node: TypeTree, path: str) -> Any:
         form, _, name = kind.partition(":")
+        made_of: Any = None
+        if form in _CLASSES:
+            try:
+                made_of = find_class(name, self._classes)
+            except LookupError:
+                raise CannotRestore(
+                    path, f"is of the class {name}, which the hints of the function do not name"
+                ) from None
         try:
             if form == EXACT:
                 return plain
@@ -331,8 +314,8 @@ class _Reader:
                 return {self._key(key, name, path): item for key, item in _require(plain, dict, "an object").items()}
             if form == "ordered-dict":
                 return OrderedDict(_require(plain, dict, "an object"))
-            if form in ("enum", "dataclass", "namedtuple", "model"):
-                return self._instance(form, find_class(name, self._classes), plain, node, path)
+            if form in _CLASSES:
+                return self._instance(form, made_of, plain, node, path)
             known = self._kinds.get(kind)
         except CannotRestore:
             raise

@@ -1,0 +1,277 @@
+"""The arguments of a call: by name as plain JSON with their types, and back as they were given."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from inspect import Parameter
+from typing import Any, Unpack, get_origin
+
+from mahavishnu.adapters.hints import Hint, field_hint, reachable_classes, resolve_hints
+from mahavishnu.model.errors import CannotRestore
+from mahavishnu.model.json_value import EMPTY, Json, safe_repr
+from mahavishnu.model.type_tree import Types
+from mahavishnu.model.typed_json import EXACT, LOST, plain_text, read, write_all
+from mahavishnu.model.value_kinds import ValueKind
+from mahavishnu.model.value_parts import label_of, pointer_step, reason_of, same_value
+
+_TASK = "task"
+_ALL_POSITIONAL, _ALL_NAMED = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenValues:
+    """Values as plain JSON with their types. `lost` says by path why a value cannot come back equal."""
+
+    payload: Json
+    types: Json = EMPTY
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def why_lost(self) -> str | None:
+        """What cannot come back, for a person; None if all of it can."""
+        if not self.lost:
+            return None
+        return "; ".join(f"{label_of(path) or _TASK} {why}" for path, why in self.lost.items())
+
+
+class Signature:
+    """The parameters of a function: writes the arguments of a call, and restores them for another one.
+
+    >>> from datetime import date
+    >>> def book(day: date, *seats: int, note: str = "") -> None: ...
+    >>> signature = Signature.of(book)
+    >>> written = signature.write(signature.bind((date(2026, 11, 19), 7, 8), {"note": "x"}))
+    >>> written.payload.value, written.types.value
+    ({'day': '2026-11-19', 'seats': [7, 8], 'note': 'x'}, {'/day': 'date'})
+    >>> signature.restore(written.payload.value, written.types.value)
+    ((datetime.date(2026, 11, 19), 7, 8), {'note': 'x'})
+    """
+
+    def __init__(
+        self, name: str, signature: inspect.Signature, hints: Mapping[str, Any], unknown: Mapping[str, str],
+        kinds: Iterable[ValueKind],
+    ) -> None:  # fmt: skip
+        self.name, self._signature, self._unknown, self._kinds = name, signature, unknown, tuple(kinds)
+        self._plain_hints = hints
+        self._hints = {
+            each.name: Hint(_hint_of_all(each, hints[each.name]))
+            for each in signature.parameters.values()
+            if each.name in hints
+        }
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., Any],
+        *,
+        names: Mapping[str, Any] | None = None,
+        hints: Mapping[str, Any] | None = None,
+        kinds: Iterable[ValueKind] = (),
+    ) -> Signature:
+        """`names` are those that hints may use besides the function's own, such as classes local to a function.
+
+        `hints` stand in place of the written ones, as for `self`; `kinds` are further types of plugins. Raises
+        ValueError or TypeError for a function whose parameters Python does not know.
+        """
+        found, unknown = resolve_hints(function, names)
+        label = getattr(function, "__qualname__", None) or repr(function)
+        return cls(label, inspect.signature(function), {**found, **(hints or {})}, unknown, kinds)
+
+    @cached_property
+    def classes(self) -> Mapping[str, type]:
+        """The classes that the hints name, by qualified name: no others are made of stored data."""
+        return reachable_classes(self._plain_hints)
+
+    @property
+    def is_task_form(self) -> bool:
+        """Whether the parameters are those of a workflow, `(task, repos)`."""
+        return list(self._signature.parameters) == ["task", "repos"]
+
+    # --- calls
+
+    def bind(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments that were given, by name; defaults are left out. Raises TypeError as the call itself would."""
+        return self._signature.bind(*args, **kwargs).arguments
+
+    def write(self, arguments: Mapping[str, Any], describe: Callable[[Any], str] = safe_repr) -> WrittenValues:
+        """The arguments of `bind` as JSON. What would not come back equal is `lost`; `describe` stands in its place."""
+        values = dict(arguments)
+        for each in self._signature.parameters.values():
+            if each.kind is _ALL_POSITIONAL and each.name in values:
+                values[each.name] = list(values[each.name])
+        plain, types, lost = self._write(values, self._hints, describe)
+        return _written(plain, types, lost)
+
+    def restore(self, payload: Any, types: Mapping[str, str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments, to be called with: as they were given, and as the hints say where somebody has edited them.
+
+        Raises CannotRestore, naming the argument.
+        """
+        if not isinstance(payload, Mapping):
+            raise CannotRestore("", f"is {payload!r:.80}, and no object with the arguments of {self.name} by name")
+        for name in payload:
+            if name not in self._signature.parameters:
+                raise CannotRestore(f"/{pointer_step(name)}", f"is no parameter of {self.name}{self._signature}")
+        return self._in_place(self._read(dict(payload), types, self._hints))
+
+    # --- tasks
+
+    def write_task(self, task: Any, describe: Callable[[Any], str] = safe_repr) -> WrittenValues:
+        """The task of a workflow `(task, repos)` as JSON."""
+        plain, types, lost = self._write({_TASK: task}, self._task_hints, describe)
+        prefix = f"/{_TASK}"
+        below = {path.removeprefix(prefix): kind for path, kind in types.items()}
+        return _written(plain[_TASK], below, {path.removeprefix(prefix): why for path, why in lost.items()})
+
+    def restore_task(self, payload: Any, types: Mapping[str, str]) -> Any:
+        """The task, to be run with. JSON that does not fit the hint stays JSON. Raises CannotRestore."""
+        below = {f"/{_TASK}{path}": kind for path, kind in types.items()}
+        return self._read({_TASK: payload}, below, self._task_hints, must_fit=False)[_TASK]
+
+    @cached_property
+    def _task_hints(self) -> Mapping[str, Hint]:
+        first = next(iter(self._signature.parameters), None)
+        return {_TASK: self._hints[first]} if first in self._hints else {}
+
+    # --- inside
+
+    def _write(
+        self, values: dict[str, Any], hints: Mapping[str, Hint], describe: Callable[[Any], str]
+    ) -> tuple[dict[str, Any], Types, dict[str, str]]:
+        if plain_text(values) is not None:
+            return (
+                values,
+                {_pointer(name): EXACT for name in values if name in hints and not _fits(hints[name], values[name])},
+                {},
+            )
+        plain, types, lost = write_all(values, describe, self._kinds)
+        for name, value in values.items():
+            path = _pointer(name)
+            if any(each == path or each.startswith(f"{path}/") for each in lost):
+                continue
+            own = {each: kind for each, kind in types.items() if each == path or each.startswith(f"{path}/")}
+            exact: list[str] = []
+            if (why := self._why_lost(name, value, plain[name], own, exact)) is None:
+                if path not in own and name in hints and not _fits(hints[name], value):
+                    exact.append(path)
+                types.update(dict.fromkeys(exact, EXACT))
+            else:
+                types = {each: kind for each, kind in types.items() if each not in own}
+                types[path], lost[path] = f"{LOST}:{type(value).__name__}", why
+        return plain, types, lost
+
+    def _why_lost(self, name: str, value: Any, plain: Any, types: Types, exact: list[str]) -> str | None:
+        """Why what was written would not come back equal; None if it does. Notes in `exact` what fits no hint."""
+
+        def note(kind: type, member: str, inner: Any, path: str) -> Any:
+            if not _fits(field_hint(kind, member), inner):
+                exact.append(path)
+            return inner
+
+        try:
+            if same_value(read({name: plain}, types, self.classes, self._kinds, note)[name], value):
+                return None
+            return f"of type {type(value).__name__} would come back as something else"
+        except CannotRestore as problem:
+            return self._explain(problem).why
+        except Exception as problem:  # values of a user are compared
+            return f"cannot be compared: {problem!r:.200}"
+
+    def _read(
+        self, plain: dict[str, Any], types: Mapping[str, str], hints: Mapping[str, Hint], *, must_fit: bool = True
+    ) -> dict[str, Any]:
+        def convert(kind: type, name: str, value: Any, path: str) -> Any:
+            return _coerce(field_hint(kind, name), value, path)
+
+        try:
+            values: dict[str, Any] = read(plain, types, self.classes, self._kinds, convert)
+        except CannotRestore as problem:
+            raise self._explain(problem) from problem
+        for name, hint in hints.items():
+            if name not in values or _pointer(name) in types:
+                continue
+            try:
+                values[name] = _coerce(hint, values[name], _pointer(name))
+            except CannotRestore:
+                if must_fit:
+                    raise
+        return values
+
+    def _explain(self, problem: CannotRestore) -> CannotRestore:
+        """With the hint that could not be resolved, which may be why a class is not known."""
+        name = problem.path.split("/")[1:2]
+        why = self._unknown.get(name[0]) if name else None
+        return CannotRestore(problem.path, f"{problem.why}; {why}") if why else problem
+
+    def _in_place(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args: list[Any] = []
+        named: dict[str, Any] = {}
+        missing: str | None = None  # the first parameter that has no value: what follows has to be given by name
+        for each in self._signature.parameters.values():
+            given = each.name in values
+            if each.kind is _ALL_POSITIONAL or each.kind is _ALL_NAMED:
+                if not given:
+                    continue
+                if each.kind is _ALL_NAMED:
+                    named.update(_require(dict, values[each.name], each, "an object"))
+                else:
+                    args += self._only_after_all(_require(list | tuple, values[each.name], each, "a list"), missing)
+            elif not given:
+                if each.default is Parameter.empty:
+                    raise CannotRestore(_pointer(each.name), f"is missing: {self.name} needs it")
+                missing = missing or (each.name if each.kind is not Parameter.KEYWORD_ONLY else None)
+            elif each.kind is Parameter.POSITIONAL_ONLY:
+                args += self._only_after_all([values[each.name]], missing)
+            elif each.kind is Parameter.KEYWORD_ONLY or missing is not None:
+                named[each.name] = values[each.name]
+            else:
+                args.append(values[each.name])
+        return tuple(args), named
+
+    def _only_after_all(self, values: list[Any], missing: str | None) -> list[Any]:
+        if values and missing is not None:
+            raise CannotRestore(_pointer(missing), f"is missing: {self.name} is given what follows it")
+        return values
+
+
+def _pointer(name: str) -> str:
+    return f"/{pointer_step(name)}"
+
+
+def _hint_of_all(parameter: Parameter, hint: Any) -> Any:
+    """The hint of what is kept under a parameter's name: of `*args` a list, of `**kwargs` an object."""
+    if parameter.kind is _ALL_POSITIONAL:
+        return list[hint]
+    if parameter.kind is _ALL_NAMED:
+        return hint.__args__[0] if get_origin(hint) is Unpack else dict[str, hint]
+    return hint
+
+
+def _fits(hint: Hint, value: Any) -> bool:
+    try:
+        return same_value(hint.coerce(value), value)
+    except Exception:  # a hint may have validators of a user
+        return False
+
+
+def _coerce(hint: Hint, value: Any, path: str) -> Any:
+    try:
+        return hint.coerce(value)
+    except Exception as problem:
+        raise CannotRestore(path, f"is {value!r:.80}, which its hint does not allow: {reason_of(problem)}") from problem
+
+
+def _require(kind: Any, value: Any, parameter: Parameter, what: str) -> Any:
+    if not isinstance(value, kind):
+        raise CannotRestore(_pointer(parameter.name), f"is {value!r:.80}: {parameter} needs {what}")
+    return value
+
+
+def _written(plain: Any, types: Types, lost: Mapping[str, str]) -> WrittenValues:
+    text = plain_text(plain)
+    payload = Json(text) if text is not None else Json.of(plain)
+    return WrittenValues(payload, Json(json.dumps(types, separators=(",", ":"))) if types else EMPTY, lost)
