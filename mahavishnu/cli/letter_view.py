@@ -7,11 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mahavishnu.cli.output import brief, escape_controls, moment, print_block, print_line, print_table
+from mahavishnu.cli.output import TEXT, brief, escape_controls, for_people, moment, print_block, print_line, print_table
+from mahavishnu.cli.times import instant_and_distance, is_past, when
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus, RetryPolicy
 
 Letter = Mapping[str, Any]
 _SHOWN_FAILURES = 3
+_STATE_WIDTH = 10  # of a table, at least: "needs you:", "retries in"
 RERAN, RERUN = ResolutionStatus.REQUEUED, "succeeded on a rerun"
 _TRACE_LINES = 12
 _FRAME = re.compile(
@@ -31,15 +33,15 @@ _NEXT = {
 }
 
 
-def letters_table(letters: Sequence[Letter]) -> None:
+def letters_table(letters: Sequence[Letter], empty: str = "no letters") -> None:
     """One row for each."""
     far = any((each["namespace"], each["queue"]) != ("default", "default") for each in letters)
     again = any(_last_failed(each) for each in letters)
     ended = any(_ended(each) for each in letters)
     columns = [
-        *("task", *(["queue"] if far else []), "status", "category", "retries", "first failed"),
-        *(["last failed"] if again else []),
-        "next retry",
+        *("task", *(["queue"] if far else []), "state", "category", "retries"),
+        *(["first failed"] if again else []),
+        "failed",
         *(["ended"] if ended else []),
         "error",
     ]
@@ -49,16 +51,21 @@ def letters_table(letters: Sequence[Letter]) -> None:
             *([f"{each['namespace']}/{each['queue']}"] if far else []),
             state_of(each),
             each["error_category"],
-            f"{each['retry_count']}/{each['max_retries']}",
-            moment(each["failed_at"]),
-            *([moment(_last_failed(each))] if again else []),
-            moment(each["next_retry_at"]),
-            *([moment(_ended(each))] if ended else []),
+            _retries_in_short(each),
+            *([when(each["failed_at"])] if again else []),
+            when(_last_failed(each) or each["failed_at"]),
+            *([when(_ended(each))] if ended else []),
             brief(error_of(each)),
         ]
         for each in letters
     ]
-    print_table(columns, rows, empty="no letters", spare=[name for name in ("ended", "last failed") if name in columns])
+    print_table(
+        columns,
+        rows,
+        empty=empty,
+        texts={"state": _STATE_WIDTH, "error": TEXT},
+        spare=[name for name in ("failed", "category", "retries", "ended", "first failed") if name in columns],
+    )
 
 
 def error_of(letter: Letter) -> str:
@@ -77,11 +84,30 @@ def error_text(kind: str | None, message: str) -> str:
 
 
 def state_of(letter: Letter) -> str:
-    """Status, and how the case ended."""
+    """What happens to it next: it is retried by itself, it needs somebody, it is being run; or how the case ended."""
     status, ended = letter["status"], letter["resolution_status"]
     if ended == ResolutionStatus.PENDING:
-        return str(status)
+        return _state_of_open(letter)
     return RERUN if status == DeadLetterStatus.COMPLETED and ended == RERAN else f"{status} ({_resolution(letter)})"
+
+
+def _state_of_open(letter: Letter) -> str:
+    due = letter["next_retry_at"]
+    if letter["status"] == DeadLetterStatus.RETRYING:
+        return "being run"
+    if letter["status"] == DeadLetterStatus.EXHAUSTED:
+        return "needs you: retries used up" if letter["max_retries"] else "needs you: no retries allowed"
+    if due is None:
+        return "needs you: no retry can help"
+    if not for_people():
+        return f"retries at {moment(due)}"
+    return f"retry due {when(due)}" if is_past(due) else f"retries {when(due)}"
+
+
+def _retries_in_short(letter: Letter) -> str:
+    return (
+        "never" if letter["retry_policy"] == RetryPolicy.NEVER else f"{letter['retry_count']}/{letter['max_retries']}"
+    )
 
 
 def _resolution(letter: Letter) -> str:
@@ -122,16 +148,17 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapp
         if (letter["namespace"], letter["queue"]) == ("default", "default")
         else f"{letter['namespace']}/{letter['queue']}",
         "adapter": letter["adapter"],
-        "status": state_of(letter),
+        "state": state_of(letter),
+        "status": letter["status"],
         "cause": brief(error_of(letter), 300),
         "category": letter["error_category"],
         "tags": ", ".join(letter["tags"]) or None,
         "because": f"{letter['verdict_reason']} ({letter['verdict_author']})" if letter.get("verdict_reason") else None,
-        "first failed": f"{moment(letter['failed_at'])}, {_times(letter['total_attempts'] + 1, 'run')}"
+        "first failed": f"{instant_and_distance(letter['failed_at'])}, {_times(letter['total_attempts'] + 1, 'run')}"
         + (f", {letter['occurrences']} failures in one" if letter["occurrences"] > 1 else ""),
-        "last failed": moment(again) if (again := _last_failed(letter)) else None,
+        "last failed": instant_and_distance(again) if (again := _last_failed(letter)) else None,
         "retries": _retries(letter),
-        "next retry": moment(letter["next_retry_at"]) if letter["next_retry_at"] else None,
+        "next retry": instant_and_distance(letter["next_retry_at"]) if letter["next_retry_at"] else None,
         "circuit": _circuit(letter, circuits or {}),
         "run by": letter.get("claim_owner"),
         "priority": letter["priority"] or None,
@@ -166,6 +193,7 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapp
                 for each in failures[-_SHOWN_FAILURES:]
             ],
             empty="",
+            spare=("ran", "by"),
         )
     if last.get("traceback"):
         print_line("")

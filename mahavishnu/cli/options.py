@@ -183,6 +183,11 @@ class Filters:
         """Whether there is any filter."""
         return any(getattr(self, field.name) for field in fields(self))
 
+    @property
+    def says_which(self) -> bool:
+        """Whether a filter says in which state the letters are, or names tasks or a run: all of these are meant."""
+        return bool(self.status or self.resolution or self.open or self.task_id or self.source_id or self.run)
+
     def api_filter(self) -> dict[str, Any]:
         """The filter as the API takes it. Raises InvalidInput."""
         if self.open and self.resolution:

@@ -224,19 +224,20 @@ def print_table(
     rows: Iterable[Sequence[Any]],
     *,
     empty: str,
-    texts: Sequence[str] | None = None,
+    texts: Sequence[str] | Mapping[str, int] | None = None,
     spare: Sequence[str] = (),
 ) -> None:
     """Print a table, or blocks of names and values where there is no room for one, or the line `empty`.
 
-    Only `texts` (the last column, unless named) are wrapped: they get what the others leave. Where those do not fit,
-    the `spare` columns are left out, the last one first.
+    Only `texts` (the last column, unless named) are wrapped: they get what the others leave, but not less than TEXT
+    columns, or than they are named with. Where those do not fit, the `spare` columns are left out, the last one first.
     """
     cells = [[plain(value) for value in row] for row in rows]
     if not cells:
         print_line(empty)
         return
     texts = columns[-1:] if texts is None else texts
+    texts = texts if isinstance(texts, Mapping) else dict.fromkeys(texts, TEXT)
     widths = {name: max(map(_cells, (name, *(row[at] for row in cells)))) for at, name in enumerate(columns)}
     left = list(columns)
     if for_people():
@@ -271,9 +272,9 @@ def _row(texts: Sequence[Sequence[str]], lengths: Sequence[int], widths: Sequenc
     return (" " * GAP).join(padded).rstrip(" ")
 
 
-def _needed(columns: Sequence[str], widths: Mapping[str, int], texts: Sequence[str]) -> int:
+def _needed(columns: Sequence[str], widths: Mapping[str, int], texts: Mapping[str, int]) -> int:
     """How wide a table of these columns is at least."""
-    least = (min(widths[name], TEXT) if name in texts else widths[name] for name in columns)
+    least = (min(widths[name], texts.get(name, widths[name])) for name in columns)
     return sum(least) + GAP * (len(columns) - 1)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mahavishnu.cli.output import count_of, moment, print_block, print_table
+from mahavishnu.cli.times import when
 from mahavishnu.model.bulk_rules import exceeds, percent_to_resume_with
 from mahavishnu.model.bulk_run import RunCounts
 
@@ -85,12 +86,13 @@ def print_runs(runs: Sequence[Run]) -> None:
             run["counts"].get("succeeded") if awaits_outcomes(run) else None,
             run["counts"].get("failed_again") if awaits_outcomes(run) else None,
             run["by"],
-            moment(run["created_at"]),
+            when(run["created_at"]),
             run["reason"],
         )
         for run in runs
     ]
-    print_table(columns, rows, empty="no runs")
+    spare = ("failed again", "moved", "succeeded", "letters", "started", "by")
+    print_table(columns, rows, empty="no runs", spare=spare)
 
 
 def count_outcomes(run: Run) -> int:

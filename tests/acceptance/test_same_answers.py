@@ -259,6 +259,8 @@ class TestSameAnswers:
                     name
                 )
                 words = ["dlq", "list", "--all", *case.words()]
+                if not {"--resolution", "--open"} & {*words}:
+                    words.append("--closed")
                 assert await asyncio.to_thread(hall.say, *words, there=place % 2 == 0) == http, name
 
     async def test_one_letter(self, hall: Hall) -> None:

@@ -10,7 +10,8 @@ import typer
 
 from mahavishnu.cli.client import Connection, run_conversation
 from mahavishnu.cli.options import Every, Limit, audit_subject, check_action, instant_from, session_of
-from mahavishnu.cli.output import AsJson, JsonList, brief, for_people, moment, print_json, print_table
+from mahavishnu.cli.output import AsJson, JsonList, brief, for_people, print_json, print_table
+from mahavishnu.cli.times import when
 
 _MAX_CHANGES = 4  # of one entry, that people are shown
 
@@ -59,7 +60,7 @@ def list_audit(
         elif not jsonl:
             rows = [
                 (
-                    moment(each["at"]),
+                    when(each["at"]),
                     each["actor"],
                     each["via"],
                     each["action"],
@@ -75,6 +76,7 @@ def list_audit(
                 rows,
                 empty="nothing yet",
                 texts=("why", "changes"),
+                spare=("changes", "via"),
             )
         api.note_list_end(count)
 

@@ -15,6 +15,7 @@ from mahavishnu.cli.commands.runs import BulkRunOptions, start_run
 from mahavishnu.cli.letter_view import error_text, place_of
 from mahavishnu.cli.options import Every, Limit, Reason, expand_options, instant_from, resolve_group, session_of
 from mahavishnu.cli.output import (
+    TEXT,
     AsJson,
     NotFound,
     brief,
@@ -25,6 +26,7 @@ from mahavishnu.cli.output import (
     print_line,
     print_table,
 )
+from mahavishnu.cli.times import when
 from mahavishnu.model.errors import InvalidInput
 
 Fingerprint: TypeAlias = Annotated[
@@ -32,6 +34,7 @@ Fingerprint: TypeAlias = Annotated[
 ]
 _BARS = "▁▂▃▄▅▆▇█"
 _NONE = "none"
+_STATE_WIDTH = 16  # of a table, at least: "ready_to_redrive"
 
 
 def list_groups(
@@ -211,20 +214,22 @@ def _print_groups(groups: Sequence[Mapping[str, Any]]) -> None:
             each["fingerprint"],
             _state(each),
             each["count"],
-            f"{each['last_hour']}{' growing' if each.get('growing') else ''}",
+            each["last_hour"],
             each["last_day"],
-            moment(each["last_seen"]),
+            when(each["last_seen"]),
             *([", ".join(each["adapters"])] if adapters else []),
             each["owner"],
             brief(each["title"]),
         )
         for each in groups
     ]
-    print_table(columns, rows, empty="no groups", spare=adapters)
+    spare = ("last seen", "owner", "last hour", "last day", *adapters)
+    print_table(columns, rows, empty="no groups", texts={"state": _STATE_WIDTH, "cause": TEXT}, spare=spare)
 
 
 def _state(group: Mapping[str, Any]) -> str:
-    marks = [*(["regression"] if group["regression"] else []), *(["on hold"] if group["on_hold"] else [])]
+    named = {"growing": group.get("growing"), "regression": group["regression"], "on hold": group["on_hold"]}
+    marks = [name for name, holds in named.items() if holds]
     return f"{group['state']} ({', '.join(marks)})" if marks else str(group["state"])
 
 

@@ -21,7 +21,6 @@ from mahavishnu.cli.output import (
     Conflict,
     ExitCode,
     explain_error,
-    moment,
     print_error,
     print_json,
     print_line,
@@ -377,8 +376,7 @@ def _each_task(
 
 
 def _changed(letter: Any) -> str:
-    due = f", due {moment(letter['due_at'])}" if letter["status"] == "pending" and letter.get("due_at") else ""
-    return f"{letter['task_id']}: {state_of(letter)}{due}"
+    return f"{letter['task_id']}: {state_of(letter)}"
 
 
 def _exit_with(code: int) -> None:

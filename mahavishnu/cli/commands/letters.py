@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -35,12 +36,14 @@ from mahavishnu.cli.output import (
     print_line,
     print_table,
 )
+from mahavishnu.cli.times import when
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     from mahavishnu.engine.moves import BulkResult
 
+_NO_OPEN_LETTERS = "no open letters (--closed lists the others, too)"
 Apply: TypeAlias = Annotated[bool, typer.Option("--apply", help="Change the letters; without it nothing is changed.")]
 Task = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
 Namespace = Annotated[str | None, typer.Option("--namespace", help="The task's namespace.")]
@@ -53,11 +56,16 @@ def list_letters(
     chosen: Filters,
     limit: Limit = 50,
     everything: Every = False,
+    closed: Annotated[bool, typer.Option("--closed", help="Cases that have ended, too.")] = False,
     sort: Annotated[str, typer.Option("--sort", help="newest, oldest, updated, due or priority.")] = "newest",
     json: AsJson = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one letter in a line.")] = False,
 ) -> None:
-    """List letters, newest first."""
+    """List open letters, newest first; with --closed, or a filter that says which, also those whose case has ended."""
+    if closed and (chosen.open or chosen.resolution):
+        raise InvalidInput(f"give --closed or --{'open' if chosen.open else 'resolution'}, not both")
+    only_open = not (closed or chosen.says_which)
+    chosen = replace(chosen, open=True) if only_open else chosen
     chosen.api_filter()  # raises what is wrong with it before anything is opened
 
     async def converse(api: Connection) -> None:
@@ -79,7 +87,7 @@ def list_letters(
         if json and not jsonl:
             written.end()
         elif not jsonl:
-            letters_table(found)
+            letters_table(found, _NO_OPEN_LETTERS if only_open else "no letters")
         api.note_list_end(count)
 
     run_conversation(session_of(context), converse)
@@ -225,6 +233,7 @@ def _numbers(numbers: dict[str, Any], api: Connection) -> None:
 
 
 def _reasons(lines: list[dict[str, Any]]) -> None:
+    spare = ("mean requeues", "oldest", "requeued", "cancelled")
     columns = ("reason", "letters", "pending", "requeued", "failed", "resolved", "cancelled", "mean requeues", "oldest")
     rows = [
         (
@@ -236,11 +245,11 @@ def _reasons(lines: list[dict[str, Any]]) -> None:
             each["manually_resolved"],
             each["cancelled"],
             each["avg_retries"],
-            moment(each["oldest_entry"]),
+            when(each["oldest_entry"]),
         )
         for each in lines
     ]
-    print_table(columns, rows, empty="no letters")
+    print_table(columns, rows, empty="no letters", texts=(), spare=spare)
 
 
 def assess_again(

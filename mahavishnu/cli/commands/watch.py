@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from mahavishnu.cli.client import Connection, run_conversation
-from mahavishnu.cli.letter_view import error_of
+from mahavishnu.cli.letter_view import error_of, state_of
 from mahavishnu.cli.options import session_of
 from mahavishnu.cli.output import AsJson, escape_controls, moment, print_json, print_line, short
 from mahavishnu.model.clock import SystemClock
@@ -102,17 +102,15 @@ def _view(letters: list[Any], numbers: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), expand=True)
-    table.add_column("task", no_wrap=True, max_width=40)
-    for name in ("status", "category", "retries", "next retry"):
+    table.add_column("task", no_wrap=True)
+    for name in ("state", "category"):
         table.add_column(name, no_wrap=True)
     table.add_column("error", no_wrap=True, overflow="ellipsis", ratio=1)  # it gets what is left
     for each in letters:
         table.add_row(
             Text(escape_controls(each["task_id"])),
-            Text(each["status"], style=_STYLES.get(each["status"], "")),
+            Text(state_of(each), style=_STYLES.get(each["status"], "")),
             str(each["error_category"] or "-"),
-            f"{each['retry_count']}/{each['max_retries']}",
-            moment(each["next_retry_at"])[11:] or "-",
             Text(escape_controls(short(error_of(each)))),
         )
     states = ", ".join(f"{count} {status}" for status, count in numbers["status_breakdown"].items())

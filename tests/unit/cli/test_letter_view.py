@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from mahavishnu.cli import times
 from mahavishnu.cli.letter_view import _next, _retries, place_of, state_of
+from tests.unit.letters import NOON
 
 
 def said(**changes: Any) -> str:
@@ -57,14 +60,33 @@ def test_the_place_is_in_the_users_own_code(trace: str | None, place: str | None
 @pytest.mark.parametrize(
     ("status", "resolution", "words"),
     [
-        ("pending", "pending", "pending"),
+        ("pending", "pending", "retries at 2026-01-01 12:00:00Z"),
+        ("retrying", "pending", "being run"),
+        ("exhausted", "pending", "needs you: retries used up"),
         ("completed", "requeued", "succeeded on a rerun"),
         ("archived", "requeued", "archived (succeeded on a rerun)"),
         ("completed", "manually_resolved", "completed (manually_resolved)"),
     ],
 )
 def test_a_state_says_what_happened(status: str, resolution: str, words: str) -> None:
-    assert state_of({"status": status, "resolution_status": resolution}) == words
+    letter = {"status": status, "resolution_status": resolution, "next_retry_at": "2026-01-01T12:00:00.000Z"}
+    assert state_of({**letter, "max_retries": 3}) == words
+
+
+def test_a_state_says_who_has_to_act(monkeypatch: pytest.MonkeyPatch) -> None:
+    letter = {"status": "pending", "resolution_status": "pending", "max_retries": 0, "next_retry_at": None}
+    assert state_of(letter) == "needs you: no retry can help"
+    assert state_of({**letter, "status": "exhausted"}) == "needs you: no retries allowed"
+    monkeypatch.setenv("COLUMNS", "80")  # for somebody's eyes
+    for seconds, words in (
+        (59, "retries in 59s"),
+        (7200, "retries in 2h"),
+        (0, "retry due now"),
+        (-60, "retry due 1m ago"),
+    ):
+        due = {"next_retry_at": "2026-01-01T12:00:00.000Z"}
+        monkeypatch.setattr(times, "_now", lambda seconds=seconds: NOON - timedelta(seconds=seconds))
+        assert state_of({**letter, **due}) == words
 
 
 @pytest.mark.parametrize(

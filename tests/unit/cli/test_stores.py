@@ -23,7 +23,7 @@ def test_a_store_that_is_away_is_reported_in_one_line(run: Run, monkeypatch: pyt
 def test_a_list_of_letters_that_are_kept_locally_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAHAVISHNU_DLQ_LOCAL_URL", "sqlite:///local.db")
     done = run("dlq", "--store", "opensearch://127.0.0.1:9", "list")
-    assert (done.code, done.out) == (0, "no letters\n")
+    assert (done.code, done.out) == (0, "no open letters (--closed lists the others, too)\n")
     assert done.err.startswith("degraded: ") and done.err.endswith("\nasked: opensearch://127.0.0.1:9\n")
 
 

@@ -19,7 +19,7 @@ def test_each_verb_changes_the_named_letters(run: Run) -> None:
     assert run("dlq", "cancel", "a/b c", "--queue", "mail").out == "a/b c: archived (cancelled)\n"
     assert run("dlq", "fail", "wf_5").out.startswith("wf_5: exhausted (permanently_failed)")
     assert run("dlq", "archive", "wf_1").out == "wf_1: archived (manually_resolved)\n"
-    assert run("dlq", "resurrect", "wf_1").out.startswith("wf_1: pending, due ")
+    assert run("dlq", "resurrect", "wf_1").out.startswith("wf_1: retries at ")
     acts = run("audit", "list", "--actor", "ann", "--all", "--json").json
     assert [each["action"] for each in reversed(acts)] == [
         "redrive", "redrive", "resolve", "cancel", "fail", "archive", "resurrect",
@@ -29,7 +29,7 @@ def test_each_verb_changes_the_named_letters(run: Run) -> None:
 
 
 def test_only_what_is_exhausted_is_resurrected(run: Run) -> None:
-    assert run("dlq", "resurrect", "wf_2").out.startswith("wf_2: pending, due ")
+    assert run("dlq", "resurrect", "wf_2").out.startswith("wf_2: retries at ")
     pending = run("dlq", "resurrect", "wf_1")
     assert (pending.code, pending.out) == (4, "")
     why = "letter 'wf_1' is pending: cannot resurrect it, only an exhausted or archived letter is; redrive it"
@@ -210,7 +210,9 @@ def test_an_edit_of_a_filter_is_a_bulk_run(run: Run) -> None:
 def test_a_task_may_have_the_name_of_a_path_of_the_api(run: Run, task: str) -> None:
     kept("sqlite:///letters.db", {"task_id": task, "max_retries": 0})
     assert run("dlq", "show", task, "--json").json["task_id"] == task
-    assert run("dlq", "edit", task, "--set", "n=2").out.endswith(f"\n{task}: exhausted, revision 1\n")
+    assert run("dlq", "edit", task, "--set", "n=2").out.endswith(
+        f"\n{task}: needs you: no retries allowed, revision 1\n"
+    )
     assert len(run("dlq", "revisions", task, "--json").json) == 1
     assert run("dlq", "redrive", task).code == 0
     assert "nothing here can run it: --app" in run("dlq", "retry", task).err

@@ -4,42 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 
 import pytest
 
+from mahavishnu.cli import times
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.urls import open_store
 from tests.unit.cli.commands.test_runs import halted
 from tests.unit.cli.conftest import Run, kept
+from tests.unit.letters import NOON
 
 pytestmark = pytest.mark.usefixtures("letters")
 BAD = "\\x1b[2Jbad [red]x[/red] value line two"
 LIST = f"""\
-task   queue            status     category   retries  first failed          next retry            error
-wf_5   default/default  pending    resource   0/3      2026-01-01 12:00:00Z  2026-01-01 12:01:00Z  disk full
-a/b c  default/mail     pending    permanent  0/3      2026-01-01 12:00:00Z  2026-01-01 12:01:00Z  {BAD}
-wf_3   default/default  exhausted  network    0/0      2026-01-01 12:00:00Z  -                     connection refused
-wf_2   default/default  exhausted  network    0/0      2026-01-01 12:00:00Z  -                     connection refused
-wf_1   default/default  pending    network    0/3      2026-01-01 12:00:00Z  2026-01-01 12:01:00Z  connection refused
+task   queue            state                            category   retries  failed                error
+wf_5   default/default  retries at 2026-01-01 12:01:00Z  resource   0/3      2026-01-01 12:00:00Z  disk full
+a/b c  default/mail     retries at 2026-01-01 12:01:00Z  permanent  0/3      2026-01-01 12:00:00Z  {BAD}
+wf_3   default/default  needs you: no retries allowed    network    0/0      2026-01-01 12:00:00Z  connection refused
+wf_2   default/default  needs you: no retries allowed    network    0/0      2026-01-01 12:00:00Z  connection refused
+wf_1   default/default  retries at 2026-01-01 12:01:00Z  network    0/3      2026-01-01 12:00:00Z  connection refused
 """
 BLOCKS = """\
-task          wf_2
-status        exhausted
-category      network
-retries       0/0
-first failed  2026-01-01 12:00:00Z
-error         connection refused
+task      wf_2
+state     needs you: no retries allowed
+category  network
+retries   0/0
+failed    2h ago
+error     connection refused
 
-task          wf_1
-status        pending
-category      network
-retries       0/3
-first failed  2026-01-01 12:00:00Z
-next retry    2026-01-01 12:01:00Z
-error         connection refused
+task      wf_1
+state     retry due 1h ago
+category  network
+retries   0/3
+failed    2h ago
+error     connection refused
 """
 SHOW = """\
 task          wf_3
+state         needs you: no retries allowed
 status        exhausted
 cause         connection refused
 category      network
@@ -89,6 +92,7 @@ def test_letters_are_listed_as_a_table(run: Run) -> None:
 def test_letters_are_listed_as_blocks_on_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(times, "_now", lambda: NOON + timedelta(hours=2))
     shown = [run("dlq", "list", "--task-id", task).out for task in ("wf_2", "wf_1")]
     assert "\n".join(shown).splitlines() == BLOCKS.splitlines()
 
@@ -100,6 +104,38 @@ def test_letters_are_listed_as_json(run: Run) -> None:
     lines = run("dlq", "list", "--jsonl").out.splitlines()
     assert [json.loads(each) for each in lines] == whole.json
     assert run("dlq", "list", "--queue", "nowhere", "--json").json == []
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_ids_stay_whole_where_there_is_not_much_room(run: Run, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    name = "0197c1f2-57ec-7b2a-9d54-0123456789ab"
+    kept("sqlite:///letters.db", {"task_id": name, "error": "connection refused " * 9}, {"task_id": "b", "error": "x"})
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(times, "_now", lambda: NOON + timedelta(seconds=20))
+    head, *lines = run("dlq", "list", "--queue", "default").out.splitlines()
+    assert head.startswith("task") and {"state", "error"} <= set(head.split())
+    assert any(line.startswith(f"{name}  retries in") for line in lines)
+    assert max(map(len, lines)) <= columns
+
+
+def test_open_letters_are_listed_unless_others_are_asked_for(run: Run) -> None:
+    def listed(*options: str) -> set[str]:
+        return {each["task_id"] for each in run("dlq", "list", *options, "--json").json}
+
+    run("dlq", "resolve", "wf_1")
+    run("dlq", "fail", "wf_2")
+    run("dlq", "cancel", "wf_5")
+    opened, closed = {"wf_3", "a/b c"}, {"wf_1", "wf_2", "wf_5"}
+    assert listed() == listed("--open") == listed("--all") == listed("--before", "2030-01-01") == opened
+    assert listed("--closed") == opened | closed
+    assert listed("--status", "exhausted") == {"wf_2", "wf_3"}
+    assert listed("--task-id", "wf_1") == listed("--resolution", "manually_resolved") == {"wf_1"}
+    assert {line.split()[0] for line in run("dlq", "list").out.splitlines()} == {"task", "wf_3", "a/b"}
+    assert run("dlq", "list", "--text", "disk").out == "no open letters (--closed lists the others, too)\n"
+    assert run("dlq", "list", "--text", "tape", "--closed").out == "no letters\n"
+    assert (
+        run("dlq", "list", "--open", "--closed").code == run("dlq", "list", "--closed", "--resolution", "x").code == 2
+    )
 
 
 def test_a_list_that_is_cut_short_says_so(run: Run) -> None:
@@ -203,10 +239,10 @@ def test_a_letter_that_succeeded_shows_when(run: Run) -> None:
 def test_the_last_failure_is_shown_on_a_wide_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     halted(run)
     monkeypatch.setenv("COLUMNS", "200")
-    assert "  last failed  " in run("dlq", "list").out
-    monkeypatch.setenv("COLUMNS", "110")
+    assert "  first failed  " in run("dlq", "list").out
+    monkeypatch.setenv("COLUMNS", "80")
     head = run("dlq", "list", "--queue", "default").out.splitlines()[0]
-    assert "first failed" in head and "last failed" not in head
+    assert "  failed" in head and "first failed" not in head
     assert "last failed   " in run("dlq", "show", "wf_1").out
 
 
