@@ -295,7 +295,10 @@ class CapturePipeline:
         results: Sequence[DeadLetter | Exception | None]
         try:
             alone = self._queue.session.used_elsewhere
-            results = [None] * len(made) if alone else await self._intake.record_many([letter for _, letter in made])
+            results = [None] * len(made)
+            if not alone:
+                with self._queue.session.in_use():
+                    results = await self._intake.record_many([letter for _, letter in made])
         except UsedElsewhere:
             results = [None] * len(made)
         except Exception as problem:

@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextvars import Context
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextvars import Context, ContextVar
 from typing import Any, TypeVar
 
 from mahavishnu.engine.waiting_room import WaitingRoom
@@ -29,6 +29,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds between the tries to write d
 _MOST_LOOPS = 20  # event loops that may end one after the other while one of them is to store something
 _PATIENCE_SECONDS = 5.0  # for an event loop of another thread: it may be blocked, even by who waits here
 _LOOK_SECONDS = 0.2
+_IN_USE = "this queue is in use by another event loop that is running: give each loop an app of its own"
 
 
 class UsedElsewhere(MahavishnuError):
@@ -46,6 +47,11 @@ class StoreSession:
         self._opened_by: int | None = None  # the process that this one was forked from while it used the store
         self._writing_down: asyncio.Task[None] | None = None
         self._on_new_loop: list[Callable[[], object]] = []
+        self._lent_to: asyncio.AbstractEventLoop | None = None  # it gives the store up where another one wants it
+        self.is_kept: Callable[[], bool] = lambda: False  # whether something in it needs the store for good
+        self._leaving: asyncio.Future[None] | None = None
+        self._uses: set[_Use] = set()  # of the store, by work in the event loop that it is lent to
+        self._unused: asyncio.Event | None = None
         self.on_written_down: Callable[[], object] = lambda: None  # called when what waited outside is in the store
         waiting.on_outside = self.write_down_later
         _sessions.add(self)
@@ -54,29 +60,42 @@ class StoreSession:
         """Call `reset` whenever an event loop opens the store: what belonged to the former one is gone."""
         self._on_new_loop.append(reset)
 
+    def lend(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let this event loop use the store only until another one opens it."""
+        self._lent_to = loop
+
     @property
     def used_elsewhere(self) -> bool:
-        """Whether another event loop, which is running, uses the store, or the process that this one is a fork of."""
+        """Whether another event loop, which is running, uses the store, or the process that this one is a fork of.
+
+        Also while this one is giving it up.
+        """
         loop = asyncio.get_running_loop()
+        if self._leaving is not None and self._leaving.get_loop() is loop:
+            return True
         return self._open_in is not loop and (self._opened_by is not None or self._other_loop(loop) is not None)
+
+    @property
+    def is_open_here(self) -> bool:
+        """Whether this event loop uses the store."""
+        return self._open_in is asyncio.get_running_loop()
 
     async def open(self) -> None:
         """Make the store ready; opening it twice is opening it once. Raises what the store raises.
 
-        One event loop after the other may use a queue. Raises UsedElsewhere while another one is running, and
-        StoreUnavailable in a process that was forked while the store was open.
+        One event loop after the other may use a queue. Raises UsedElsewhere while another one is running, unless it
+        gives the store up, and StoreUnavailable in a process that was forked while the store was open.
         """
         loop = asyncio.get_running_loop()
         if self._open_in is loop:
             return
         self._require_own_process()
         with self._deciding:
-            if self._other_loop(loop) is not None:
-                raise UsedElsewhere(
-                    "this queue is in use by another event loop that is running: give each loop an app of its own"
-                )
+            other = self._other_loop(loop)
+            if other is not None and other is not self._lent_to:
+                raise UsedElsewhere(_IN_USE)
             if self._opening is None or self._opening.get_loop() is not loop:
-                self._opening = asyncio.create_task(self._open_store())
+                self._opening = asyncio.create_task(self._open_store(other))
             opening = self._opening
         await asyncio.shield(opening)
 
@@ -88,15 +107,62 @@ class StoreSession:
         """
         loop = asyncio.get_running_loop()
         for _ in range(_MOST_LOOPS):
+            if self._leaving is not None and self._leaving.get_loop() is loop and not self._is_inside_use:
+                await asyncio.shield(self._leaving)
             if self._open_in is loop:
-                return await work()
+                return await self._use(work)
             self._require_own_process()
             home = self._other_loop(loop)
             try:
-                return await work() if home is None else await _run_in(home, work)
+                return await self._use(work) if home is None else await _run_in(home, work)
             except (UsedElsewhere, _LoopEnded):
                 continue
         raise StoreUnavailable("the event loops that use this queue end before they can store anything")
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """While this lasts the store is not given up to another event loop."""
+        use = _Use(self)
+        token = _current_use.set(use)
+        self._uses.add(use)
+        try:
+            yield
+        finally:
+            self._uses.discard(use)
+            _current_use.reset(token)
+            if not self._uses and self._unused is not None:
+                self._unused.set()
+
+    async def _use(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        with self.in_use():
+            return await work()
+
+    @property
+    def _is_inside_use(self) -> bool:
+        """Whether this is part of something that uses the store: who gives it up waits for that."""
+        return (use := _current_use.get()) is not None and use in self._uses
+
+    async def leave(self, seconds: float = _PATIENCE_SECONDS) -> bool:
+        """Close the store if this event loop uses it, once nothing needs it; False if that takes longer."""
+        loop = asyncio.get_running_loop()
+        if self._leaving is not None and self._leaving.get_loop() is loop:
+            await asyncio.shield(self._leaving)
+        if self._open_in is not loop:
+            return True
+        if self.is_kept() or self._is_inside_use:  # it would wait for itself
+            return False
+        leaving = self._leaving = loop.create_future()
+        try:
+            self._unused = asyncio.Event()
+            if self._uses:
+                await asyncio.wait_for(self._unused.wait(), seconds)
+            await self.close()
+        except TimeoutError:
+            return False
+        finally:
+            self._leaving = None
+            leaving.set_result(None)
+        return True
 
     async def close(self) -> None:
         """Close the store; the next use opens it again.
@@ -158,8 +224,12 @@ class StoreSession:
             else:
                 self.on_written_down()
 
-    async def _open_store(self) -> None:
+    async def _open_store(self, other: asyncio.AbstractEventLoop | None = None) -> None:
         try:
+            if other is not None:
+                with contextlib.suppress(_LoopEnded):
+                    if not await _run_in(other, self.leave):
+                        raise UsedElsewhere(_IN_USE)
             if self._open_in is not None:  # by another event loop, as a program of several asyncio.run has them
                 await self._store.close()
                 self._open_in = None
@@ -192,6 +262,8 @@ class StoreSession:
     def _after_fork(self) -> None:
         """In the child: the store's connections and threads are the parent's, and so is what waits in its memory."""
         self._deciding = threading.Lock()
+        self._lent_to = self._leaving = self._unused = None
+        self._uses = set()
         if self._open_in is None and self._opening is None:
             return
         self._open_in = self._opening = self._writing_down = None
@@ -212,6 +284,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+class _Use:
+    """One piece of work that uses the store."""
+
+    def __init__(self, session: StoreSession) -> None:
+        self.session = session
+
+
+_current_use: ContextVar[_Use | None] = ContextVar("mahavishnu_store_use", default=None)
+
+
 class _LoopEnded(Exception):
     """The event loop that was to do something ended before it had done it."""
 
@@ -219,8 +301,15 @@ class _LoopEnded(Exception):
 async def _run_in(home: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
     """Run this in an event loop of another thread. Raises _LoopEnded if that ends meanwhile, else what it raises.
 
-    Raises StoreUnavailable if that event loop does not answer for some seconds. It may do it later all the same.
+    Raises StoreUnavailable if that event loop does not answer for some seconds. It may do it later all the same. It may
+    take as long as it needs while its event loop goes on.
     """
+    last_sign = time.monotonic()
+
+    def note_sign() -> None:
+        nonlocal last_sign
+        last_sign = time.monotonic()
+
     answer: concurrent.futures.Future[R] = concurrent.futures.Future()
     working = work()
 
@@ -244,13 +333,17 @@ async def _run_in(home: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[
         working.close()
         raise _LoopEnded from None
     try:
-        waiting, until = asyncio.wrap_future(answer), time.monotonic() + _PATIENCE_SECONDS
+        waiting = asyncio.wrap_future(answer)
         while not waiting.done():
             await asyncio.wait({waiting}, timeout=_LOOK_SECONDS)
-            if not waiting.done() and not home.is_running():
+            if waiting.done():
+                break
+            if not home.is_running():
                 raise _LoopEnded
-            if not waiting.done() and time.monotonic() > until:
+            if time.monotonic() > last_sign + _PATIENCE_SECONDS:
                 raise StoreUnavailable("the event loop that uses the store does not answer")
+            with contextlib.suppress(RuntimeError):  # it has just been closed
+                home.call_soon_threadsafe(note_sign)
         return await waiting
     finally:
         if answer.cancel() or not home.is_running():  # it was not begun, or is not continued

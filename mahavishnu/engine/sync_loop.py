@@ -8,10 +8,11 @@ import logging
 import os
 import threading
 import time
+import weakref
 from collections.abc import Coroutine
 from contextlib import suppress
 from contextvars import Context, copy_context
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from mahavishnu.model.errors import InsideEventLoop, StoreUnavailable, SyncTimeout
 
@@ -20,6 +21,19 @@ R = TypeVar("R")
 _CANCEL_SECONDS = 1.0  # for which a caller who was interrupted waits until its work was cancelled
 _LOOK_SECONDS = 1.0  # between two looks at whether the thread is still there
 _EXIT_SECONDS = 5.0  # for what is under way when the interpreter ends
+_FORK_SECONDS = 2.0  # for what is under way when the process is forked
+
+
+class Tenant(Protocol):
+    """What uses a store in the loop."""
+
+    async def leave(self, seconds: float) -> object:
+        """Close the store if that is possible within so many seconds: the process is about to be forked."""
+        ...
+
+    async def shutdown(self) -> None:
+        """Close it for good: the interpreter ends."""
+        ...
 
 
 class SyncLoop:
@@ -34,13 +48,21 @@ class SyncLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._jobs: set[_Job[Any]] = set()
+        self._tenants: weakref.WeakSet[Tenant] = weakref.WeakSet()
         self._is_ending = False
+        self._is_held = False
         self._process = os.getpid()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop, if it has been started."""
         return self._loop
+
+    def attach(self, tenant: Tenant) -> asyncio.AbstractEventLoop:
+        """Have it called before a fork and at the end. Returns the event loop, which is started if need be."""
+        with self._starting:
+            self._tenants.add(tenant)
+        return self._start()
 
     def run(self, work: Coroutine[Any, Any, R], *, timeout: float | None = None, name: str = "") -> R:
         """Run this in the loop's thread and wait for it: what it returns, or raises. It sees the caller's context.
@@ -79,11 +101,44 @@ class SyncLoop:
         until = time.monotonic() + seconds
         for job in list(self._jobs):
             job.ended.wait(max(0.0, until - time.monotonic()))
+        self._run_unasked([tenant.shutdown() for tenant in list(self._tenants)], seconds)
         with suppress(RuntimeError):  # it is closed
             loop.call_soon_threadsafe(loop.stop)
         thread.join(_CANCEL_SECONDS + seconds)
         if thread.is_alive():
             log.error("the thread %r does not end: something in its event loop holds it up", thread.name)
+
+    def prepare_fork(self) -> None:
+        """Close what is open here, so that both processes can open it: no store survives a fork. Nothing begins then.
+
+        `go_on` ends that, in the process that was forked.
+        """
+        if self._loop is None or self._thread is threading.current_thread():
+            return
+        self._is_held = self._starting.acquire(timeout=_FORK_SECONDS)
+        self._run_unasked([tenant.leave(_FORK_SECONDS) for tenant in list(self._tenants)], _FORK_SECONDS)
+
+    def go_on(self) -> None:
+        """After a fork, in the parent."""
+        if self._is_held:
+            self._is_held = False
+            self._starting.release()
+
+    def _run_unasked(self, works: list[Coroutine[Any, Any, Any]], seconds: float) -> None:
+        """Run these although nothing else may begin, for so long at most. What they raise is logged."""
+        jobs = [_Job(work, copy_context()) for work in works]
+        until = time.monotonic() + seconds
+        for job in jobs:
+            if self._loop is None:
+                job.cancel()
+                continue
+            with suppress(RuntimeError):  # it is closed
+                job.begin_in(self._loop)
+        for job in jobs:
+            if not self._wait(job, max(0.0, until - time.monotonic())):
+                job.cancel()
+            elif (problem := job.problem) is not None:
+                log.error("a store was not closed as it should be: %s", problem)
 
     def _begin(self, job: _Job[Any], name: str) -> None:
         if asyncio._get_running_loop() is not None:
@@ -186,6 +241,13 @@ class _Job(Generic[R]):
         """Whether it came to an end of its own."""
         return self.ended.is_set() and self._task is not None and self._task.done() and not self._task.cancelled()
 
+    @property
+    def problem(self) -> BaseException | None:
+        """What it raised; None if it did not, or was cancelled."""
+        if self._problem is not None or self._task is None or not self._task.done() or self._task.cancelled():
+            return self._problem
+        return self._task.exception()
+
     def result(self) -> R:
         """What it returned, or raise what it raised."""
         if self._problem is not None:
@@ -211,4 +273,8 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=lambda: _current.prepare_fork(),
+        after_in_parent=lambda: _current.go_on(),
+        after_in_child=_after_fork,
+    )

@@ -65,11 +65,17 @@ class Processing:
         context.session.on_new_loop(self._reset_for_loop)
         context.on_new_limits.add(self._wake_for_limits)
         context.on_room_made = self._admission.wake
+        context.session.is_kept = lambda: self.is_running
 
     @property
     def processor(self) -> Processor | None:
         """What runs letters in the background; None while nothing does."""
         return self._processor
+
+    @property
+    def is_running(self) -> bool:
+        """Whether letters are run, or periodic tasks done, in the background."""
+        return self._processor is not None or self._running_tasks is not None
 
     def run_with(self, callback: Workflow, adapters: Callable[[], Collection[str]]) -> None:
         """Run letters with this callback unless another one is given: it runs those of these adapters, and no others.

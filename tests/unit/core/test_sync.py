@@ -16,9 +16,13 @@ from mahavishnu.core import sync
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.sync import SyncApp, SyncFace, SyncMethod
+from mahavishnu.engine import store_session
+from mahavishnu.engine.store_session import UsedElsewhere
 from mahavishnu.model.errors import InsideEventLoop, MahavishnuError, NoSuchLetter, SyncTimeout
 from mahavishnu.model.events import EventName
-from tests.unit.queues import NETWORK, Runs, queue_of
+from mahavishnu.model.letter_parts import Source
+from mahavishnu.testing import turn
+from tests.unit.queues import NETWORK, Gate, Runs, queue_of
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -140,6 +144,73 @@ def test_an_app_without_a_queue_runs_workflows_and_says_what_it_has_not() -> Non
             here.dlq.list_tasks()
         with pytest.raises(MahavishnuError, match="dlq_enabled is false"):
             here.dlq_integration.get_statistics()
+
+
+def test_an_event_loop_that_comes_later_gets_the_store(app: MahavishnuApp) -> None:
+    """As of a script that looks at something first and then calls asyncio.run; and the other way round after it."""
+    app.sync.execute_workflow({"id": "wf_1"}, "sweep")
+
+    async def later() -> int:
+        await queue_of(app).enqueue("wf_2", {}, [], NETWORK)
+        await asyncio.to_thread(app.sync.dlq.enqueue, "wf_3", {}, [], NETWORK)
+        return len(await queue_of(app).list_tasks())
+
+    assert asyncio.run(later()) == 3
+    assert len(app.sync.dlq.list_tasks()) == 3
+
+
+def test_the_store_is_given_up_when_what_uses_it_has_ended(app: MahavishnuApp) -> None:
+    began, free = threading.Event(), threading.Event()
+
+    def slow(task: Any, repos: list[str]) -> None:
+        began.set()
+        free.wait(10)
+
+    app.register_adapter("slow", slow)
+    app.sync.dlq.enqueue("wf_1", {"adapter": "slow"}, [], NETWORK, source=Source(queue="slow"))
+    results = list[dict[str, Any]]()
+    retrying = threading.Thread(target=lambda: results.append(app.sync.dlq.retry_task("wf_1")))
+    retrying.start()
+    assert began.wait(10)
+
+    async def later() -> str:
+        opening = asyncio.create_task(queue_of(app).open())
+        await turn()
+        assert not opening.done()
+        free.set()
+        await opening
+        letter = await queue_of(app).get_task("wf_1")
+        assert letter is not None
+        return letter.status
+
+    assert asyncio.run(later()) == "completed"
+    retrying.join(10)
+    assert results[0]["success"] is True
+
+
+def test_a_processor_keeps_the_store(app: MahavishnuApp) -> None:
+    app.sync.start_dlq_processor()
+    with pytest.raises(UsedElsewhere, match="another event loop that is running"):
+        asyncio.run(queue_of(app).open())
+    app.sync.stop_dlq_processor()
+    asyncio.run(queue_of(app).open())
+
+
+async def test_what_takes_long_is_waited_for_while_its_event_loop_goes_on(
+    app: MahavishnuApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only an event loop that does not answer is given up."""
+    monkeypatch.setattr(store_session, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(store_session, "_PATIENCE_SECONDS", 0.2)
+    gate = Gate()
+    app.register_adapter("gate", gate)
+    await queue_of(app).enqueue("wf_1", {}, [], NETWORK, source=Source(queue="gate"))
+    retrying = asyncio.create_task(asyncio.to_thread(app.sync.dlq.retry_task, "wf_1"))
+    await gate.reached()
+    assert await asyncio.wait({retrying}, timeout=0.5) == (set(), {retrying})
+    gate.open()
+    assert (await retrying)["success"] is True
+    await app.shutdown()
 
 
 FACES = [thing for thing in vars(sync).values() if isinstance(thing, type) and issubclass(thing, SyncFace)]
