@@ -7,8 +7,10 @@ import importlib
 import json as codec
 import re
 import sys
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -79,6 +81,8 @@ def check_settings(context: typer.Context, json: AsJson = False) -> None:
     from mahavishnu.core.config import check
 
     report = check(session_of(context).settings_file)
+    if report.settings is not None:
+        report = replace(report, problems=(*report.problems, *_refusals(report.settings)))
     file = report.settings.read_from if report.settings else None
     if json:
         print_json(
@@ -98,6 +102,26 @@ def check_settings(context: typer.Context, json: AsJson = False) -> None:
             print_line(f"the settings can be used ({file.label if file else 'no file, only defaults and variables'})")
     if not report.ok:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _refusals(settings: MahavishnuSettings) -> Iterator[str]:
+    """What `serve` or a worker would refuse of them."""
+    from mahavishnu.classify.yaml_rules import YamlRules
+    from mahavishnu.cli.commands.processes import access_of
+
+    origins = settings.origins()
+    rules = settings.classifier_rules
+    try:
+        if rules and not (isinstance(rules, str) and not Path(rules).is_file()):  # which is a problem already
+            YamlRules.of(rules)
+    except InvalidInput as problem:
+        yield f"{origins['classifier_rules']}: classifier_rules: {problem}"
+    try:
+        access_of(settings).check_address(settings.server.host)
+    except InvalidInput as problem:
+        given = [key for key, origin in origins.items() if key.startswith("server.") and origin != "default"]
+        where = sorted({origins[key] for key in given}) or ["default"]
+        yield f"{', '.join(where)}: server: {problem}"
 
 
 # ------------------------------------------------------------------------------------------------------------ plugins

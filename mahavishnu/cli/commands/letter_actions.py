@@ -15,11 +15,13 @@ from mahavishnu.cli.client import Connection, open_connection, run_conversation,
 from mahavishnu.cli.commands import runs
 from mahavishnu.cli.commands.runs import BulkRunOptions
 from mahavishnu.cli.letter_view import difference, state_of
+from mahavishnu.cli.near_letters import NearLetters
 from mahavishnu.cli.options import Filters, Reason, Session, expand_options, resolve_filter, session_of
 from mahavishnu.cli.output import (
     AsJson,
     Conflict,
     ExitCode,
+    NotFound,
     explain_error,
     print_error,
     print_json,
@@ -341,10 +343,13 @@ def _each_task(
 
     async def each(to: Session, dlq: DeadLetterQueue | None) -> None:
         async with open_connection(to, dlq) as api:
+            near = NearLetters(api)
             for task in tasks:
                 try:
                     answer = await do(api, task, place)
                 except MahavishnuError as problem:
+                    if isinstance(problem, NotFound):
+                        problem = await near.explain(problem, task, place)
                     lines, code = explain_error(problem)
                     codes.add(code)
                     if code in (ExitCode.NOT_FOUND, ExitCode.CONFLICT):  # of this one: it says which
@@ -360,9 +365,11 @@ def _each_task(
                     print_line(told(answer))
 
     async def with_app(name: str) -> None:
-        from mahavishnu.cli.commands.processes import import_app
+        from mahavishnu.cli.apps import import_app
 
-        found = import_app(name)
+        if session_of(context).store_options:
+            raise InvalidInput("--app runs letters of its own store: leave out --store and --server")
+        found = import_app(name, session_of(context))
         async with found:
             if found.dlq is None:
                 raise InvalidInput("there is nothing to run: dlq_enabled is false")

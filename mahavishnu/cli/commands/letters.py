@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -12,6 +12,7 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part, require_store, run_conversation, task_path
 from mahavishnu.cli.letter_view import letter_block, letters_table, open_circuits
+from mahavishnu.cli.near_letters import NearLetters
 from mahavishnu.cli.options import (
     Every,
     Filters,
@@ -99,7 +100,7 @@ def show(
     """Show one letter: what failed and why, its group, and what can be done."""
 
     async def converse(api: Connection) -> None:
-        letter = await api.get(task_path(task, "letter"), {"namespace": namespace, "queue": queue})
+        letter = await _get(api, task, "letter", {"namespace": namespace, "queue": queue})
         if json:
             print_json(letter)
             return
@@ -119,7 +120,7 @@ def revisions(
     """Show what a letter was before each edit, oldest first."""
 
     async def converse(api: Connection) -> None:
-        found = await api.get(task_path(task, "revisions"), {"namespace": namespace, "queue": queue})
+        found = await _get(api, task, "revisions", {"namespace": namespace, "queue": queue})
         if json:
             print_json(found)
         else:
@@ -132,6 +133,14 @@ def revisions(
             )
 
     run_conversation(session_of(context), converse)
+
+
+async def _get(api: Connection, task: str, what: str, place: Mapping[str, str | None]) -> Any:
+    """What there is of a task's letter. Raises NotFound, which says what may have been meant."""
+    try:
+        return await api.get(task_path(task, what), place)
+    except NotFound as missing:
+        raise await NearLetters(api).explain(missing, task, place) from None
 
 
 def stats(

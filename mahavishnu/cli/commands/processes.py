@@ -6,7 +6,6 @@ import asyncio
 import atexit
 import contextlib
 import gc
-import importlib
 import logging
 import os
 import signal
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mahavishnu.adapters.base import close_threads
+from mahavishnu.cli.apps import import_app
 from mahavishnu.cli.options import Server, StoreUrl, choose_store, session_of
 from mahavishnu.cli.output import Failed, count_of, print_error, print_line
 from mahavishnu.model.errors import InvalidInput
@@ -55,7 +55,7 @@ def serve(
 
     if queue and not app:
         raise InvalidInput("--queue says which letters are run: name the --app that runs them")
-    found = import_app(app) if app else None
+    found = import_app(app, session_of(context)) if app else None
     settings = found.config if found else session_of(context).settings
     listening = open_listener(settings, host, port)
     with contextlib.closing(listening):
@@ -220,7 +220,7 @@ def worker(
     if not app:
         raise InvalidInput("say which app's workflows are retried: mahavishnu worker --app MODULE:NAME")
     hang_ups = _note_hang_ups()
-    found = import_app(app)
+    found = import_app(app, session_of(context))
     if found.dlq is None:
         raise Failed("there is nothing to do: dlq_enabled is false")
     found.dlq.processing.take_only(queue or ())
@@ -298,31 +298,6 @@ def _log_to_stderr(verbose: bool) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------- both
-
-
-def import_app(name: str) -> MahavishnuApp:
-    """The app that `module:attribute` means. Raises InvalidInput if there is none."""
-    from mahavishnu.core.app import MahavishnuApp
-
-    module, colon, path = name.partition(":")
-    if not module or not colon or not path:
-        raise InvalidInput(f"{name!r} names no app; write package.module:app")
-    try:
-        found: Any = importlib.import_module(module)
-    except ModuleNotFoundError as missing:
-        raise InvalidInput(f"there is no module {missing.name!r}, which {name!r} asks for") from None
-    except (Exception, SystemExit) as problem:  # one that exits while it is imported must not look like a job done
-        raise InvalidInput(f"{module} cannot be imported: {type(problem).__name__}: {problem}") from problem
-    for attribute in path.split("."):
-        found = getattr(found, attribute, None)
-    if callable(found) and not isinstance(found, MahavishnuApp):
-        try:
-            found = found()
-        except (Exception, SystemExit) as problem:
-            raise InvalidInput(f"{name} makes no app: {type(problem).__name__}: {problem}") from problem
-    if not isinstance(found, MahavishnuApp):
-        raise InvalidInput(f"{name!r} is {type(found).__name__}, not a MahavishnuApp nor a function that makes one")
-    return found
 
 
 @contextlib.contextmanager

@@ -103,3 +103,25 @@ def test_check_of_settings_that_cannot_be_used(run: Run, settings_file: Write) -
     assert found.code == 1
     assert (found.json["ok"], found.json["file"], found.json["warnings"]) == (False, None, [])
     assert len(found.json["problems"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "server:\n  host: 0.0.0.0\n",
+            "settings/mahavishnu.yaml:2: server: without a token the server listens on loop",
+        ),
+        (
+            "server:\n  viewers: {vic: same}\n  admins: {ada: same}\n",
+            "server: the token of admin 'ada' is empty, or some",
+        ),
+        ("classifier_rules: [{text: declined}]\n", "mahavishnu.yaml:1: classifier_rules: "),
+    ],
+)
+def test_check_refuses_what_serve_refuses(run: Run, settings_file: Write, text: str, problem: str) -> None:
+    settings_file(text)
+    done = run("config", "check")
+    assert done.code == 1 and problem in done.out and "same\n" not in done.out
+    assert run("serve", "--port", "0").code == 2
+    assert not run("config", "check", "--json").json["ok"]

@@ -259,3 +259,17 @@ def test_a_filter_that_would_hold_up_others_is_refused(run: Run) -> None:
         refused = run(*command, *many)
         assert (refused.code, refused.out) == (2, "")
         assert "repo: List should have at most 100 items" in refused.err
+
+
+def test_an_unknown_id_suggests_near_ones(run: Run) -> None:
+    def said(*arguments: str) -> str:
+        done = run("dlq", *arguments)
+        assert (done.code, done.out) == (3, "")
+        return done.err.removeprefix("mahavishnu: ")
+
+    assert said("show", "a/b c") == "there is no letter 'a/b c'; there is one with --queue mail\n"
+    assert said("show", "a/b c", "--queue", "post") == "there is no letter 'a/b c'; there is one with --queue mail\n"
+    assert said("show", "f_5") == "there is no letter 'f_5'; did you mean wf_5?\n"
+    assert said("revisions", "wg_5").startswith("there is no letter 'wg_5'; did you mean wf_5")
+    assert said("redrive", "wf").startswith("there is no letter 'wf'; did you mean wf_")
+    assert said("show", "something") == "there is no letter 'something'\n"

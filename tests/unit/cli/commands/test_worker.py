@@ -202,6 +202,28 @@ def test_a_worker_is_either_started_or_listed(run: Run, arguments: tuple[str, ..
     assert why in answer.err
 
 
+@pytest.mark.parametrize("words", [("worker", "--once"), ("dlq", "retry", "wf_1")])
+def test_settings_beside_an_app_are_read_by_it_or_refused(shop: Path, words: tuple[str, ...]) -> None:
+    (shop / "other.yaml").write_text("dlq_enabled: false\n")
+    (shop / "lazy_shop.py").write_text("from mahavishnu.core import MahavishnuApp\nmake = lambda: MahavishnuApp()\n")
+    (shop / "own_shop.py").write_text(
+        "from mahavishnu.core import MahavishnuApp\nfrom mahavishnu.core.config import MahavishnuSettings\n"
+        "app = MahavishnuApp(MahavishnuSettings.load('own.yaml'))\n"
+    )
+    (shop / "own.yaml").write_text("dlq_max_size: 5\n")
+    command = [*MAHAVISHNU, "--settings", "other.yaml", *words, "--app"]
+    read = subprocess.run([*command, "lazy_shop:make"], capture_output=True, text=True, timeout=60)
+    assert read.returncode in (1, 2) and read.stderr.endswith("dlq_enabled is false\n")
+    refused = subprocess.run([*command, "own_shop:app"], capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 2
+    assert "own_shop:app does not read other.yaml, it has settings of own.yaml: leave" in refused.stderr
+
+
+def test_an_app_runs_letters_of_its_own_store_only(shop: Path, run: Run) -> None:
+    refused = run("dlq", "--store", "sqlite:///other.db", "retry", "wf_1", "--app", "shop:app")
+    assert (refused.code, "leave out --store and --server" in refused.err) == (2, True)
+
+
 def test_a_hang_up_while_the_app_is_imported_reads_its_settings_again(shop: Path) -> None:
     (shop / "early.py").write_text("import os, signal\nfrom shop import app\nos.kill(os.getpid(), signal.SIGHUP)\n")
     with started("worker", "--app", "early:app") as worker:
