@@ -210,7 +210,7 @@ def test_settings_beside_an_app_are_read_by_it_or_refused(shop: Path, words: tup
         "from mahavishnu.core import MahavishnuApp\nfrom mahavishnu.core.config import MahavishnuSettings\n"
         "app = MahavishnuApp(MahavishnuSettings.load('own.yaml'))\n"
     )
-    (shop / "own.yaml").write_text("dlq_max_size: 5\n")
+    (shop / "own.yaml").write_text("dlq_max_size: 500\n")
     command = [*MAHAVISHNU, "--settings", "other.yaml", *words, "--app"]
     read = subprocess.run([*command, "lazy_shop:make"], capture_output=True, text=True, timeout=60)
     assert read.returncode in (1, 2) and read.stderr.endswith("dlq_enabled is false\n")
