@@ -87,6 +87,7 @@ class DeadLetterQueue:
         self.observability = observability_manager
         store = store or store_for(opensearch_client, KINDS)
         self.context = QueueContext(store, clock or SystemClock(), max_size, options or QueueOptions())
+        self.context.session.shutdown = self.shutdown
         self.audit = self.context.audit
         if observability_manager is not None:
             self.context.events.listen(reporting_to(observability_manager))

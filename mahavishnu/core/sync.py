@@ -6,7 +6,6 @@ that uses the store, or, if there is none, in one that this process starts in a 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from functools import cached_property, partial, wraps
 from types import MethodType, TracebackType
@@ -47,27 +46,9 @@ class SyncCalls:
 
     def run(self, name: str, work: Callable[[], Coroutine[Any, Any, R]], *, at_home: bool = True) -> R:
         """Run this in the loop thread, or, `at_home`, in the event loop that uses the store."""
-        loop, dlq = current_sync_loop(), self.app.dlq
-        if dlq is not None and asyncio._get_running_loop() is None:  # otherwise the loop refuses it
-            dlq.context.session.lend(loop.attach(self._tenant))
-        at_store = dlq if at_home else None
-        run = work() if at_store is None else at_store.context.session.run_in_home_loop(work)
-        return loop.run(run, timeout=self.timeout, name=name)
-
-    @property
-    def _tenant(self) -> SyncCalls:
-        """The one of the app, whatever time-outs others have: it lives as long as the app."""
-        return self.app.sync.calls
-
-    async def leave(self, seconds: float) -> None:
-        """Close the store, if the loop that this is run in uses it and nothing needs it any more."""
-        if self.app.dlq is not None:
-            await self.app.dlq.context.session.leave(seconds)
-
-    async def shutdown(self) -> None:
-        """Close the app, if the loop that this is run in uses its store."""
-        if self.app.dlq is not None and self.app.dlq.context.session.is_open_here:
-            await self.app.shutdown()
+        dlq = self.app.dlq if at_home else None
+        run = work() if dlq is None else dlq.context.session.run_in_home_loop(work)
+        return current_sync_loop().run(run, timeout=self.timeout, name=name)
 
 
 class SyncMethod(Generic[P, R]):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextvars import Context, ContextVar
 from typing import Any, TypeVar
 
+from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.engine.waiting_room import WaitingRoom
 from mahavishnu.model.errors import MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.stores.base import Store
@@ -49,6 +50,7 @@ class StoreSession:
         self._on_new_loop: list[Callable[[], object]] = []
         self._lent_to: asyncio.AbstractEventLoop | None = None  # it gives the store up where another one wants it
         self.is_kept: Callable[[], bool] = lambda: False  # whether something in it needs the store for good
+        self.shutdown: Callable[[], Coroutine[Any, Any, None]] = self.close  # with all that works on the store
         self._leaving: asyncio.Future[None] | None = None
         self._uses: set[_Use] = set()  # of the store, by work in the event loop that it is lent to
         self._unused: asyncio.Event | None = None
@@ -59,10 +61,6 @@ class StoreSession:
     def on_new_loop(self, reset: Callable[[], object]) -> None:
         """Call `reset` whenever an event loop opens the store: what belonged to the former one is gone."""
         self._on_new_loop.append(reset)
-
-    def lend(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let this event loop use the store only until another one opens it."""
-        self._lent_to = loop
 
     @property
     def used_elsewhere(self) -> bool:
@@ -75,10 +73,9 @@ class StoreSession:
             return True
         return self._open_in is not loop and (self._opened_by is not None or self._other_loop(loop) is not None)
 
-    @property
-    def is_open_here(self) -> bool:
+    def is_open_in(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether this event loop uses the store."""
-        return self._open_in is asyncio.get_running_loop()
+        return self._open_in is loop
 
     async def open(self) -> None:
         """Make the store ready; opening it twice is opening it once. Raises what the store raises.
@@ -239,6 +236,9 @@ class StoreSession:
             if isinstance(self._store, MemoryStore):
                 log.warning("letters are kept in this process's memory: they are lost when it ends")
             self._open_in = asyncio.get_running_loop()
+            if (sync := current_sync_loop()).loop is self._open_in:
+                self._lent_to = self._open_in
+                sync.attach(self)
             if self._waiting.has_outside:
                 self._start_writing_down()
         finally:

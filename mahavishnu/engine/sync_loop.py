@@ -9,7 +9,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any, Generic, Protocol, TypeVar
@@ -27,12 +27,17 @@ _FORK_SECONDS = 2.0  # for what is under way when the process is forked
 class Tenant(Protocol):
     """What uses a store in the loop."""
 
-    async def leave(self, seconds: float) -> object:
+    def leave(self, seconds: float) -> Coroutine[Any, Any, object]:
         """Close the store if that is possible within so many seconds: the process is about to be forked."""
         ...
 
-    async def shutdown(self) -> None:
-        """Close it for good: the interpreter ends."""
+    @property
+    def shutdown(self) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Closes it for good: the interpreter ends."""
+        ...
+
+    def is_open_in(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether that event loop uses the store."""
         ...
 
 
@@ -48,7 +53,8 @@ class SyncLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._jobs: set[_Job[Any]] = set()
-        self._tenants: weakref.WeakSet[Tenant] = weakref.WeakSet()
+        self._attaching = threading.Lock()
+        self._all_tenants: weakref.WeakSet[Tenant] = weakref.WeakSet()
         self._is_ending = False
         self._is_held = False
         self._process = os.getpid()
@@ -58,11 +64,15 @@ class SyncLoop:
         """The event loop, if it has been started."""
         return self._loop
 
-    def attach(self, tenant: Tenant) -> asyncio.AbstractEventLoop:
-        """Have it called before a fork and at the end. Returns the event loop, which is started if need be."""
-        with self._starting:
-            self._tenants.add(tenant)
-        return self._start()
+    def attach(self, tenant: Tenant) -> None:
+        """Have what uses a store in this loop called before a fork and at the end."""
+        with self._attaching:
+            self._all_tenants.add(tenant)
+
+    @property
+    def _tenants(self) -> list[Tenant]:
+        with self._attaching:
+            return list(self._all_tenants)
 
     def run(self, work: Coroutine[Any, Any, R], *, timeout: float | None = None, name: str = "") -> R:
         """Run this in the loop's thread and wait for it: what it returns, or raises. It sees the caller's context.
@@ -101,7 +111,7 @@ class SyncLoop:
         until = time.monotonic() + seconds
         for job in list(self._jobs):
             job.ended.wait(max(0.0, until - time.monotonic()))
-        self._run_unasked([tenant.shutdown() for tenant in list(self._tenants)], seconds)
+        self._run_unasked([tenant.shutdown() for tenant in self._tenants if tenant.is_open_in(loop)], seconds)
         with suppress(RuntimeError):  # it is closed
             loop.call_soon_threadsafe(loop.stop)
         thread.join(_CANCEL_SECONDS + seconds)
@@ -116,7 +126,7 @@ class SyncLoop:
         if self._loop is None or self._thread is threading.current_thread():
             return
         self._is_held = self._starting.acquire(timeout=_FORK_SECONDS)
-        self._run_unasked([tenant.leave(_FORK_SECONDS) for tenant in list(self._tenants)], _FORK_SECONDS)
+        self._run_unasked([tenant.leave(_FORK_SECONDS) for tenant in self._tenants], _FORK_SECONDS)
 
     def go_on(self) -> None:
         """After a fork, in the parent."""

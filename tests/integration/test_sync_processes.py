@@ -119,3 +119,32 @@ def test_threads_that_outlive_the_main_thread_lose_nothing(url: str, tmp_path: P
         app_names = {letter.task_id for letter in sync.dlq.list_tasks()}
         waiting = sync.dlq.get_statistics()["waiting"]
     assert app_names | ({"late"} if waiting == 1 else set()) == {"main", "late"}, (done.stderr, json.dumps(waiting))
+
+
+def test_a_decorated_function_in_a_forked_child_is_captured_in_the_store(url: str) -> None:
+    """Its parent's call was captured in the same loop, which let go of the store before the fork."""
+    done = run(
+        url,
+        """
+        @app.workflow
+        def charge(amount):
+            raise ConnectionError(f"cannot charge {amount}")
+        def call(amount):
+            try:
+                charge(amount)
+            except ConnectionError:
+                return
+            raise AssertionError("it did not raise its own error")
+        call(1)
+        fork = multiprocessing.get_context("fork")
+        child = fork.Process(target=call, args=[2])
+        child.start()
+        child.join(30)
+        assert child.exitcode == 0
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    app = MahavishnuApp(MahavishnuSettings(dlq_store_url=url))
+    with app.sync as sync:
+        assert sorted(letter.task["amount"] for letter in sync.dlq.list_tasks()) == [1, 2]
+        assert sync.dlq.get_statistics()["waiting"] == 0
