@@ -111,12 +111,16 @@ class Signature:
 
         Raises CannotRestore, naming the argument.
         """
+        return self.place(self.restore_by_name(payload, types))
+
+    def restore_by_name(self, payload: Any, types: Mapping[str, str]) -> dict[str, Any]:
+        """The arguments as `bind` gives them. Raises CannotRestore, naming the argument."""
         if not isinstance(payload, Mapping):
             raise CannotRestore("", f"is {payload!r:.80}, and no object with the arguments of {self.name} by name")
         for name in payload:
             if name not in self._signature.parameters:
                 raise CannotRestore(f"/{pointer_step(name)}", f"is no parameter of {self.name}{self._signature}")
-        return self._in_place(self._read(dict(payload), types, self._hints))
+        return self._read(dict(payload), types, self._hints)
 
     # --- tasks
 
@@ -207,7 +211,8 @@ class Signature:
         why = self._unknown.get(name[0]) if name else None
         return CannotRestore(problem.path, f"{problem.why}; {why}") if why else problem
 
-    def _in_place(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def place(self, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments by name as a call takes them. Raises CannotRestore for one that is missing."""
         args: list[Any] = []
         named: dict[str, Any] = {}
         missing: str | None = None  # the first parameter that has no value: what follows has to be given by name

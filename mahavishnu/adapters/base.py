@@ -17,12 +17,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from mahavishnu.model.errors import InvalidInput, NoSuchAdapter
-from mahavishnu.model.json_value import Json, json_text
+from mahavishnu.model.json_value import Json, safe_repr
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind, fast_constructor
+from mahavishnu.model.typed_json import plain_text, write_all
+
+if TYPE_CHECKING:
+    from mahavishnu.adapters.arguments import Signature
 
 _THREAD = "mahavishnu-run"  # begins the names of threads that run sync functions
 _NO_NAMES: Mapping[str, Any] = MappingProxyType({})
@@ -159,6 +163,21 @@ class AdapterRegistry:
 
     def __init__(self) -> None:
         self._known: dict[str, Adapter] = {}
+        self._signatures: dict[str, Signature | None] = {}
+
+    def signature(self, name: str | None) -> Signature | None:
+        """What the adapter's hints say about a task; None where there is no such adapter, or Python cannot tell."""
+        if name is None or (adapter := self._known.get(name)) is None:
+            return None
+        if name not in self._signatures:
+            from mahavishnu.adapters.arguments import Signature  # only what failed needs it
+
+            run = adapter.function if isinstance(adapter, PythonAdapter) else adapter.run
+            try:
+                self._signatures[name] = Signature.of(run)
+            except (TypeError, ValueError):
+                self._signatures[name] = None
+        return self._signatures[name]
 
     @property
     def known(self) -> Mapping[str, Adapter]:
@@ -170,6 +189,7 @@ class AdapterRegistry:
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"an adapter's name must be text that is not empty, not {name!r}")
         self._known[name] = as_adapter(thing)
+        self._signatures.pop(name, None)
 
     def get(self, name: str) -> Adapter:
         """The adapter of this name. Raises NoSuchAdapter."""
@@ -222,7 +242,9 @@ class Attempt:
         if task_id is not None:
             return task_id in (self.letter.task_id, source.id)
         try:
-            return Json(json_text(task)) == self.letter.payload
+            text = plain_text(task)
+            plain = Json(text) if text is not None else Json.of(write_all(task, safe_repr)[0])
+            return plain == self.letter.payload
         except Exception:  # the task is user code: anything can happen in it
             return False
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
-import pickle
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime, time, timedelta, tzinfo
-from decimal import Decimal
-from types import NoneType
 from typing import Any
-from uuid import UUID
 
-from mahavishnu.adapters.base import is_async, is_generator, run_function
+from mahavishnu.adapters.arguments import Signature
+from mahavishnu.adapters.base import AdapterRegistry, is_async, is_generator, run_function
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.json_value import EMPTY
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.typed_json import read
 
 _TASK_FORM = ("task", "repos")
-# Nothing that a function does changes a value of these, so no snapshot is taken of it.
-_CONSTANT = frozenset(
-    [str, int, float, bool, NoneType, bytes, complex, Decimal, date, datetime, time, timedelta, tzinfo, UUID]
-)
-_CONTAINERS = (list, dict, set, frozenset, tuple, bytearray)
 
 
 def check_workflow(function: object) -> None:
@@ -76,22 +69,8 @@ def takes_task_and_repos(function: Callable[..., Any]) -> bool:
     return tuple(parameters_of(function)) == _TASK_FORM
 
 
-class Signature:
-    """What a function takes."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._signature = inspect.signature(function)
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments by name. Raises TypeError if these are not the function's."""
-        return dict(self._signature.bind(*args, **kwargs).arguments)
-
-    def restore(self, payload: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a payload. Raises InvalidInput."""
-        if not isinstance(payload, dict):
-            raise InvalidInput(f"the payload must have the arguments by name, not {payload!r:.80}")
-        bound = inspect.BoundArguments(self._signature, payload)
-        return bound.args, bound.kwargs
+class RestoredArguments(dict[str, Any]):
+    """The arguments that a letter keeps, by name, as they were given: a call takes them as they are."""
 
 
 class FunctionAdapter:
@@ -104,8 +83,11 @@ class FunctionAdapter:
         self._is_async = is_async(function)
 
     async def run(self, task: Any, repos: list[str]) -> Any:
-        """Run it. Raises InvalidInput if these are not its arguments."""
-        args, kwargs = self.signature.restore(task)
+        """Run it. Raises CannotRestore if these are not its arguments."""
+        if isinstance(task, RestoredArguments):
+            args, kwargs = self.signature.place(task)
+        else:  # of somebody who gives them as JSON
+            args, kwargs = self.signature.restore(task, {})
         return await self.call(args, kwargs)
 
     async def call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -116,55 +98,16 @@ class FunctionAdapter:
         return f"FunctionAdapter({getattr(self.function, '__qualname__', self.function)!r})"
 
 
-class ArgumentSnapshot:
-    """The arguments of a call as they were before it: a retry gets what the first run got.
+def restore_task(letter: DeadLetter, adapters: AdapterRegistry | None = None) -> Any:
+    """What a run of the letter is given: its task with the types that it had, or the arguments of its function.
 
-    Only what a function can change is copied, and only what a letter could keep. The copy stays in memory.
+    Raises CannotRestore, naming what cannot be read.
     """
-
-    __slots__ = ("_before", "_values")
-
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._values = [each for each in (*args, *kwargs.values()) if type(each) not in _CONSTANT and _is_data(each)]
-        self._before = _copy(self._values) if self._values else None
-
-    @classmethod
-    def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ArgumentSnapshot | None:
-        """None where there is nothing that a call could change: nearly always, and found at once."""
-        if _CONSTANT.issuperset(map(type, args)) and (not kwargs or _CONSTANT.issuperset(map(type, kwargs.values()))):
-            return None
-        return cls(args, kwargs)
-
-    def restore(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with copies in the place of those that were changed."""
-        before = self._before
-        if before is None or (isinstance(before, bytes) and _copy(self._values) == before):
-            return args, kwargs
-        try:
-            copies = pickle.loads(before) if isinstance(before, bytes) else before
-        except Exception:  # code of the user's own types
-            return args, kwargs
-        found = {id(value): copied for value, copied in zip(self._values, copies, strict=True)}
-        return (
-            tuple(found.get(id(each), each) for each in args),
-            {name: found.get(id(each), each) for name, each in kwargs.items()},
-        )
-
-
-def _is_data(value: Any) -> bool:
-    kind = type(value)
-    return (
-        isinstance(value, _CONTAINERS) or hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__pydantic_fields__")
-    )
-
-
-def _copy(values: list[Any]) -> bytes | list[Any] | None:
-    """A copy, as bytes where that is possible: it takes a tenth of the time. None for what cannot be copied."""
-    try:
-        return pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
-    except Exception:  # such as of a class inside of a function, or whatever the user's own types raise
-        pass
-    try:
-        return [copy.deepcopy(each) for each in values]
-    except Exception:
-        return None
+    task, types = letter.task, letter.payload_types
+    adapter = adapters.known.get(letter.adapter or "") if adapters is not None else None
+    if isinstance(adapter, FunctionAdapter):
+        return RestoredArguments(adapter.signature.restore_by_name(task, types.value))
+    if types.text == EMPTY.text:
+        return task
+    signature = adapters.signature(letter.adapter) if adapters is not None else None
+    return read(task, types.value) if signature is None else signature.restore_task(task, types.value)

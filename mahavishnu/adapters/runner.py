@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from mahavishnu.adapters.base import AdapterRegistry, current_attempt
+from mahavishnu.adapters.snapshot import TaskSnapshot
 from mahavishnu.classify.exceptions import message_of
 from mahavishnu.model.errors import is_end
-from mahavishnu.model.json_value import json_text, texts
+from mahavishnu.model.json_value import texts
 
 Run = Callable[[list[str]], Awaitable[Any]]
 ReadFailure = Callable[[Any], "BaseException | str | None"]
@@ -83,29 +83,6 @@ class WorkflowRunner:
         result = await (run_each(run, repos, _CONCURRENT_REPOS, read) if per_repo else run_whole(run, repos, read))
         result["adapter"] = adapter_name
         return result
-
-
-class TaskSnapshot:
-    """A task as it was before a run that may change it: a retry gets what the first run got."""
-
-    __slots__ = ("_before", "_task")
-
-    def __init__(self, task: Any) -> None:
-        self._task, self._before = task, _json_or_none(task)
-
-    @property
-    def task(self) -> Any:
-        """The caller's task if the run did not change it (or it is not JSON), else the copy taken before the run."""
-        unchanged = self._before is None or _json_or_none(self._task) == self._before
-        return self._task if unchanged else json.loads(self._before or "")
-
-
-def _json_or_none(task: Any) -> str | None:
-    # As JSON, because that gives up at once where something else is in the task, however large it is.
-    try:
-        return json_text(task)
-    except Exception:  # the task is user code: anything can happen in it
-        return None
 
 
 def _no_failure(result: Any) -> None:

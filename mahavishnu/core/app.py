@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from mahavishnu.adapters.base import Adapter, AdapterRegistry, Workflow, current_attempt, run_as
+from mahavishnu.adapters.function import restore_task
 from mahavishnu.adapters.runner import WorkflowResult, WorkflowRunner
 from mahavishnu.core import wiring
 from mahavishnu.core.call_options import CallOptions, Key, OnCancel
@@ -70,6 +71,7 @@ class MahavishnuApp:
         wiring.register_plugin_offers(self.chain, "adapters", self.adapters.register)
         if self.config.dlq_enabled:
             self.dlq = wiring.queue_from(self.config, store=store, clock=clock, chain=self.chain)
+            self.dlq.context.restore_task = lambda letter: restore_task(letter, self.adapters)
             self.dlq_integration = create_dlq_integration(self)
 
     @cached_property
@@ -300,7 +302,15 @@ class MahavishnuApp:
         name = given or new_task_id()
         if self.dlq_integration is None or enqueue is False:
             return {"workflow_id": name, "dlq_enqueued": False}
-        request = LetterRequest(task_id=name, task=task, repos=repos, metadata=metadata, adapter=adapter_name)
+        signature = self.adapters.signature(adapter_name)
+        request = LetterRequest(
+            task_id=name,
+            task=task,
+            repos=repos,
+            metadata=metadata,
+            adapter=adapter_name,
+            write=signature.write_task if signature is not None else None,
+        )
         outcome = await self.dlq_integration.capture(request, error, requested=bool(enqueue), named=given is not None)
         return {"workflow_id": name, **outcome.as_result()}
 

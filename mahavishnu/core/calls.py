@@ -9,8 +9,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from mahavishnu.adapters.arguments import Signature
 from mahavishnu.adapters.base import AdapterRegistry, Attempt, PythonAdapter, current_attempt, is_async, run_as
-from mahavishnu.adapters.function import FunctionAdapter, Signature, check_workflow, function_name, takes_task_and_repos
+from mahavishnu.adapters.function import FunctionAdapter, check_workflow, function_name, takes_task_and_repos
 from mahavishnu.adapters.runner import failed_repos, failure_in_result, is_interruption
 from mahavishnu.core.call_options import CallOptions, key_reader
 from mahavishnu.core.dlq_integration import DLQIntegration
@@ -49,7 +50,7 @@ class Calls:
         check_workflow(function)
         name = function_name(function) if name is None else name
         has_task = takes_task_and_repos(function)
-        signature = Signature(function)
+        signature = Signature.of(function)
         adapter = PythonAdapter(function) if has_task else FunctionAdapter(function, name, signature)
         read_key = key_reader(options.key, function)
         workflow = FunctionWorkflow(name, function, options, adapter, signature, read_key, has_task)

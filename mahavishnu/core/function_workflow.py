@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mahavishnu.adapters.arguments import Signature
 from mahavishnu.adapters.base import Adapter
-from mahavishnu.adapters.function import ArgumentSnapshot, Signature
+from mahavishnu.adapters.snapshot import ArgumentSnapshot
 from mahavishnu.classify.exceptions import safe_str
 from mahavishnu.core.call_options import CallOptions, ReadKey
-from mahavishnu.engine.letter_factory import LetterRequest, redact
+from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.payload import WriteValues
 from mahavishnu.model.ids import new_task_id
 from mahavishnu.model.letter_parts import RetryPolicy
 
 log = logging.getLogger(__name__)
-REDACTED = "dlq_redacted"  # in the metadata: that arguments are masked, so that nothing retries the letter by itself
 NOT_BOUND = "dlq_not_bound"  # in the metadata: why the arguments are not those of the function
 
 
@@ -81,31 +82,28 @@ class Call:
         args, kwargs = self._args, self._kwargs
         if self._snapshot is not None:
             args, kwargs = self._snapshot.restore(args, kwargs)
-        metadata: dict[str, Any] = {}
+        never: dict[str, Any] = {}
         if workflow.has_task:
             task, given = self._task_and_repos(args, kwargs)
+            write: WriteValues | None = workflow.signature.write_task
         else:
-            task, given = self._payload(args, kwargs, metadata), ()
-        if options.redact and (masked := redact(task, options.redact)) != task:
-            task = masked
-            metadata[REDACTED] = "arguments are masked: fill them in by an edit before it is run again"
+            given, write = (), workflow.signature.write
+            try:
+                task = workflow.signature.bind(args, kwargs)
+            except Exception as problem:  # they are not its arguments, which is what it raised, too
+                task, write, never = {"args": list(args), "kwargs": kwargs}, None, {NOT_BOUND: safe_str(problem)}
         return LetterRequest(
             task_id=self.task_id or new_task_id(),
             task=task,
             repos=given if repos is None else repos,
-            retry_policy=RetryPolicy.NEVER if metadata else options.retry_policy,
+            retry_policy=RetryPolicy.NEVER if never else options.retry_policy,
             max_retries=options.max_retries,
-            metadata=metadata or None,
+            metadata=never or None,
             queue=options.queue,
             adapter=workflow.name,
+            write=write,
+            redact=options.redact,
         )
-
-    def _payload(self, args: tuple[Any, ...], kwargs: dict[str, Any], metadata: dict[str, Any]) -> Any:
-        try:
-            return self.workflow.signature.bind(args, kwargs)
-        except Exception as problem:  # they are not its arguments, which is what it raised, too
-            metadata[NOT_BOUND] = safe_str(problem)
-            return {"args": list(args), "kwargs": kwargs}
 
     def _task_and_repos(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
         task = args[0] if args else kwargs.get("task")

@@ -179,7 +179,7 @@ class AttemptRunner:
         error: BaseException | str | None
         try:
             async with asyncio.timeout(limit_seconds) as limit:
-                result = await self._adapter.run(letter.task, list(letter.repos))
+                result = await self._adapter.run(self._context.restore_task(letter), list(letter.repos))
                 error = failure_in_result(result)
         except BaseException as problem:  # also pytest's `fail`: meant for whoever calls workflows, which is us
             if is_end(problem):

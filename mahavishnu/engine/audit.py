@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
-from mahavishnu.engine.letter_factory import MASK, is_secret, redact
+from mahavishnu.engine.payload import MASK, is_secret, redact
 from mahavishnu.model.clock import Clock, instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.events import (

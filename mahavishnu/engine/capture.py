@@ -28,7 +28,8 @@ from mahavishnu.classify.threads import call_in_thread
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.intake import LetterIntake
-from mahavishnu.engine.letter_factory import LetterRequest, redact
+from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.payload import redact
 from mahavishnu.engine.pending_capture import CaptureOutcome, PendingCapture
 from mahavishnu.engine.store_session import UsedElsewhere
 from mahavishnu.engine.strategies import Occurrence, Strategy, decide

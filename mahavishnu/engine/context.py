@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.adapters.base import Workflow
+from mahavishnu.adapters.function import restore_task
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
@@ -111,6 +112,7 @@ class QueueContext:
         self.audit = AuditLog(store, clock, self.open, lambda: self.letter_factory.redact_keys)
         self.events = EventBus(self.counts)
         self.events.subscribe(self._update_capacity, {EventName.RETRY_SUCCEEDED, *_MAKES_ROOM})
+        self.restore_task: Callable[[DeadLetter], Any] = restore_task  # what a letter's run is given
         self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
 
     def _waiting_room(self) -> WaitingRoom:

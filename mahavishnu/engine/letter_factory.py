@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahavishnu.classify.verdict import POLICY_OF, policy
+from mahavishnu.engine.payload import NOT_JSON, WriteValues, redact, write_payload
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
     from mahavishnu.classify.assess import Assessment
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
-MASK = "***"
 # In the metadata of letters that could not be made as they were asked for:
-NOT_JSON = "dlq_not_json"  #: why: mostly because JSON cannot hold the task or the metadata
 GIVEN = "dlq_given"  #: what was given for the `task_id`, the `repos` and so on, where that cannot be kept as it is
 _new_letter = fast_constructor(DeadLetter)
 _WORKFLOW = Source()
@@ -58,6 +54,8 @@ class LetterRequest(NamedTuple):
     source: Source = _WORKFLOW
     adapter: str | None = None
     payload_types: Json = EMPTY
+    write: WriteValues | None = None  # writes the task by the hints of its function
+    redact: tuple[str, ...] = ()  # patterns of keys whose values are masked, so that nothing retries it by itself
 
     def with_advice(self, retry_policy: str | None, max_retries: int | None) -> LetterRequest:
         """The request with this policy and budget where the caller named none."""
@@ -106,14 +104,16 @@ class LetterFactory:
         Its payload may be too large yet: `check_size` says so.
         """
         _check(request)
+        written = write_payload(request, self.redact_keys)
+        payload = written.payload
+        if written.notes:  # a run would be given something else
+            labels = {**(request.metadata or {}), **written.notes}
+            request = request._replace(metadata=labels, retry_policy=RetryPolicy.NEVER)
         failure, verdict, task_id = assessment.failure, assessment.verdict, request.task_id
         retry_policy = self._policy(request, assessment, by_category)
         max_retries = self._budget(request, assessment)
         priority, reason = _priority(request), _reason(request)
-        task, metadata = request.task, request.metadata
-        if self.redact_keys:
-            task, metadata = redact(task, self.redact_keys), redact(metadata, self.redact_keys)
-        payload = Json.of(task)
+        metadata = redact(request.metadata, self.redact_keys) if self.redact_keys else request.metadata
         adapter = request.adapter or adapter_named_by(request.source, payload)
         return lifecycle.new_letter(
             _new_letter(
@@ -139,7 +139,7 @@ class LetterFactory:
                 source=source_naming(request.adapter, request.source),
                 adapter=adapter,
                 tags=verdict.tags,
-                payload_types=request.payload_types,
+                payload_types=written.types,
                 verdict=_new_verdict(verdict.reason or None, verdict.author or None),
                 fingerprint=assessment.fingerprint,
             ),
@@ -218,44 +218,6 @@ class LetterFactory:
         if assessment.verdict.max_retries is not None:
             return assessment.verdict.max_retries
         return self.category_max_retries.get(assessment.verdict.category, self.max_retries)
-
-
-def is_secret(key: str, patterns: Sequence[str]) -> bool:
-    """Whether what is under this key is masked."""
-    return _secrets(tuple(patterns)).match(key.lower()) is not None
-
-
-@lru_cache(64)
-def _secrets(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """All patterns as one: a payload may have a hundred thousand keys."""
-    return re.compile("|".join(fnmatch.translate(each.lower()) for each in patterns) or r"(?!)")
-
-
-def redact(value: Any, patterns: Sequence[str]) -> Any:
-    """`value` with the values under matching keys masked, at any depth. A masked payload may not run again as it is.
-
-    >>> redact({"user": "ann", "api_token": "s3cret"}, ["*token*"])
-    {'user': 'ann', 'api_token': '***'}
-    """
-    if not patterns:
-        return value
-    if isinstance(value, Mapping):
-        return {
-            key: MASK if is_secret(_json_key(key), patterns) else redact(item, patterns) for key, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [redact(item, patterns) for item in value]
-    if isinstance(value, set | frozenset):
-        return [redact(item, patterns) for item in sorted(value, key=str)]
-    if isinstance(value, Enum):
-        inner = redact(value.value, patterns)
-        return value if inner is value.value else inner
-    return value
-
-
-def _json_key(key: Any) -> str:
-    """A key as JSON spells it: of an enum of texts the text, whatever its `str` is."""
-    return str.__str__(key) if isinstance(key, str) else str(key)
 
 
 def _is_name(task_id: Any, *where: Any) -> bool:

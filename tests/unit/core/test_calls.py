@@ -10,6 +10,10 @@ import sqlite3
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.value_parts import same_value
 from tests.unit.queues import NETWORK, House, letter_of, queue_of, sound
 
 seen: contextvars.ContextVar[str] = contextvars.ContextVar("seen", default="nothing")
@@ -503,3 +508,101 @@ class TestWithoutAnEventLoop:
 
         (letter,) = asyncio.run(later())
         assert letter.task == {"order": "o-1"}
+
+
+class Tier(Enum):
+    GOLD = "gold"
+
+
+@dataclass(frozen=True)
+class Line:
+    article: str
+    price: Decimal
+
+
+@dataclass
+class Order:
+    number: int
+    lines: list[Line]
+    day: date
+    tier: Tier = Tier.GOLD
+
+
+class TestTypes:
+    """A retry gets what the first run got: equal values of equal types."""
+
+    async def test_arguments_come_back_as_they_were(self, any_house: House) -> None:
+        app, work = any_house.app(), Failing()
+
+        @app.workflow("charge")
+        async def charge(order: Order, amount: Decimal, *days: date, blob: bytes, **more: Any) -> None:
+            work.note(order, amount, days, blob, more)
+
+        order = Order(5, [Line("a", Decimal("1.50"))], date(2026, 11, 19))
+        given: Any = (
+            (order, Decimal("12.50"), date(2026, 1, 1)),
+            {"blob": b"\x00", "tags": {"a", "b"}, "pair": (1, 2)},
+        )
+        with pytest.raises(ConnectionError):
+            await charge(*given[0], **given[1])
+        (letter,) = await letters_of(app)
+        assert letter.task["amount"] == "12.50" and letter.task["order"]["lines"][0]["price"] == "1.50"
+        work.broken = False
+        assert (await queue_of(app).retry_task(letter.task_id))["success"]
+        assert same_value(work.calls[1], work.calls[0])
+
+    @pytest.mark.parametrize("way", ["workflow", "register", "own callback"])
+    async def test_a_task_comes_back_as_it_was(self, any_house: House, way: str) -> None:
+        app, work = any_house.app(), Failing()
+
+        async def sweep(task: dict[str, Any], repos: list[str]) -> None:
+            work.note(task, repos)
+
+        app.workflow("sweep")(sweep) if way == "workflow" else app.register_adapter("sweep", sweep)
+        task = {"id": "wf_1", "amount": Decimal("1.50"), "on": date(2026, 1, 1), "pair": (1, {2})}
+        await app.execute_workflow(task, "sweep", ["api"])
+        if way == "own callback":
+
+            async def callback(task: Any, repos: list[str]) -> Any:
+                return await app.execute_workflow(task, "sweep", repos)
+
+            queue_of(app).processing.callback = callback
+        work.broken = False
+        assert (await queue_of(app).retry_task("wf_1"))["success"]
+        assert same_value(work.calls[1], work.calls[0])
+        assert await letters_of(app) == []
+
+    async def test_a_run_of_itself_with_typed_values_is_that_retry(self, any_house: House) -> None:
+        app, work = any_house.app(), Failing()
+
+        @app.workflow("charge")
+        async def charge(amount: Decimal) -> None:
+            work.note(amount)
+
+        with pytest.raises(ConnectionError):
+            await charge(Decimal("1.50"))
+        (letter,) = await letters_of(app)
+
+        async def callback(task: Any, repos: list[str]) -> None:
+            with pytest.raises(ConnectionError):
+                await charge(**task)
+
+        queue_of(app).processing.callback = callback
+        assert not (await queue_of(app).retry_task(letter.task_id))["success"]
+        assert [each.occurrences for each in await letters_of(app)] == [1]
+        assert same_value(work.calls, [(Decimal("1.50"),)] * 2)
+
+    async def test_what_cannot_come_back_is_kept_and_waits_for_a_person(self, any_house: House) -> None:
+        app = any_house.app()
+
+        @app.workflow("charge")
+        async def charge(amount: int, by: Any) -> None:
+            raise NETWORK
+
+        with pytest.raises(ConnectionError):
+            await charge(5, by=object())
+        (letter,) = await letters_of(app)
+        assert (letter.task["amount"], letter.retry_policy) == (5, "never")
+        assert letter.metadata["dlq_not_json"].startswith("by is of type object, which cannot come back")
+        answer = await queue_of(app).retry_task(letter.task_id)
+        assert not answer["success"] and "by" in answer["error"]
