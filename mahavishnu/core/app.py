@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from mahavishnu.adapters.base import Adapter, AdapterRegistry, Workflow, current_attempt, run_as
 from mahavishnu.adapters.function import restore_task
 from mahavishnu.adapters.runner import WorkflowResult, WorkflowRunner
+from mahavishnu.adapters.snapshot import TaskSnapshot
 from mahavishnu.core import wiring
 from mahavishnu.core.call_options import CallOptions, Key, OnCancel
 from mahavishnu.core.calls import Calls
@@ -276,12 +277,17 @@ class MahavishnuApp:
         *,
         each: bool,
     ) -> WorkflowResult:
+        integration, name = self.dlq_integration, given_id(task_id, task)
+        began = None if name is None or integration is None else integration.begin_run()
         run = await self.runner.run(task, adapter_name, repos, per_repo=each)
         if not run.result.failed:
             if (attempt := current_attempt.get()) is not None:
                 attempt.note_own_success(run.repos)
-            if self.dlq_integration is not None:
-                self.dlq_integration.count_run()
+            elif began is not None and integration is not None and name is not None:
+                request = partial(_request_of, name, run.snapshot, adapter_name, run.repos)
+                integration.note_success(name, request, began)
+            if integration is not None:
+                integration.count_run()
             return run.result
         left = run.failed_repos if self.config.retry_only_failed_repos else run.repos
         outcome = await self._capture(run.error, run.snapshot.task, adapter_name, left, task_id, metadata, enqueue)
@@ -313,6 +319,10 @@ class MahavishnuApp:
         )
         outcome = await self.dlq_integration.capture(request, error, requested=bool(enqueue), named=given is not None)
         return {"workflow_id": name, **outcome.as_result()}
+
+
+def _request_of(task_id: str, snapshot: TaskSnapshot, adapter_name: str, repos: Sequence[str]) -> LetterRequest:
+    return LetterRequest(task_id=task_id, task=snapshot.task, repos=repos, adapter=adapter_name)
 
 
 async def _inside_attempt(run: Awaitable[T], task_id: str | None, task: Any, adapter_name: str) -> T:

@@ -7,6 +7,7 @@ import functools
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
 from typing import Any
 
 from mahavishnu.adapters.arguments import Signature
@@ -72,6 +73,7 @@ class Calls:
         @functools.wraps(function)
         async def call_workflow(*args: Any, **kwargs: Any) -> Any:
             call = Call(workflow, args, kwargs)
+            began = None if call.task_id is None else self._begin_run()
             with self._scope(call) as attempt:
                 try:
                     answer = await function(*args, **kwargs)
@@ -80,7 +82,7 @@ class Calls:
                     await self._note_failure(call, error)
                     raise
                 if failure is None:
-                    self._note_success(call, attempt)
+                    self._note_success(call, attempt, began)
                 else:
                     await self._note_failure(call, failure, answer)
                 return answer
@@ -93,6 +95,7 @@ class Calls:
         @functools.wraps(function)
         def call_workflow(*args: Any, **kwargs: Any) -> Any:
             call = Call(workflow, args, kwargs)
+            began = None if call.task_id is None else self._begin_run()
             with self._scope(call) as attempt:
                 try:
                     answer = function(*args, **kwargs)
@@ -101,7 +104,7 @@ class Calls:
                     self._note_failure_sync(call, error)
                     raise
                 if failure is None:
-                    self._note_success(call, attempt)
+                    self._note_success(call, attempt, began)
                 else:
                     self._note_failure_sync(call, failure, answer)
                 return answer
@@ -114,10 +117,18 @@ class Calls:
             return _OUTSIDE
         return run_as(call.task_id, call.request().task, call.workflow.name)
 
-    def _note_success(self, call: Call, attempt: Attempt | None) -> None:
+    def _begin_run(self) -> datetime | None:
+        """When a run begins whose success is noted; None where successes close no letters."""
+        integration = self._integration()
+        return None if integration is None else integration.begin_run()
+
+    def _note_success(self, call: Call, attempt: Attempt | None, began: datetime | None) -> None:
+        integration = self._integration()
         if attempt is not None:
             attempt.note_own_success(call.repos)
-        if (integration := self._integration()) is not None:
+        elif integration is not None and began is not None and call.task_id is not None:
+            integration.note_success(call.task_id, call.request, began, queue=call.workflow.options.queue)
+        if integration is not None:
             integration.count_run()
 
     async def _note_failure(self, call: Call, error: BaseException | str, answer: Any = None) -> None:

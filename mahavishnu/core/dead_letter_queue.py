@@ -101,6 +101,7 @@ class DeadLetterQueue:
     transfer = cached_property(lambda self: services.make_transfer(self.context))
     runs = cached_property(lambda self: services.make_runs(self.context))
     workers = cached_property(lambda self: services.make_workers(self.context))
+    closing = cached_property(lambda self: services.make_closing(self.context))
     intake = cached_property(lambda self: services.make_intake(self.context))
     processing = cached_property(lambda self: services.make_processing(self))
     replies = cached_property(lambda self: Replies(self.context.store.collection(REPLIES), self.context.clock))
@@ -143,6 +144,8 @@ class DeadLetterQueue:
         """
         if "processing" in vars(self):
             await self.stop_retry_processor()
+        if "closing" in vars(self):
+            await self.closing.finish()
         await self.context.events.flush()
         await self.context.session.close()
 

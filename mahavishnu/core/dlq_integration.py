@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from mahavishnu.adapters.base import live_attempt
@@ -14,7 +15,7 @@ from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.capture import CapturePipeline
-from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.letter_factory import LetterRequest, RequestOf
 from mahavishnu.engine.pending_capture import CaptureOutcome
 from mahavishnu.engine.strategies import (
     DLQIntegrationStrategy,
@@ -25,6 +26,7 @@ from mahavishnu.engine.strategies import (
     strategy_name,
 )
 from mahavishnu.model.errors import MahavishnuError
+from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 
@@ -195,6 +197,18 @@ class DLQIntegration:
     def reset_statistics(self) -> None:
         """Count from zero again."""
         self._counts.clear()
+
+    def begin_run(self) -> datetime | None:
+        """When a run begins whose success is noted; None where successes close no letters."""
+        context = self.dlq.context
+        return context.clock.now() if context.limits.close_on_success else None
+
+    def note_success(self, task_id: str, request: RequestOf, began: datetime, *, queue: str = DEFAULT_QUEUE) -> None:
+        """Have the open letter of this work closed soon: a run of it, which began then, succeeded. Delays nobody.
+
+        `request()` is what a letter of the run would have; it is asked if there is one under its task id.
+        """
+        self.dlq.closing.note_success(task_id, request, began=began, queue=queue)
 
     def count_cancelled(self) -> None:
         """Count a run that its caller cancelled, and that is not kept."""

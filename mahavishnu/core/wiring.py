@@ -82,6 +82,7 @@ def limits_from(settings: MahavishnuSettings) -> Limits:
         polls=settings.deployment_mode != "event_driven_only",
         wakes=settings.deployment_mode != "polling_only",
         only_failed_repos=settings.retry_only_failed_repos,
+        close_on_success=settings.dlq_close_on_success,
     )
 
 

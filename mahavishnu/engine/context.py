@@ -56,6 +56,7 @@ class Limits:
     skew_seconds: float = 30.0  # a lease's end is waited out by so much: the owner's clock may be behind
     tombstone_days: int = 30  # how long a deleted letter is known by name
     only_failed_repos: bool = True  # a retry of a run that failed for some repos is for those only
+    close_on_success: bool = True  # a run of the application that succeeds closes the open letter of its work
     polls: bool = True
     wakes: bool = True
 
@@ -100,7 +101,14 @@ class QueueContext:
         self.history = store.collection(HISTORY)
         self.ledger = store.collection(LEDGER)
         self.revisions = store.collection(REVISIONS)
-        self.counts: Counter[str] = Counter(skipped_by_strategy=0, rejected_full=0, capture_failed=0, events_dropped=0)
+        self.counts: Counter[str] = Counter(
+            skipped_by_strategy=0,
+            rejected_full=0,
+            capture_failed=0,
+            events_dropped=0,
+            closed_by_success=0,
+            successes_not_looked_up=0,
+        )
         self.capacity = Capacity(max_size, self._count_open, clock)
         self.recorder = LetterRecorder(self.letters.records, self.history, self.capacity, clock, self.lease_watch)
         self.waiting = self._waiting_room()

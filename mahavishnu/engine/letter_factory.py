@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mahavishnu.classify.verdict import POLICY_OF, policy
 from mahavishnu.engine.payload import NOT_JSON, WriteValues, redact, write_payload
@@ -74,6 +74,10 @@ class LetterRequest(NamedTuple):
             return texts(self.repos, "repos")
         except Exception:
             return ()
+
+
+RequestOf: TypeAlias = Callable[[], LetterRequest]
+"""What a letter of a run would have, for runs that may need none."""
 
 
 @dataclass(frozen=True, slots=True)

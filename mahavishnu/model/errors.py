@@ -181,7 +181,8 @@ def cannot(move: str) -> str:
     >>> cannot("archive"), cannot("give up")
     ('cannot archive it', 'cannot give it up')
     """
-    return f"cannot {move.removesuffix(' up')} it{' up' if move.endswith(' up') else ''}"
+    verb, _, rest = move.partition(" ")
+    return f"cannot {verb} it {rest}".rstrip()
 
 
 class IllegalMove(MahavishnuError):

@@ -85,6 +85,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=new_entry_id.reset_lock)
 
 
+def entry_instant(entry_id: str) -> datetime | None:
+    """When the entry id was made, about; None for an id of another form.
+
+    >>> entry_instant(new_entry_id(datetime(2026, 1, 1, tzinfo=UTC))).year
+    2026
+    """
+    try:
+        number = UUID(entry_id)
+        return _EPOCH + (number.int >> 80) * _MILLISECOND if number.version == 7 else None
+    except (ValueError, OverflowError):
+        return None
+
+
 def new_token() -> str:
     """A lease token: unique, and impossible to guess."""
     return _draw_random()[:8].hex()

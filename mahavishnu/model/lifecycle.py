@@ -21,7 +21,7 @@ from typing import Any
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.bulk_run import ItemOutcome, outcome_mark, outcomes_after, outcomes_after_redrive
-from mahavishnu.model.clock import add_time, instant
+from mahavishnu.model.clock import add_time, instant, instant_text
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, LostLease, NotDue
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter, adapter_named_by, evolve, source_naming
@@ -38,13 +38,14 @@ from mahavishnu.model.letter_parts import (
     ResolutionStatus,
     RetryPolicy,
 )
-from mahavishnu.model.work import all_repos, has_failed_again, with_more_work
+from mahavishnu.model.work import Success, all_repos, has_failed_again, repos_left, with_more_work
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
 MAX_MERGED = 10  # entry ids that a letter keeps of failures that were counted on it
 MAX_ABSORBED = 50  # entry ids that a letter keeps of those that it absorbed or succeeded
 MAX_PRIORITY = 100  # that requeues may lift a letter to
 BY_LIMIT = "system_max_retries"  # `by` where the limit of requeues gives a letter up
+BY_APPLICATION = "application"  # `by` where a run of the application did the work
 MAX_RUNS = 10  # bulk runs that a letter keeps, besides those that are not over
 MAX_RECOVERIES = 3  # leases in a row that may run out before it counts as a failed attempt
 _MILLISECOND = timedelta(milliseconds=1)
@@ -65,6 +66,7 @@ class Move(StrEnum):
     MERGE = "merge"
     REQUEUE = "requeue"
     RESOLVE = "resolve"
+    CLOSE_BY_SUCCESS = "close by success"
     CANCEL = "cancel"
     GIVE_UP = "give up"
     ARCHIVE = "archive"
@@ -80,6 +82,7 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.MERGE: (PENDING,),
         Move.REQUEUE: (PENDING, EXHAUSTED),  # exhausted: beyond the limit, it is given up
         Move.RESOLVE: (COMPLETED,),
+        Move.CLOSE_BY_SUCCESS: (COMPLETED, PENDING),  # pending: repos are left
         Move.CANCEL: (ARCHIVED,),
         Move.GIVE_UP: (EXHAUSTED,),
         Move.ARCHIVE: (ARCHIVED,),
@@ -93,6 +96,7 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.FAIL: (PENDING, EXHAUSTED),  # by the budget; a manual retry returns to its prior state
         Move.EXHAUST: (EXHAUSTED, PENDING),  # a manual retry returns to its prior state
         Move.MERGE: (RETRYING,),
+        Move.CLOSE_BY_SUCCESS: (COMPLETED, RETRYING),  # completed: the outcome of its run is refused
         Move.DELETE: (ARCHIVED,),  # the outcome of its run is refused
     },
     EXHAUSTED: {
@@ -102,6 +106,7 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.MERGE: (EXHAUSTED,),
         Move.REQUEUE: (PENDING, EXHAUSTED),  # exhausted: beyond the limit, it is given up
         Move.RESOLVE: (COMPLETED,),
+        Move.CLOSE_BY_SUCCESS: (COMPLETED, EXHAUSTED),  # exhausted: repos are left
         Move.CANCEL: (ARCHIVED,),
         Move.GIVE_UP: (EXHAUSTED,),
         Move.ARCHIVE: (ARCHIVED,),
@@ -475,6 +480,25 @@ def resolve(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = N
     return _close(letter, COMPLETED, ResolutionStatus.MANUALLY_RESOLVED, "manually_resolved", now, by, notes)
 
 
+def close_by_success(letter: DeadLetter, success: Success, *, now: datetime) -> DeadLetter:
+    """Close the letter whose work a run of the application has done; where repos are left, it is for those only.
+
+    The letter itself where that was other work, or where some of it was captured after that run began. A run that holds
+    a lease on the closed letter has lost it: whatever comes of it does not count.
+    """
+    _guard(letter, Move.CLOSE_BY_SUCCESS)
+    left = repos_left(letter, success)
+    if left is None:
+        return letter
+    if left:
+        return _change(letter, now, repos=left)
+    notes = f"a run of the application that began at {instant_text(success.began)} succeeded"
+    if letter.more_repos:
+        letter = evolve(letter, more_repos=())
+    how = ResolutionStatus.MANUALLY_RESOLVED
+    return _close(letter, COMPLETED, how, "manually_resolved", now, BY_APPLICATION, notes)
+
+
 def cancel(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """Close the letter: nobody needs the work any more."""
     _guard(letter, Move.CANCEL)
@@ -584,6 +608,8 @@ def _is_due(letter: DeadLetter, now: datetime) -> bool:
 def _require_lease(letter: DeadLetter, move: Move, token: str) -> Lease:
     if letter.lease is None or letter.lease.token != token:
         holder = f"{letter.lease.owner} holds it now" if letter.lease else "nobody holds it now"
+        if letter.resolution.by == BY_APPLICATION:
+            holder = "a run of the application did its work meanwhile"
         raise LostLease(letter.key, move, letter.status, f"this run no longer owns it: {holder}")
     _guard(letter, move)
     return letter.lease
@@ -635,7 +661,10 @@ def _with_failure(
     letter: DeadLetter, failure: Failure, left: tuple[str, ...] | None = None, verdict: RecordedVerdict | None = None
 ) -> DeadLetter:
     letter = _close_requeue(letter, RequeueOutcome.FAILED)
-    letter = _with_added_repos(letter if left is None else evolve(letter, repos=left))
+    if left is not None:  # the application may have done some of them since the run began
+        left = tuple([repo for repo in left if repo in letter.repos]) or left
+        letter = evolve(letter, repos=left)
+    letter = _with_added_repos(letter)
     return evolve(
         letter,
         last_error=failure.message,

@@ -1,16 +1,27 @@
-"""Which failed runs are the same work, under which task id other work is kept, and what one more failure adds."""
+"""Which runs are the same work, under which task id other work is kept, what one more failure adds, a success takes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 
-from mahavishnu.model.ids import derived_task_id
+from mahavishnu.model.ids import derived_task_id, entry_instant
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
-from mahavishnu.model.letter_parts import DeadLetterStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus, SourceKind
 
 _OWN_PLACES = 3  # of those of `places_of`; a letter only joins another one under the last
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """A run of the application that succeeded: with which payload, as a letter would keep it, how, and since when."""
+
+    payload: Json
+    adapter: str | None
+    repos: tuple[str, ...]
+    began: datetime
 
 
 def same_work(letter: DeadLetter, payload: Json) -> bool:
@@ -80,6 +91,46 @@ def choose_place(letter: DeadLetter, found: Sequence[DeadLetter | None]) -> int:
 def _renamed(letter: DeadLetter, mark: str) -> DeadLetter:
     source = letter.source if letter.source.id is not None else replace(letter.source, id=letter.task_id)
     return evolve(letter, task_id=derived_task_id(letter.task_id, mark), source=source)
+
+
+def is_success_of(letter: DeadLetter, success: Success) -> bool:
+    """Whether the run did work of the open letter, of which nothing was captured after that run began.
+
+    Of a letter whose payload a person changed that is the payload that it has now: the other one is not to be done any
+    more. What is not a workflow's, or another workflow's, is other work, whatever its id and its payload.
+    """
+    return (
+        letter.is_open
+        and letter.source.kind is SourceKind.WORKFLOW
+        and (success.adapter is None or letter.adapter in (None, success.adapter))
+        and _last_captured(letter) <= success.began
+        and (letter.payload.text == success.payload.text or letter.payload.digest == success.payload.digest)
+    )
+
+
+def repos_left(letter: DeadLetter, success: Success) -> tuple[str, ...] | None:
+    """The repos of the letter that are still to be done after the success, none if it was all; None: it did nothing.
+
+    A run without repos did no repo that the letter names, and a run for some of them not all that it may be for.
+    """
+    if not is_success_of(letter, success):
+        return None
+    again = has_failed_again(letter)
+    wanted = all_repos(letter.repos, letter.more_repos) if again else letter.repos
+    left = tuple([repo for repo in wanted if repo not in success.repos])
+    if not wanted:
+        return None if success.repos else ()
+    if left and (again or len(left) == len(wanted)):  # which of them the next run is for is noted elsewhere
+        return None
+    return left
+
+
+def _last_captured(letter: DeadLetter) -> datetime:
+    """When its work failed last in the application. Where that failure is not kept any more, its entry id says it."""
+    if letter.occurrences == 1 or any(failure.processor is None for failure in letter.failures[1:]):
+        return letter.captured_at
+    made = [at for each in (*letter.merged, *letter.absorbed) if (at := entry_instant(each)) is not None]
+    return max([letter.captured_at, *made])
 
 
 def all_repos(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:

@@ -257,6 +257,14 @@ def is_home_away(store: Store) -> bool:
     return getattr(store, "away", None) is not None
 
 
+def finds_are_current(store: Store) -> bool:
+    """Whether `find` and `tally` see what others have written at once, as `get` does.
+
+    A store of which that is true says so by an attribute of this name.
+    """
+    return getattr(store, "finds_are_current", False) is True
+
+
 async def scan(collection: Collection[T], query: Query) -> AsyncIterator[T]:
     """Every record the query means, page after page. Raises StoreError at a page that is not the whole truth.
 

@@ -32,7 +32,7 @@ _LIFETIME_COUNTERS = {
     "exhausted": "Letters that used up their retries",
     "manually_retried": "Retries by hand",
     "permanently_failed": "Letters given up",
-    "manually_resolved": "Letters that people settled",
+    "manually_resolved": "Letters that people settled, or runs of the application",
     "cancelled": "Letters that nobody wants any more",
     "archived": "Open letters that were put away",
     "reopened": "Closed letters that were opened again",
@@ -45,6 +45,8 @@ _PROCESS_COUNTERS = {
     "rejected_full": "Failures that found no room in this process",
     "capture_failed": "Failures that this process could not keep",
     "events_dropped": "Events that listeners of this process were too slow for",
+    "closed_by_success": "Letters whose work this process has done in another run",
+    "successes_not_looked_up": "Successes of which this process did not look up whether they close a letter",
 }
 
 

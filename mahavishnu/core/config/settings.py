@@ -183,6 +183,9 @@ class MahavishnuSettings(Section):
     retry_only_failed_repos: bool = setting(
         True, "Retry a workflow for those repos only that failed, where that is known"
     )
+    dlq_close_on_success: bool = setting(
+        True, "Close the open letter of a task when the application runs it again and succeeds"
+    )
 
     # --- sending back ---
     max_dlq_retries: int = setting(3, "How often a task may be requeued before it is given up", 0, 100)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mahavishnu.bulk.service import BulkRuns
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     from mahavishnu.core.queue.claims import Claims
+    from mahavishnu.core.queue.closing import Closing
     from mahavishnu.core.queue.groups import Groups
     from mahavishnu.core.queue.processing import Processing
     from mahavishnu.core.queue.requeue import Requeues
@@ -58,6 +59,13 @@ def make_runs(context: QueueContext) -> BulkRuns:
     from mahavishnu.bulk.service import BulkRuns
 
     return BulkRuns(context)
+
+
+def make_closing(context: QueueContext) -> Closing:
+    """What closes letters whose work the application has done since."""
+    from mahavishnu.core.queue.closing import Closing
+
+    return Closing(context)
 
 
 def make_claims(dlq: DeadLetterQueue) -> Claims:

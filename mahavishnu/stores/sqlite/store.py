@@ -54,6 +54,8 @@ class SQLiteStore(OpenClose):
     in the child: open it after the fork, or start the child by `spawn`.
     """
 
+    finds_are_current = True
+
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, LostLease, NotDue
+from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import (
@@ -21,6 +22,7 @@ from mahavishnu.model.lifecycle import (
     archive,
     cancel,
     claim,
+    close_by_success,
     delete,
     edit,
     exhaust,
@@ -36,9 +38,11 @@ from mahavishnu.model.lifecycle import (
     succeed,
     violations,
 )
+from mahavishnu.model.work import Success
 from tests.unit.letters import BY, NOON, STANDINGS, TOKEN, captured, claimed, failure, noon
 
 exhausted = STANDINGS["exhausted"]
+DONE = Success(EMPTY, None, (), NOON)
 MOVES: dict[str, Callable[[DeadLetter], DeadLetter]] = {
     "claim": lambda letter: claim(letter, owner="w", token="token-2", until=noon(5), now=NOON),
     "claim_by_hand": lambda letter: claim(letter, owner="w", token="token-2", until=noon(5), now=NOON, manual=True),
@@ -52,6 +56,10 @@ MOVES: dict[str, Callable[[DeadLetter], DeadLetter]] = {
     "merge": lambda letter: merge(letter, failure(), NOON),
     "requeue": lambda letter: requeue(letter, **BY),
     "resolve": lambda letter: resolve(letter, **BY),
+    "close_by_success": lambda letter: close_by_success(letter, DONE, now=NOON),
+    "close_by_success_in_part": lambda letter: close_by_success(
+        replace(letter, repos=("api", "web")), replace(DONE, repos=("api",)), now=NOON
+    ),
     "cancel": lambda letter: cancel(letter, **BY),
     "give_up": lambda letter: give_up(letter, **BY),
     "archive": lambda letter: archive(letter, **BY),
@@ -60,8 +68,8 @@ MOVES: dict[str, Callable[[DeadLetter], DeadLetter]] = {
 }
 ERRORS = {error.__name__: error for error in (IllegalMove, AlreadyResolved, NotDue, LostLease)}
 # Who is refused, and why, or where the move leads. No run is ever stolen: what a person may do, he may not do to
-# a letter in `running` or `crashed`, except delete it; and what is closed stays closed but for `redrive`, `archive`,
-# `restore` and `delete`.
+# a letter in `running` or `crashed`, except delete it, and run the work elsewhere; and what is closed stays closed but
+# for `redrive`, `archive`, `restore` and `delete`.
 SQUARES = """
               due       waiting   running     crashed     exhausted   given_up        completed       archived
 claim         retrying  NotDue    IllegalMove retrying    NotDue      AlreadyResolved AlreadyResolved AlreadyResolved
@@ -76,6 +84,8 @@ edit          pending   pending   IllegalMove IllegalMove exhausted   AlreadyRes
 merge         pending   pending   retrying    retrying    exhausted   AlreadyResolved AlreadyResolved AlreadyResolved
 requeue       pending   pending   IllegalMove IllegalMove pending     AlreadyResolved AlreadyResolved AlreadyResolved
 resolve       completed completed IllegalMove IllegalMove completed   AlreadyResolved AlreadyResolved AlreadyResolved
+close_by_success completed completed completed completed completed AlreadyResolved AlreadyResolved AlreadyResolved
+close_by_success_in_part pending pending retrying retrying exhausted AlreadyResolved AlreadyResolved AlreadyResolved
 cancel        archived  archived  IllegalMove IllegalMove archived    AlreadyResolved AlreadyResolved AlreadyResolved
 give_up       exhausted exhausted IllegalMove IllegalMove exhausted   AlreadyResolved AlreadyResolved AlreadyResolved
 archive       archived  archived  IllegalMove IllegalMove archived    archived        archived        AlreadyResolved
@@ -88,7 +98,7 @@ EXPECTED = [(row[0], standing, outcome) for row in _rows for standing, outcome i
 
 def name_of(row: str) -> str:
     """The move that a row is about."""
-    return row.removesuffix("_by_hand").replace("_", " ")
+    return row.removesuffix("_by_hand").removesuffix("_in_part").replace("_", " ")
 
 
 def test_the_squares_are_all_there() -> None:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from itertools import count, pairwise
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -18,6 +19,7 @@ from mahavishnu.model.errors import IllegalMove, LostLease
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, RequeueOutcome, Tallies
 from mahavishnu.model.lifecycle import MAX_RECOVERIES, TABLE, Move, violations
+from mahavishnu.model.work import Success
 from tests.unit.letters import NOON, draft, failure
 
 TASKS = st.sampled_from(["wf_1", "wf_2", "wf_3"])
@@ -96,6 +98,24 @@ class Office(RuleBasedStateMachine):
             self.former.append(former)
             fresh = successor
         self.live[task] = fresh
+
+    @rule(task=TASKS, repos=st.sampled_from([(), ("api",), ("api", "web")]), age=st.integers(0, 2))
+    def the_app_succeeds(self, task: str, repos: tuple[str, ...], age: int) -> None:
+        """Some hours after it began."""
+        letter = self.live.get(task)
+        if letter is None:
+            return
+        success = Success(letter.payload, None, repos, self.now - timedelta(hours=age))
+        if not letter.is_open:
+            with pytest.raises(IllegalMove):
+                lifecycle.close_by_success(letter, success, now=self.now)
+        elif lifecycle.close_by_success(letter, success, now=self.now) is not letter:
+            assert letter.captured_at <= success.began
+            after = self.step(
+                task, Move.CLOSE_BY_SUCCESS, lambda: lifecycle.close_by_success(letter, success, now=self.now)
+            )
+            assert after is not None
+            self.done["manually_resolved"] += not after.is_open
 
     @rule(task=TASKS, manual=st.booleans())
     def somebody_claims(self, task: str, manual: bool) -> None:

@@ -120,6 +120,7 @@ REACHES: dict[str, Reach] = {
     ),
     "retry_jitter": Reach(True, jittered),
     "retry_only_failed_repos": Reach(False, lambda app: queue_of(app).context.limits.only_failed_repos),
+    "dlq_close_on_success": Reach(False, lambda app: queue_of(app).context.limits.close_on_success),
     "max_dlq_retries": Reach(4, lambda app: queue_of(app).context.requeues.max_dlq_retries),
     "dlq_priority_boost": Reach(17, lambda app: queue_of(app).context.requeues.priority_boost),
     "auto_requeue.enabled": Reach(True, lambda app: queue_of(app).context.requeues.automatic),

@@ -1,0 +1,319 @@
+"""Closes open letters whose work the application has done since: successes are noted at once, and looked up later.
+
+A success waits for none of this. Many are looked up together, one look at a time, and looks take a tenth of the time at
+most; what comes faster is let be and counted. A letter that was not closed for any reason stays, and is retried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import weakref
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextvars import Context
+from datetime import datetime
+from typing import TypeAlias
+
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letter_factory import RequestOf
+from mahavishnu.engine.payload import NOT_JSON, write_payload
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.events import EventName
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, derived_task_id, document_key, new_task_id
+from mahavishnu.model.json_value import texts
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import ResolutionStatus
+from mahavishnu.model.query import Is, Query
+from mahavishnu.model.work import Success, original_task_id
+from mahavishnu.stores.base import Result, finds_are_current, is_home_away, update_with_retry
+
+log = logging.getLogger(__name__)
+_Noted: TypeAlias = tuple[str, RequestOf, datetime, str, str]
+CLOSED, NOT_LOOKED_UP = "closed_by_success", "successes_not_looked_up"  # as they are counted
+MOST_NOTED = 10_000  # that wait for a look
+MOST_PUT_OFF = 1_000  # that wait for a store that is away
+_AT_ONCE = 500  # keys in one read
+_WORTH_ASKING = 50  # successes for which it is first asked whether anything is open
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 5.0  # between two looks
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 60.0  # for a store that is away
+_SHARE = 10  # looks take one part in so many of the time
+_ANY_OPEN = Query((Is("resolution_status", (ResolutionStatus.PENDING,)),), limit=1)
+
+_closings: weakref.WeakSet[Closing] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for closing in list(_closings):
+        closing.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class Closing:
+    """Closes letters by successes of the application."""
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._letters, self._clock = context, context.letters, context.clock
+        self.forget()
+        _closings.add(self)
+
+    def forget(self) -> None:
+        """Forget what was noted: the process that this one was forked from looks it up."""
+        self._noted: deque[_Noted] = deque()
+        self._put_off: list[_Noted] = []
+        self._loop: asyncio.AbstractEventLoop | None = None  # in which looks are taken
+        self._looking: asyncio.Task[None] | None = None
+        self._is_resting = False
+        self._flushes = 0  # that are under way: nobody rests meanwhile
+        self._next_look = self._next_try = 0.0  # of what was put off
+        self._wait = _FIRST_WAIT_SECONDS
+
+    def note_success(
+        self,
+        task_id: str,
+        request: RequestOf,
+        *,
+        began: datetime,
+        namespace: str = DEFAULT_NAMESPACE,
+        queue: str = DEFAULT_QUEUE,
+    ) -> None:
+        """Have the open letter of this work closed soon: a run of the application, which began then, succeeded.
+
+        Returns at once, from any thread, and raises nothing. `request()` is what a letter of the run would have;
+        it is asked if there is a letter under its task id.
+        """
+        noted = self._noted
+        if len(noted) >= MOST_NOTED:
+            self._context.counts[NOT_LOOKED_UP] += 1
+            return
+        noted.append((task_id, request, began, namespace, queue))
+        if self._loop is None or self._loop is not asyncio._get_running_loop():
+            self._start()
+
+    async def flush(self) -> None:
+        """Look up everything that was noted so far, and return when that is done. Raises nothing.
+
+        What the store cannot answer now is tried later.
+        """
+        self._flushes += 1
+        try:
+            if self._looking is not None and self._loop is asyncio.get_running_loop():
+                if self._is_resting:
+                    self._looking.cancel()
+                await asyncio.wait({self._looking})
+            self._next_try = 0.0
+            await self._look()
+        finally:
+            self._flushes -= 1
+            if self._noted or self._put_off:
+                self._start()
+
+    async def finish(self) -> None:
+        """Look up what was noted, because the queue is closed; what the store cannot answer now is let be."""
+        if self._noted or self._put_off or self._looking is not None:
+            self._flushes += 1  # nothing is to be started again
+            try:
+                await self.flush()
+            finally:
+                self._flushes -= 1
+        if left := len(self._noted) + len(self._put_off):
+            log.warning("%d successes could not be looked up: if they have open letters, those are retried", left)
+            self._context.counts[NOT_LOOKED_UP] += left
+            self.forget()
+
+    # --- one look after the other
+
+    def _start(self) -> None:
+        """Take looks in this event loop from now on; where there is none, in the one that uses the store."""
+        loop = asyncio._get_running_loop()
+        if loop is None:
+            self._context.session.call_at_home(self._start)
+        elif not self._flushes and (self._loop is not loop or self._looking is None):
+            # In a context of its own: it has nothing to do with the run that succeeded just now.
+            self._loop, self._looking = loop, asyncio.Task(self._take_looks(), loop=loop, context=Context())
+            self._looking._log_destroy_pending = False  # type: ignore[attr-defined]  # it may end with its loop
+
+    async def _take_looks(self) -> None:
+        try:
+            while (self._noted or self._put_off) and not self._flushes:
+                await self._rest()
+                if not self._flushes:
+                    await self._look()
+        finally:
+            if self._looking is asyncio.current_task():
+                self._loop = self._looking = None
+
+    async def _rest(self) -> None:
+        until = self._next_look if self._noted else max(self._next_look, self._next_try)
+        if (seconds := until - self._clock.monotonic()) > 0:
+            self._is_resting = True
+            try:
+                await self._clock.sleep(seconds)
+            finally:
+                self._is_resting = False
+
+    async def _look(self) -> None:
+        """Look up what was noted, and what was put off if its time has come."""
+        began = self._clock.monotonic()
+        batch = self._take(began)
+        left: Sequence[_Noted] = batch
+        try:
+            if batch:
+                left = await self._context.session.run_in_home_loop(lambda: self._close_letters(batch))
+        except MahavishnuError as problem:
+            log.debug("%d successes cannot be looked up now: %s", len(batch), problem)
+        except Exception:
+            log.exception("%d successes could not be looked up", len(batch))
+            self._context.counts[NOT_LOOKED_UP] += len(batch)
+            left = ()
+        finally:  # also where it was cancelled
+            self._put_back(left)
+            now = self._clock.monotonic()
+            self._next_look = now + min(max(_PAUSE_SECONDS, _SHARE * (now - began)), _LONGEST_PAUSE_SECONDS)
+
+    def _take(self, now: float) -> list[_Noted]:
+        batch = [self._noted.popleft() for _ in range(len(self._noted))]
+        if now >= self._next_try:
+            batch, self._put_off = [*self._put_off, *batch], []
+        return batch
+
+    def _put_back(self, left: Sequence[_Noted]) -> None:
+        if not left:
+            if not self._put_off:
+                self._wait = _FIRST_WAIT_SECONDS
+            return
+        waiting = [*self._put_off, *left]
+        self._put_off = waiting[-MOST_PUT_OFF:]
+        self._context.counts[NOT_LOOKED_UP] += len(waiting) - len(self._put_off)
+        self._next_try = self._clock.monotonic() + self._wait
+        self._wait = min(2 * self._wait, _LONGEST_WAIT_SECONDS)
+
+    # --- the letters
+
+    async def _close_letters(self, batch: Sequence[_Noted]) -> list[_Noted]:
+        """Close what these successes close. Returns those for which the store could not be asked."""
+        await self._context.open()
+        if len(batch) >= _WORTH_ASKING and await self._is_nothing_open():
+            return []
+        left: list[_Noted] = []
+        for start in range(0, len(batch), _AT_ONCE):
+            try:
+                left += await self._close_some(batch[start : start + _AT_ONCE])
+            except (StoreUnavailable, StoreMisconfigured) as problem:
+                log.debug("successes wait, because letters cannot be looked up now: %s", problem)
+                return [*left, *batch[start:]]
+        return left
+
+    async def _is_nothing_open(self) -> bool:
+        """Whether it is certain that no letter is open which was captured before these successes began."""
+        return finds_are_current(self._context.store) and not (await self._letters.find(_ANY_OPEN)).items
+
+    async def _close_some(self, batch: Sequence[_Noted]) -> list[_Noted]:
+        """Those of one read. Under a task id that never had a letter there is no other work either."""
+        left = list(batch) if is_home_away(self._context.store) else []  # what is in there is looked up later
+        names = [_task_id(each) for each in batch]
+        keys = [document_key(name, *each[3:]) for name, each in zip(names, batch, strict=True)]
+        found: dict[str, tuple[DeadLetter, list[tuple[_Noted, Success]]]] = {}
+        known: list[tuple[str, _Noted, Success]] = []
+        for name, noted, letter in zip(names, batch, await self._letters.records.get(keys), strict=True):
+            if letter is None:
+                continue
+            if (success := self._success_of(name, noted)) is not None:
+                known.append((name, noted, success))
+                self._sort(letter, noted, success, found, left)
+        if known:
+            others = [
+                document_key(derived_task_id(name, each.payload.digest), *noted[3:]) for name, noted, each in known
+            ]
+            for (name, noted, success), letter in zip(known, await self._letters.get(others), strict=True):
+                if not isinstance(letter, DeadLetter) or original_task_id(letter) == name:
+                    self._sort(letter, noted, success, found, left)
+        await self._write([*found.values()], left)
+        return list({id(each): each for each in left}.values())
+
+    def _sort(
+        self,
+        letter: Result[DeadLetter],
+        noted: _Noted,
+        success: Success,
+        found: dict[str, tuple[DeadLetter, list[tuple[_Noted, Success]]]],
+        left: list[_Noted],
+    ) -> None:
+        if isinstance(letter, DeadLetter):
+            if letter.is_open:
+                found.setdefault(letter.key, (letter, []))[1].append((noted, success))
+        elif isinstance(letter, StoreUnavailable | StoreMisconfigured):
+            left.append(noted)
+        elif letter is not None:
+            log.warning("whether a success closes a letter cannot be looked up: %s", letter)
+            self._context.counts[NOT_LOOKED_UP] += 1
+
+    async def _write(
+        self, found: Iterable[tuple[DeadLetter, list[tuple[_Noted, Success]]]], left: list[_Noted]
+    ) -> None:
+        changed = [
+            (letter, after, successes)
+            for letter, successes in found
+            if (after := self._close(letter, successes)) is not letter
+        ]
+        results = await self._letters.write([after for _, after, _ in changed]) if changed else ()
+        for (letter, _, successes), written in zip(changed, results, strict=True):
+            if written is None:  # a worker, say: it is decided again
+                written = await self._write_again(letter.key, successes)
+            if isinstance(written, DeadLetter):
+                self._announce(written)
+            elif written is not None:
+                log.debug("letter %r cannot be closed now: %s", letter.key, written)
+                left += [noted for noted, _ in successes]
+
+    async def _write_again(self, key: str, successes: list[tuple[_Noted, Success]]) -> Result[DeadLetter]:
+        try:
+            updated = await update_with_retry(self._letters, key, lambda current: self._close(current, successes))
+        except (StoreUnavailable, StoreMisconfigured) as problem:
+            return problem
+        return None if updated is None or updated.after is updated.before else updated.after
+
+    def _close(self, letter: DeadLetter, successes: Iterable[tuple[_Noted, Success]]) -> DeadLetter:
+        before = letter
+        for success in (success for _, success in successes if letter.is_open):
+            letter = lifecycle.close_by_success(letter, success, now=self._clock.now())
+        only_whole = not self._context.limits.only_failed_repos
+        return before if only_whole and letter.is_open else letter
+
+    def _announce(self, letter: DeadLetter) -> None:
+        by, notes = lifecycle.BY_APPLICATION, letter.resolution.notes
+        if letter.is_open:
+            self._context.announce(EventName.EDITED, letter, letter.updated_at, by=by, changed=["repos"])
+            return
+        self._context.counts[CLOSED] += 1
+        log.info("letter %r is closed: %s", letter.key, notes)
+        self._context.announce(EventName.RESOLVED, letter, letter.updated_at, by=by, notes=notes, was_open=True)
+
+    def _success_of(self, task_id: str, noted: _Noted) -> Success | None:
+        """What was done; None where no letter that could be run again can have it."""
+        try:
+            request = noted[1]()
+            written = write_payload(request, self._context.letter_factory.redact_keys)
+            if NOT_JSON in written.notes:  # descriptions, which do not say what it was
+                return None
+            return Success(written.payload, request.adapter, texts(request.repos, "repos"), noted[2])
+        except InvalidInput:
+            return None
+        except Exception:  # it is code of a user
+            log.exception("what task %r was run with cannot be told: its letter stays", task_id)
+            return None
+
+
+def _task_id(noted: _Noted) -> str:
+    """The task id that a failure of this run would have: another one, where no letter can have the one that it has."""
+    task_id, where = noted[0], noted[3:]
+    try:
+        document_key(task_id, *where)
+    except InvalidInput:
+        return new_task_id(task_id)
+    return task_id

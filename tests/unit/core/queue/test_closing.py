@@ -1,0 +1,447 @@
+"""A success of the application closes the open letter of its work: looked up in batches, off the path of the run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahavishnu.adapters.base import current_attempt
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.queue import closing as closing_module
+from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.model.events import EventName
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.testing import turn
+from tests.unit.queues import NETWORK, Gate, House, Runs, heard, letter_of, queue_of, settle, sound
+
+TASK = {"n": 1}
+
+
+async def fail_once(app: MahavishnuApp, task: Any = TASK, repos: list[str] | None = None, name: str = "wf_1") -> None:
+    app.register_adapter("sweep", Runs(NETWORK))
+    assert (await app.execute_workflow(task, "sweep", repos, task_id=name))["dlq_enqueued"]
+    app.register_adapter("sweep", Runs("done"))
+
+
+def work(task: Any = TASK) -> Callable[[], LetterRequest]:
+    return lambda: LetterRequest("any", task, (), adapter="sweep")
+
+
+async def succeed(app: MahavishnuApp, task: Any = TASK, repos: list[str] | None = None, name: str = "wf_1") -> None:
+    assert (await app.execute_workflow(task, "sweep", repos, task_id=name))["status"] == "completed"
+
+
+async def flushed(app: MahavishnuApp, name: str = "wf_1") -> DeadLetter:
+    await queue_of(app).closing.flush()
+    return await letter_of(queue_of(app), name)
+
+
+def counted(app: MahavishnuApp) -> tuple[int, int]:
+    counts = queue_of(app).context.counts
+    return counts["closed_by_success"], counts["successes_not_looked_up"]
+
+
+async def test_a_success_closes_the_letter(any_house: House) -> None:
+    app = any_house.app()
+    await fail_once(app)
+    events = heard(queue_of(app))
+    any_house.clock.advance(1)
+    await succeed(app)
+    letter = await flushed(app)
+    assert (letter.status, letter.resolution.status, letter.resolution.by) == (
+        "completed",
+        "manually_resolved",
+        "application",
+    )
+    assert letter.resolution.notes == "a run of the application that began at 2026-01-01T00:00:01.000Z succeeded"
+    (told,) = events
+    assert (told.name, told.letter) == (EventName.RESOLVED, letter)
+    assert told.detail == {"by": "application", "notes": letter.resolution.notes, "was_open": True}
+    assert counted(app) == (1, 0)
+    stats = await sound(queue_of(app))
+    assert stats["lifetime_stats"]["closed_by_success"] == stats["lifetime_stats"]["manually_resolved"] == 1
+    any_house.clock.advance(hours=1)
+    assert await queue_of(app).run_due() == 0, "the worker does not run it"
+
+
+async def test_it_is_looked_up_by_itself_and_delays_nobody(house: House) -> None:
+    app = house.app()
+    await fail_once(app)
+    held = house.faults.hold("get")
+    await succeed(app)
+    await held.wait_for_call()
+    assert (await letter_of_without_hold(app)).is_open
+    held.release()
+    await settle()
+    assert not (await letter_of(queue_of(app), "wf_1")).is_open
+
+
+async def letter_of_without_hold(app: MahavishnuApp) -> DeadLetter:
+    (letter,) = await queue_of(app).list_tasks()
+    return letter
+
+
+async def test_a_decorated_function_with_an_id(any_house: House) -> None:
+    app = any_house.app()
+    answers = Runs(NETWORK, "done")
+
+    @app.workflow("sweep")
+    async def sweep(task: Any, repos: list[str]) -> Any:
+        return await answers(task, repos)
+
+    with pytest.raises(ConnectionError):
+        await sweep({"id": "wf_1"}, ["api"])
+    any_house.clock.advance(1)
+    await sweep({"id": "wf_1"}, ["api"])
+    assert (await flushed(app)).resolution.by == "application"
+
+
+async def test_each_repo_by_itself(any_house: House) -> None:
+    app = any_house.app()
+    await fail_once(app, repos=["api", "web"])
+    events = heard(queue_of(app))
+    any_house.clock.advance(1)
+    await succeed(app, repos=["api"])
+    letter = await flushed(app)
+    assert (letter.status, letter.repos) == ("pending", ("web",))
+    assert [(event.name, event.detail) for event in events] == [
+        (EventName.EDITED, {"by": "application", "changed": ["repos"]})
+    ]
+    await app.execute_workflow_parallel(TASK, "sweep", ["web"], task_id="wf_1")
+    assert not (await flushed(app)).is_open
+    assert counted(app) == (1, 0)
+    await sound(queue_of(app))
+
+
+async def test_repos_that_have_to_be_done_together(house: House) -> None:
+    app = house.app(retry_only_failed_repos=False)
+    await fail_once(app, repos=["api", "web"])
+    await succeed(app, repos=["api"])
+    assert (await flushed(app)).repos == ("api", "web")
+    await succeed(app, repos=["web", "api"])
+    assert not (await flushed(app)).is_open
+
+
+async def test_what_is_not_the_same_work_stays_open(any_house: House) -> None:
+    app = any_house.app()
+    await fail_once(app)
+    app.register_adapter("other", Runs("done"))
+    any_house.clock.advance(1)
+    await succeed(app, {"n": 2})
+    await succeed(app, name="wf_2")
+    await app.execute_workflow(TASK, "other", task_id="wf_1")
+    await app.execute_workflow(TASK, "sweep")
+    await app.execute_workflow({**TASK, "object": object()}, "sweep", task_id="wf_1")
+    assert (await flushed(app)).is_open
+    assert counted(app) == (0, 0)
+
+
+async def test_other_work_under_the_same_id_is_closed_by_itself(any_house: House) -> None:
+    app = any_house.app()
+    await fail_once(app)
+    await fail_once(app, {"n": 2})
+    (other,) = await queue_of(app).list_tasks(source_id="wf_1")
+    any_house.clock.advance(1)
+    await succeed(app, {"n": 2})
+    assert (await flushed(app)).is_open
+    assert not (await letter_of(queue_of(app), other.task_id)).is_open
+    await succeed(app)
+    assert not (await flushed(app)).is_open
+    await fail_once(app, {"n": 2})
+    await fail_once(app)
+    await queue_of(app).clear_all()
+    await succeed(app, {"n": 2})
+    await queue_of(app).closing.flush()
+    await sound(queue_of(app))
+
+
+async def test_what_was_captured_after_the_run_began_stays(any_house: House) -> None:
+    app = any_house.app()
+    gate = Gate()
+    app.register_adapter("sweep", gate)
+    running = asyncio.create_task(app.execute_workflow(TASK, "sweep", task_id="wf_1"))
+    await gate.reached()
+    any_house.clock.advance(1)
+    await fail_once(app)
+    gate.open()
+    assert (await running)["status"] == "completed"
+    assert (await flushed(app)).is_open
+    any_house.clock.advance(1)
+    await succeed(app)
+    assert not (await flushed(app)).is_open
+    await fail_once(app)  # of the next generation
+    assert (await flushed(app)).generation == 2
+    any_house.clock.advance(1)
+    await succeed(app)
+    assert not (await flushed(app)).is_open
+    await sound(queue_of(app))
+
+
+async def test_a_masked_payload_is_compared_as_it_is_kept(house: House) -> None:
+    app = house.app(redact_keys=("*token*",))
+    await fail_once(app, {"token": "a", "n": 1})
+    await succeed(app, {"token": "b", "n": 2})
+    assert (await flushed(app)).is_open
+    await succeed(app, {"token": "b", "n": 1})
+    assert not (await flushed(app)).is_open
+
+
+@pytest.mark.parametrize("name", ["a/b/c", "x" * 9000, "\ud800"])
+async def test_odd_ids(house: House, name: str) -> None:
+    app = house.app()
+    await fail_once(app, name=name)
+    await succeed(app, name=name)
+    await queue_of(app).closing.flush()
+    assert counted(app) == (1, 0)
+
+
+async def test_a_retry_is_no_success_of_the_application(house: House) -> None:
+    app = house.app()
+    await fail_once(app, {"id": "wf_1"})
+    await fail_once(app, {"id": "wf_2"}, name="wf_2")
+
+    async def run(task: Any, repos: list[str]) -> Any:
+        assert current_attempt.get() is not None
+        await app.execute_workflow({"id": "wf_2"}, "sweep", task_id="wf_2")  # that is another one
+        return await app.execute_workflow(task, "sweep", repos)
+
+    queue_of(app).processing.callback = run
+    house.clock.advance(1)
+    assert (await queue_of(app).retry_task("wf_1"))["success"]
+    assert (await flushed(app)).resolution.status == "requeued"
+    assert (await flushed(app, "wf_2")).resolution.by == "application"
+    assert (await sound(queue_of(app)))["lifetime_stats"]["retry_success"] == 1
+
+
+async def test_it_can_be_turned_off(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = house.app(dlq_close_on_success=False)
+    await fail_once(app)
+    await succeed(app)
+    assert "closing" not in vars(queue_of(app))
+    assert not MahavishnuSettings(dlq_close_on_success=False).dlq_close_on_success
+
+
+async def test_an_app_without_a_queue_succeeds(house: House) -> None:
+    app = house.app(dlq_enabled=False)
+    app.register_adapter("sweep", Runs("done"))
+    await succeed(app)
+
+
+# --- the worker at the same time
+
+
+@pytest.mark.parametrize("answer", [NETWORK, "done"])
+async def test_the_run_of_a_worker_does_not_count_any_more(any_house: House, answer: Any) -> None:
+    """Neither does its failure open the letter again, nor is its success counted as a second one."""
+    app = any_house.app()
+    await fail_once(app)
+    gate = Gate(answer if isinstance(answer, str) else {"status": "failed", "error": "again"})
+    worker = any_house.queue(gate)
+    any_house.clock.advance(hours=1)
+    cycle = asyncio.create_task(worker.run_due())
+    await gate.reached()
+    events = heard(worker)
+    await succeed(app)
+    closed = await flushed(app)
+    assert closed.status == "completed"
+    gate.open()
+    await cycle
+    assert await letter_of(worker, "wf_1") == closed
+    assert [event.name for event in events] == [EventName.STALE_CLAIM]
+    lifetime = (await sound(worker))["lifetime_stats"]
+    assert (lifetime["manually_resolved"], lifetime["retry_success"], lifetime["retry_failed"]) == (1, 0, 0)
+
+
+async def test_a_remote_worker_is_told_why(house: House) -> None:
+    app = house.app()
+    await fail_once(app)
+    house.clock.advance(hours=1)
+    (claim,) = await queue_of(app).claims.claim("remote")
+    await succeed(app)
+    await flushed(app)
+    with pytest.raises(Exception, match="a run of the application did its work meanwhile"):
+        await queue_of(app).claims.settle("wf_1", claim.token, "succeeded")
+
+
+# --- what is bounded
+
+
+async def test_more_than_can_be_looked_up_are_counted(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closing_module, "MOST_NOTED", 3)
+    app = house.app()
+    await fail_once(app)
+    closing = queue_of(app).closing
+    for number in range(5):
+        closing.note_success(f"other-{number}", work(), began=house.clock.now())
+    assert counted(app) == (0, 2)
+    await closing.flush()
+    await succeed(app)
+    assert not (await flushed(app)).is_open
+
+
+async def test_one_look_after_the_other(house: House) -> None:
+    """The first at once; then each waits for a part of a second, and takes all that came meanwhile."""
+    app = house.app()
+    app.register_adapter("sweep", Runs("done"))
+    await queue_of(app).open()
+    for number in range(100):
+        await succeed(app, name=f"wf_{number}")
+        await turn()
+        await settle(3)
+    assert house.faults.calls["get"] == 1
+    house.clock.advance(1)
+    await settle()
+    assert house.faults.calls["get"] == 2
+    assert house.clock.sleepers == 0
+
+
+async def test_nothing_is_looked_up_where_nothing_is_open(tmp_path: Path) -> None:
+    """A SQLite file says so at once for all processes."""
+    settings = MahavishnuSettings(dlq_store_url=f"sqlite:///{tmp_path}/letters.db")
+    async with MahavishnuApp(settings) as app, MahavishnuApp(settings) as another:
+        await fail_once(app)
+        await queue_of(app).letters.resolve("wf_1")
+        found: list[Any] = []
+        closing, letters = queue_of(app).closing, queue_of(app).context.letters.records
+        get = letters.get
+        queue_of(app).context.letters.records.get = lambda keys: found.append(keys) or get(keys)  # type: ignore[method-assign,func-returns-value]
+        began = queue_of(app).clock.now()
+        for number in range(200):
+            closing.note_success(f"wf_{number}", work(), began=began)
+        await closing.flush()
+        assert found == []
+        await fail_once(another)
+        for number in range(200):
+            closing.note_success(f"wf_{number}", work(), began=began + timedelta(hours=1))
+        await closing.flush()
+        assert len(found[0]) == 200
+        assert not (await letter_of(queue_of(app), "wf_1")).is_open
+
+
+async def test_many_at_once(any_house: House) -> None:
+    app = any_house.app()
+    for number in range(30):
+        await fail_once(app, name=f"wf_{number}")
+    any_house.clock.advance(1)
+    await asyncio.gather(*(succeed(app, name=f"wf_{number}") for number in range(1200)))
+    await queue_of(app).closing.flush()
+    assert counted(app) == (30, 0)
+    await sound(queue_of(app))
+
+
+# --- a store that is away, a process that ends
+
+
+async def test_while_the_store_is_away_it_is_tried_later(house: House) -> None:
+    app = house.app()
+    await fail_once(app)
+    house.clock.advance(1)
+    with house.faults.unavailable():
+        await succeed(app)
+        await queue_of(app).closing.flush()
+        await settle()
+        assert counted(app) == (0, 0)
+    await house.clock.sleeping()
+    house.clock.advance(61)
+    await settle()
+    assert not (await letter_of(queue_of(app), "wf_1")).is_open
+    assert counted(app) == (1, 0)
+
+
+async def test_of_those_that_are_put_off_the_last_ones_are_kept(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closing_module, "MOST_PUT_OFF", 3)
+    app = house.app()
+    await fail_once(app, name="wf_4")
+    with house.faults.unavailable():
+        for number in range(5):
+            await succeed(app, name=f"wf_{number}")
+        await queue_of(app).closing.flush()
+    assert counted(app) == (0, 2)
+    assert not (await flushed(app, "wf_4")).is_open
+
+
+async def test_a_write_that_fails_is_tried_later(house: House) -> None:
+    app = house.app()
+    await fail_once(app)
+    await succeed(app)
+    house.faults.unavailable("write", times=1)
+    assert (await flushed(app)).is_open
+    assert not (await flushed(app)).is_open
+    assert counted(app) == (1, 0)
+
+
+async def test_closing_the_queue_looks_up_what_was_noted(any_house: House) -> None:
+    app = any_house.app()
+    await fail_once(app)
+    await succeed(app)
+    await app.shutdown()
+    queue = any_house.queue()
+    assert not (await letter_of(queue, "wf_1")).is_open
+
+
+async def test_what_cannot_be_looked_up_in_the_end_is_counted(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    app = house.app()
+    await fail_once(app)
+    with house.faults.unavailable():
+        await succeed(app)
+        await queue_of(app).closing.finish()
+    assert counted(app) == (0, 1)
+    assert "1 successes could not be looked up: if they have open letters, those are retried" in caplog.text
+    await queue_of(app).closing.finish()
+    assert (await letter_of(queue_of(app), "wf_1")).is_open
+
+
+async def test_a_mistake_of_ours_is_counted_and_ends_nothing(house: House) -> None:
+    app = house.app()
+    await fail_once(app)
+    closing = queue_of(app).closing
+    closing.note_success("wf_1", raises, began=house.clock.now())
+    closing.note_success("wf_1", work(float("nan")), began=house.clock.now())
+    await closing.flush()
+    await succeed(app)
+    assert not (await flushed(app)).is_open
+
+
+def raises() -> LetterRequest:
+    raise RuntimeError("what was it?")
+
+
+async def test_a_fork_forgets_what_its_parent_looks_up(house: House) -> None:
+    closing = house.queue().closing
+    closing.note_success("wf_1", work(), began=house.clock.now())
+    child = os.fork()
+    if not child:
+        os._exit(len(closing._noted))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0  # noqa: ASYNC222 - it ends at once
+    assert len(closing._noted) == 1
+
+
+def test_one_event_loop_after_the_other(tmp_path: Path) -> None:
+    """What one has not looked up before it ended, the next one does."""
+    app = MahavishnuApp(MahavishnuSettings(dlq_store_url=f"sqlite:///{tmp_path}/letters.db"))
+    asyncio.run(fail_once(app))
+    asyncio.run(succeed(app))
+    asyncio.run(succeed(app, name="wf_2"))
+    assert not asyncio.run(flushed(app)).is_open
+    asyncio.run(app.shutdown())
+
+
+def test_a_thread_without_an_event_loop_has_the_one_that_uses_the_store_do_it(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with MahavishnuApp(MahavishnuSettings(dlq_store_url=f"sqlite:///{tmp_path}/letters.db")) as app:
+            await fail_once(app)
+            closing, began = queue_of(app).closing, queue_of(app).clock.now()
+            await asyncio.to_thread(closing.note_success, "wf_1", work(), began=began)
+            closed = asyncio.Event()
+            queue_of(app).context.events.subscribe(lambda event: closed.set(), {EventName.RESOLVED})
+            async with asyncio.timeout(10):
+                await closed.wait()
+
+    asyncio.run(go())
