@@ -87,6 +87,8 @@ class MahavishnuApp:
     def register_adapter(self, name: str, adapter: Adapter | Workflow) -> None:
         """Run workflows of this name with an adapter, or with a function `(task, repos)`, sync or async."""
         self.adapters.register(name, adapter)
+        if self.dlq is not None:
+            self.dlq.processing.note_adapters()
 
     @overload
     def workflow(self, function: F, /) -> F: ...

@@ -232,8 +232,8 @@ def create_dlq_integration(app: Any) -> DLQIntegration:
     config = getattr(app, "config", None)
     if isinstance(config, MahavishnuSettings):
         wiring.apply_defaults(app.dlq, config, getattr(app, "chain", None))
-    if app.dlq.processing.callback is None:
-        app.dlq.processing.callback = getattr(app, "run_again", None)
+    if (run_again := getattr(app, "run_again", None)) is not None:
+        app.dlq.processing.run_with(run_again, lambda: app.adapters.known.keys())
     strategy = getattr(config, "dlq_strategy", DLQIntegrationStrategy.AUTOMATIC)
     by_category = getattr(config, "dlq_automatic_policy", "category") == "category"
     return DLQIntegration(app, app.dlq, strategy, by_category=by_category)

@@ -117,7 +117,7 @@ class WorkerRegistry:
             self._clock.now(),
             queues=self.queues or None,
             adapters=None if adapters is None else tuple(sorted(adapters)),
-            takes_all=adapters is None,
+            takes_all=True if adapters is None else None,
             host=socket.gethostname(),
             pid=os.getpid(),
         )

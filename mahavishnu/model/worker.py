@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from mahavishnu.model.errors import NoAdapterNamed, NoSuchAdapter
 from mahavishnu.model.ids import PARTITIONS
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind, Version
 from mahavishnu.model.query import AnyOf, Condition, Is, Missing, Not
 
@@ -25,8 +27,8 @@ class Worker:
     seen_at: datetime
     queues: tuple[str, ...] | None = None
     adapters: tuple[str, ...] | None = None
-    takes_all: bool = False
-    remote: bool = False
+    takes_all: bool | None = None
+    remote: bool | None = None
     host: str | None = None
     pid: int | None = None
     version: Version | None = field(default=None, compare=False)
@@ -38,13 +40,13 @@ class Worker:
     @property
     def is_known(self) -> bool:
         """Whether it says what it can run."""
-        return self.takes_all or self.adapters is not None
+        return bool(self.takes_all) or self.adapters is not None
 
     def may_run(self, queue: str, adapter: str | None) -> bool:
         """Whether it may take a letter of this queue and adapter. One that does not say what it can run may."""
         if self.queues and queue not in self.queues:
             return False
-        return self.takes_all or self.adapters is None or adapter in self.adapters
+        return bool(self.takes_all) or self.adapters is None or adapter in self.adapters
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,15 @@ def run_by(adapters: Collection[str]) -> tuple[Condition, ...]:
     unsaid = Missing("adapter")
     perhaps = (Is("source_queue", names), Missing("source_queue"), Not(Is("source_kind", (SourceKind.WORKFLOW,))))
     return (AnyOf((Is("adapter", names), unsaid)), AnyOf((Not(unsaid), *perhaps)))
+
+
+def require_adapter(letter: DeadLetter, adapters: Collection[str]) -> None:
+    """Raise NoAdapterNamed or NoSuchAdapter unless one of these adapters runs the letter."""
+    if letter.adapter is None:
+        raise NoAdapterNamed(f"letter {letter.key!r}")
+    if letter.adapter not in adapters:
+        here = f"this process has {', '.join(sorted(adapters))}" if adapters else "this process has none"
+        raise NoSuchAdapter(letter.adapter, f"{here}; a worker that has it runs the letter when it is due")
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ LETTERS: Kind[DeadLetter] = Kind(
     versioned=with_version,
     fields=_LETTER_FIELDS,
     indexes=(
-        ("due_at",),
+        ("due_at", "adapter"),  # a letter that is due for others is passed over without being looked at
         ("created_at", "fingerprint"),  # what came lately, by group
         ("status", "created_at"),
         ("resolution_status", "created_at", "reason", "dlq_retry_count"),  # with all that is counted by reason
@@ -313,7 +313,12 @@ class Reply:
 REPLIES = dataclass_kind(Reply, name="replies", index="dlq_replies", types={"headers": BLOB, "body": BLOB})
 
 
-WORKERS = dataclass_kind(Worker, name="workers", index="dlq_workers", types={"queues": BLOB, "adapters": BLOB})
+WORKERS = dataclass_kind(
+    Worker,
+    name="workers",
+    index="dlq_workers",
+    types=dict.fromkeys(("queues", "adapters", "takes_all", "remote", "host", "pid"), BLOB),
+)
 
 # What `open_store` and the fallback store are made for, unless their caller says which. A kind that is missing here
 # goes home from a local store only once somebody has asked for its collection.

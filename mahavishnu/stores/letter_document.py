@@ -14,7 +14,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType, defstruct
 
 from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome, ResolutionStatus, SourceKind, Tallies
 
-SCHEMA = 1  # written into each document; raised when older code could misread a newer one
+# Written into each document; raised when older code could misread a newer one. Such code leaves the letter alone.
+# 2: what runs a letter, and how its payload is read, stand in fields. Code that knows only 1 drops them, and counts a
+# failed attempt of each letter whose adapter it lacks.
+SCHEMA = 2
 
 
 class FailurePart(Struct, omit_defaults=True, gc=False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from mahavishnu.core.queue.statistics import BY_REASON
 from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letter_query
+from mahavishnu.model.worker import run_by
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore
@@ -39,15 +41,15 @@ def plan(connection: sqlite3.Connection, sql: sqlite_sql.Sql) -> list[str]:
 @pytest.mark.parametrize(
     ("query", "way"),
     [
-        (letter_query(due=LATER, sort=SOONEST_FIRST), "INDEX letters.due_at (due_at<?)"),
-        (letter_query(due=LATER, partitions=range(64), sort=SOONEST_FIRST), "INDEX letters.due_at"),
+        (letter_query(due=LATER, sort=SOONEST_FIRST), "INDEX letters.due_at.adapter (due_at<?)"),
+        (letter_query(due=LATER, partitions=range(64), sort=SOONEST_FIRST), "INDEX letters.due_at.adapter"),
         (letter_query(limit=50), "INDEX letters.created_at"),
         (letter_query(status="exhausted"), "INDEX letters.status.created_at (status=?)"),
         (
             letter_query(fingerprint="f"),
             "INDEX letters.fingerprint.resolution_status",
         ),
-        (Query(sort=(Sort("due_at"),)), "INDEX letters.due_at"),
+        (Query(sort=(Sort("due_at"),)), "INDEX letters.due_at.adapter"),
         (Query(), "INDEX sqlite_autoindex_letters_1"),
     ],
     ids=["due", "due of a partition", "newest", "newest of a status", "a group", "soonest", "by key"],
@@ -59,13 +61,27 @@ def test_the_first_page(connection: sqlite3.Connection, query: Query, way: str) 
         assert not any(step == "USE TEMP B-TREE FOR ORDER BY" for step in steps), "it should read no more than a page"
 
 
+def test_letters_that_are_due_for_others_are_passed_over_in_the_index(connection: sqlite3.Connection) -> None:
+    """Whose adapters this worker lacks: none of their rows is read, however many there are."""
+    due = letter_query(due=LATER, sort=SOONEST_FIRST, limit=100)
+    sql = sqlite_sql.select(Table(LETTERS), replace(due, where=(*due.where, *run_by(["mine", "ours"]))), None)
+    assert any("INDEX letters.due_at.adapter (due_at<?)" in step for step in plan(connection, sql))
+    before_rows = [
+        step for step in connection.execute(f"EXPLAIN {sql.text}", sql.values) if step[1] in ("DeferredSeek", "Column")
+    ]
+    seek = next(place for place, step in enumerate(before_rows) if step[1] == "DeferredSeek")
+    (index,) = {step[2] for step in before_rows if step[1] == "DeferredSeek"}
+    looked_at = [step[2] for step in before_rows[seek + 1 : seek + 3]]
+    assert looked_at == [index, index], "the adapter is compared before the row is sought"
+
+
 @pytest.mark.parametrize(
     ("query", "place", "way"),
     [
         (letter_query(), (LATER, "k"), "INDEX letters.created_at.fingerprint (created_at<?)"),
         (letter_query(status="pending"), (LATER, "k"), "INDEX letters.status.created_at (status=? AND created_at<?)"),
-        (Query(sort=(Sort("due_at"),)), (LATER, "k"), "INDEX letters.due_at (due_at>?)"),
-        (Query(sort=(Sort("due_at"),)), (None, "k"), "INDEX letters.due_at (due_at=?)"),
+        (Query(sort=(Sort("due_at"),)), (LATER, "k"), "INDEX letters.due_at.adapter (due_at>?)"),
+        (Query(sort=(Sort("due_at"),)), (None, "k"), "INDEX letters.due_at.adapter (due_at=?)"),
         (Query(), ("k",), "INDEX sqlite_autoindex_letters_1 (_key>?)"),
     ],
     ids=["newest", "newest of a status", "soonest", "those without a date", "by key"],

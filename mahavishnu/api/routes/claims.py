@@ -30,6 +30,7 @@ class ClaimRequest(RequestModel):
     lease_seconds: LeaseSeconds | None = None
     namespace: Name | None = None
     queue: Name | None = None
+    adapters: Annotated[list[Name], Field(min_length=1, max_length=1000)] | None = None
 
 
 class Claim(ResponseModel):
@@ -81,6 +82,7 @@ async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
         lease_seconds=body.lease_seconds,
         queue=body.queue,
         namespace=body.namespace,
+        adapters=body.adapters,
     )
     return json_response(
         [

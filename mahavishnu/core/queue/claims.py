@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,6 +27,7 @@ from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.query import SOONEST_FIRST, Condition, Is, Not, Query, Sort, adapter_is, claim_order, letter_query
+from mahavishnu.model.worker import run_by
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
 
 MOST_CLAIMS = 500
@@ -70,8 +71,11 @@ class Claims:
         lease_seconds: float | None = None,
         queue: str | None = None,
         namespace: str | None = None,
+        adapters: Sequence[str] | None = None,
     ) -> list[Claim]:
         """Take due letters for `owner`: at most `limit` (1 to 500), or none if nothing is due.
+
+        With `adapters`, letters that one of these runs; without, those of all adapters, and of none.
 
         The most urgent come first; every fourth time those that have been due for longest, so that none waits for ever.
         Each is nobody else's for `lease_seconds` (1 to 86400; `dlq_claim_lease_seconds` unless given). What waits for
@@ -81,7 +85,7 @@ class Claims:
             raise InvalidInput(f"a worker is named by a text of 1 to {_MOST_OWNER} characters, not {owner!r:.80}")
         if type(limit) is not int or not 1 <= limit <= MOST_CLAIMS:
             raise InvalidInput(f"limit must be a whole number from 1 to {MOST_CLAIMS}, not {limit!r:.80}")
-        lease = self._lease(lease_seconds)
+        lease, names = self._lease(lease_seconds), _adapter_names(adapters)
         await self._context.open()
         self._lookups += 1
         found = letter_query(
@@ -91,11 +95,14 @@ class Claims:
             sort=claim_order(self._lookups),
             limit=max(limit, _FEWEST_FOUND),
         )
-        query = Query((*found.where, *self._closed_circuits()), found.sort, found.limit)
+        runnable = () if names is None else run_by(names)
+        query = Query((*found.where, *runnable, *self._closed_circuits()), found.sort, found.limit)
         async with self._one_at_a_time():
-            return await self._claim_pages(query, owner, limit, lease)
+            return await self._claim_pages(query, names, owner, limit, lease)
 
-    async def _claim_pages(self, query: Query, owner: str, limit: int, lease: timedelta) -> list[Claim]:
+    async def _claim_pages(
+        self, query: Query, adapters: frozenset[str] | None, owner: str, limit: int, lease: timedelta
+    ) -> list[Claim]:
         claims: list[Claim] = []
         batch = _ClaimBatch()
         after: Cursor | None = None
@@ -103,7 +110,7 @@ class Claims:
             page = await self._letters.find(query, after)
             for problem in page.corrupt:
                 log.error("a due letter cannot be read and is left alone: %s", problem)
-            waiting = list(page.items)
+            waiting = [letter for letter in page.items if adapters is None or letter.adapter in adapters]
             while waiting and len(claims) < limit:
                 some, waiting = waiting[: limit - len(claims)], waiting[limit - len(claims) :]
                 claims += await self._claim_some(some, owner, lease, batch)
@@ -355,6 +362,16 @@ def _require_settlement(
     if not _is_number(seconds) or not 0 <= seconds < math.inf:
         raise InvalidInput(f"retry_in must be a number of seconds from 0, or a timedelta, not {retry_in!r:.80}")
     return timedelta(seconds=min(seconds, _LONGEST_WAIT))
+
+
+def _adapter_names(given: object) -> frozenset[str] | None:
+    """The adapters that were asked for; None for all. Raises InvalidInput for what names none."""
+    if given is None:
+        return None
+    names = list(given) if isinstance(given, Collection) and not isinstance(given, str) else []
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise InvalidInput(f"adapters is a list of names, or left out for letters of all adapters, not {given!r:.80}")
+    return frozenset(names)
 
 
 def _is_number(value: object) -> bool:

@@ -17,11 +17,11 @@ from mahavishnu.engine.breaker import Breakers, circuit_name
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext
 from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
-from mahavishnu.model.errors import IllegalMove, InvalidInput
+from mahavishnu.model.errors import IllegalMove, InvalidInput, NoAdapterNamed, NoSuchAdapter
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.worker import Share, shares_of
+from mahavishnu.model.worker import Share, require_adapter, shares_of
 from mahavishnu.stores.base import get_one, update_with_retry
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.lease_watch import SOONEST_ENDING
@@ -78,12 +78,13 @@ class Processing:
         return self._processor is not None or self._running_tasks is not None
 
     def run_with(self, callback: Workflow, adapters: Callable[[], Collection[str]]) -> None:
-        """Run letters with this callback unless another one is given: it runs those of these adapters, and no others.
+        """Run letters with this callback unless another one is given: those of these adapters, and no others.
 
         There may be more adapters later; `note_adapters` says so.
         """
         self._default = callback, adapters
-        self.callback = self.callback or callback
+        if self.callback is None:
+            self.callback = callback
 
     def adapters(self) -> frozenset[str] | None:
         """The adapters whose letters this process runs; None if its callback takes whatever comes."""
@@ -240,7 +241,7 @@ class Processing:
         claimed = None
         try:
             claimed = await update_with_retry(self._letters, key, lambda now: self._claim_for_person(now, token, force))
-        except IllegalMove as problem:
+        except (IllegalMove, NoSuchAdapter, NoAdapterNamed) as problem:
             return _refused(task_id, str(problem), record)
         finally:
             if claimed is None:
@@ -283,7 +284,9 @@ class Processing:
             self._stopping = []
 
     def _claim_for_person(self, current: DeadLetter, token: str, force: bool) -> DeadLetter:
-        now = self._clock.now()
+        now, adapters = self._clock.now(), self.adapters()
+        if adapters is not None:
+            require_adapter(current, adapters)
         if not force and self._context.may_be_run(current, now):
             assert current.lease is not None
             why = f"until {current.due_at} by {current.lease.owner}; if that process is gone, workers take it over"

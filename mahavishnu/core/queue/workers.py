@@ -46,8 +46,8 @@ class WorkerReport:
             "seen_at": known and instant_text(known.seen_at),
             "queues": list(known.queues) if known and known.queues else None,
             "adapters": list(known.adapters) if known and known.adapters is not None else None,
-            "takes_all": known is not None and known.takes_all,
-            "remote": known is None or known.remote,
+            "takes_all": bool(known and known.takes_all),
+            "remote": bool(known is None or known.remote),
             "held": self.held,
             "holds": list(self.holds),
         }

@@ -149,7 +149,7 @@ def test_a_document_has_the_documented_names() -> None:
         "total_attempts": 0,
         "updated_at": "2026-01-01T12:00:00.000Z",
     }
-    assert document["schema"] == SCHEMA == 1
+    assert document["schema"] == SCHEMA == 2
 
 
 def test_a_lease_is_not_shown_as_a_retry_date() -> None:
