@@ -11,8 +11,10 @@ from mahavishnu.bulk.verbs import RunVerb
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.bulk_run import BUSY, BulkRun
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreUnavailable
+from mahavishnu.model.json_value import Difference, difference, pointer
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
+from mahavishnu.model.patch_paths import has_path, patch_paths
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.query_json import query_from_json
 
@@ -24,7 +26,9 @@ _SAMPLES = 5
 class RunPreview:
     """What a run would do now: how many letters match, how many it could move, and why not the others.
 
-    `samples` are some letters that it could move. `ramp` are the sizes of the first waves; empty: all at once.
+    `samples` are some letters that it could move, and `changes` is what a patch would do to the task of each of them.
+    `unknown_paths` are the places of the patch that none of the letters has, as JSON pointers: it would make them.
+    `ramp` are the sizes of the first waves; empty: all at once.
     """
 
     matched: int
@@ -32,6 +36,16 @@ class RunPreview:
     ineligible: dict[str, int]
     samples: tuple[DeadLetter, ...] = ()
     ramp: tuple[int, ...] = ()
+    changes: tuple[SampleChange, ...] = ()
+    unknown_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleChange:
+    """What the patch of a run would change in the task of one letter."""
+
+    key: str
+    diff: list[Difference]
 
 
 async def preview_run(context: QueueContext, run: BulkRun) -> RunPreview:
@@ -46,7 +60,13 @@ async def preview_run(context: QueueContext, run: BulkRun) -> RunPreview:
             break
     eligible = preview.matched - preview.ineligible.total()
     return RunPreview(
-        preview.matched, eligible, dict(preview.ineligible.most_common()), tuple(preview.samples), run.ramp
+        preview.matched,
+        eligible,
+        dict(preview.ineligible.most_common()),
+        tuple(preview.samples),
+        run.ramp,
+        tuple(preview.changes),
+        tuple(pointer("task", *path) for path in preview.unknown_paths) if eligible else (),
     )
 
 
@@ -59,6 +79,8 @@ class _Preview:
         self.matched = 0
         self.ineligible = Counter[str]()
         self.samples: list[DeadLetter] = []
+        self.changes: list[SampleChange] = []
+        self.unknown_paths = list(patch_paths(run.patch.value)) if run.patch is not None else []
         self._letters, self._clock = context.letters, context.clock
         self._run = run
 
@@ -71,8 +93,13 @@ class _Preview:
                 after = after if why is None else refusal_reason(why, letter.key)
             if isinstance(after, str):
                 self.ineligible[after] += 1
-            elif len(self.samples) < _SAMPLES:
+                continue
+            self.unknown_paths = [path for path in self.unknown_paths if not has_path(letter.task, path)]
+            if len(self.samples) < _SAMPLES:
                 self.samples.append(letter)
+                if self._run.patch is not None:
+                    diff = difference({"task": letter.task}, {"task": after.task})
+                    self.changes.append(SampleChange(letter.key, diff))
 
     async def count(self, example: DeadLetter) -> None:
         """Try the verb on one letter of each state, and count the letters in these states.

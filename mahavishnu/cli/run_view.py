@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mahavishnu.cli.output import count_of, moment, print_block, print_table
+from mahavishnu.cli.output import count_of, moment, print_block, print_table, short
 from mahavishnu.cli.times import when
 from mahavishnu.model.bulk_rules import exceeds, percent_to_resume_with
 from mahavishnu.model.bulk_run import RunCounts
 
 Run = Mapping[str, Any]
+_SHOWN_CHANGES = 3  # letters of which it is shown what an edit does to them
 
 
 def print_preview(preview: Mapping[str, Any], verb: str, out: Callable[[str], None]) -> None:
@@ -20,6 +22,17 @@ def print_preview(preview: Mapping[str, Any], verb: str, out: Callable[[str], No
         out(f"  {number}: {why}")
     if ramp := preview["ramp"]:
         out(f"in waves of {', '.join(map(str, ramp))}, then all the others")
+    for change in preview["changes"][:_SHOWN_CHANGES]:
+        out(f"{change['key']}:" + ("" if change["diff"] else " nothing would change"))
+        for place in change["diff"]:
+            out(f"  {place['path']}: {_side(place, 'before')} → {_side(place, 'after')}")
+    left = preview["eligible"] - _SHOWN_CHANGES
+    if preview["changes"] and left > 0:
+        out(f"… and {count_of(left, 'other letter')}")
+
+
+def _side(change: Mapping[str, Any], side: str) -> str:
+    return short(json.dumps(change[side], ensure_ascii=False)) if side in change else "nothing"
 
 
 def print_run(run: Run) -> None:

@@ -372,5 +372,14 @@ def same_json(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
+def pointer(*names: str) -> str:
+    """The JSON pointer of a place.
+
+    >>> pointer("task", "a/b")
+    '/task/a~1b'
+    """
+    return "".join(f"/{_escape_name(name)}" for name in names)
+
+
 def _escape_name(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")

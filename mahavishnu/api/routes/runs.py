@@ -12,7 +12,7 @@ from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import as_query, json_response, letter_json, next_link, page_headers, to_json
 from mahavishnu.api.routing import Depends, Query, Router
-from mahavishnu.api.schemas import Filter, Name, PageQuery, RequestModel, ResponseModel, Text, fields_of
+from mahavishnu.api.schemas import Difference, Filter, Name, PageQuery, RequestModel, ResponseModel, Text, fields_of
 from mahavishnu.model import bulk_run
 from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
@@ -74,6 +74,13 @@ class RunItem(ResponseModel):
     """One member of a run and what became of it."""
 
 
+class SampleChange(ResponseModel):
+    """What the patch of a run would change in the task of one letter."""
+
+    key: str
+    diff: list[Difference]
+
+
 class RunPreview(ResponseModel):
     """What a run would do."""
 
@@ -81,6 +88,8 @@ class RunPreview(ResponseModel):
     eligible: int
     ineligible: dict[str, int]
     ramp: list[int]
+    changes: list[SampleChange] = Field(description="What a patch would do to some of the letters")
+    unknown_paths: list[str] = Field(description="Places of the patch that none of the letters has")
 
 
 class RunQuery(PageQuery):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.cli.client import Connection, path_part, run_conversation, task_path
-from mahavishnu.cli.commands.letter_actions import Patch, Sets, patch_of
+from mahavishnu.cli.commands.letter_actions import Create, Patch, Sets, patch_of
 from mahavishnu.cli.commands.letters import Apply, assess_again
 from mahavishnu.cli.commands.runs import BulkRunOptions, start_run
 from mahavishnu.cli.letter_view import error_text, place_of
@@ -120,6 +120,7 @@ def redrive(
     options: BulkRunOptions,
     patch: Patch = None,
     sets: Sets = None,
+    create: Create = False,
     reason: Reason = None,
     json: AsJson = False,
 ) -> None:
@@ -130,7 +131,7 @@ def redrive(
 
     async def converse(api: Connection) -> int:
         filters = {"fingerprint": [(await resolve_group(api, fingerprint))["fingerprint"]]}
-        return await start_run(api, "redrive", filters, options, reason=reason, patch=change, json=json)
+        return await start_run(api, "redrive", filters, options, reason=reason, patch=change, create=create, json=json)
 
     if code := run_conversation(session_of(context), converse):
         raise typer.Exit(code)

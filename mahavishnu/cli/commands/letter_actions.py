@@ -43,6 +43,9 @@ Patch: TypeAlias = Annotated[
 Sets: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value of the task's data.")
 ]
+Create: TypeAlias = Annotated[
+    bool, typer.Option("--create", help="Also where none of the letters that a filter means has such a value.")
+]
 _NO_APP = (
     "nothing here can run it: --app MODULE:NAME names the app that does; or redrive it, and a worker runs it "
     "(mahavishnu worker --app …)"
@@ -58,6 +61,7 @@ def redrive(
     tasks: Tasks = None,
     patch: Patch = None,
     sets: Sets = None,
+    create: Create = False,
     reason: Reason = None,
     json: AsJson = False,
 ) -> None:
@@ -65,7 +69,7 @@ def redrive(
     change = patch_of(patch, sets)
     if tasks and change is not None:
         raise InvalidInput("edit has --redrive: it changes a letter and redrives it in one step")
-    _move_letters(context, "redrive", tasks, chosen, options, reason, json, patch=change)
+    _move_letters(context, "redrive", tasks, chosen, options, reason, json, patch=change, create=create)
 
 
 @expand_options
@@ -147,6 +151,7 @@ def edit(
     priority: Annotated[int | None, typer.Option("--priority", help="Higher ones are run first.")] = None,
     max_retries: Annotated[int | None, typer.Option("--max-retries", min=0, help="Automatic retries.")] = None,
     retry_policy: Annotated[str | None, typer.Option("--retry-policy", help="When it is retried.")] = None,
+    create: Create = False,
     redrive: Annotated[bool, typer.Option("--redrive", help="And redrive it, in the same step.")] = False,
     reason: Reason = None,
     json: AsJson = False,
@@ -167,7 +172,8 @@ def edit(
     if not tasks:
         if list(changes) != ["patch"]:
             raise InvalidInput("what a filter means can be changed by --patch and --set only")
-        _move_letters(context, "edit", tasks, chosen, options, reason, json, patch=change, redrive=redrive)
+        how = {"patch": change, "redrive": redrive, "create": create}
+        _move_letters(context, "edit", tasks, chosen, options, reason, json, **how)
         return
     _only_tasks(options, tasks, dry_run=True)
 
@@ -292,9 +298,7 @@ def _move_letters(
     options: BulkRunOptions,
     reason: str | None,
     json: bool,
-    *,
-    patch: Any = None,
-    redrive: bool = False,
+    **edit: Any,
 ) -> None:
     """Move what was named, or what the filter means."""
     if tasks:
@@ -310,7 +314,7 @@ def _move_letters(
 
     async def run(api: Connection) -> int:
         filters = await resolve_filter(api, chosen)
-        return await runs.start_run(api, verb, filters, options, reason=reason, patch=patch, redrive=redrive, json=json)
+        return await runs.start_run(api, verb, filters, options, reason=reason, json=json, **edit)
 
     _exit_with(run_conversation(session_of(context), run))
 

@@ -74,3 +74,26 @@ async def test_many_letters_are_counted_and_some_shown(any_house: House) -> None
     assert any_house.faults.calls["find"] == 3, "the newest, a page, and the samples"
     preview = await queue.runs.preview("redrive", fingerprint="f", patch={"n": 1})
     assert (preview.matched, preview.eligible) == (1100, 90)
+
+
+async def test_a_patch_says_what_it_does_to_some_and_which_places_no_letter_has(any_house: House) -> None:
+    queue = any_house.queue()
+    for number in range(7):
+        await queue.enqueue(f"wf_{number}", {"n": number, "to": {"url": "a"}}, ["api"], "boom", max_retries=0)
+    await queue.enqueue("plain", ["n"], ["api"], "boom", max_retries=0)  # no object: it cannot be patched
+    patch = {"n": 3, "to": {"url": None, "urls/all": "b"}, "so": {"new": 1}}
+    preview = await queue.runs.preview("edit", everything=True, patch=patch)
+    assert (preview.matched, preview.eligible) == (8, 7)
+    assert preview.unknown_paths == ("/task/to/urls~1all", "/task/so/new")
+    assert [each.key for each in preview.changes] == [letter.key for letter in preview.samples]
+    for change, letter in zip(preview.changes, preview.samples, strict=True):
+        expected = [
+            {"path": "/task/n", "before": letter.task["n"], "after": 3},
+            {"path": "/task/to/url", "before": "a"},
+            {"path": "/task/to/urls~1all", "after": "b"},
+            {"path": "/task/so", "after": {"new": 1}},
+        ]
+        assert change.diff == [each for each in expected if each["path"] != "/task/n" or letter.task["n"] != 3]
+    assert (await queue.runs.preview("redrive", everything=True)).changes == ()
+    only = await queue.runs.preview("edit", task_id="plain", patch=patch)
+    assert (only.eligible, only.unknown_paths) == (0, ()), "there is nothing that it could be compared with"

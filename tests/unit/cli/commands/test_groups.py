@@ -74,7 +74,7 @@ def test_a_group_is_redriven_as_a_bulk_run(run: Run) -> None:
     dry = run("group", "redrive", network, "--dry-run")
     assert dry.out == "3 letters meant, 3 can be moved (redrive)\n"
     assert run("group", "redrive", network).code == 2
-    done = run("group", "redrive", network, "--patch", '{"fixed": true}', "--yes", "--detach", "--json")
+    done = run("group", "redrive", network, "--patch", '{"fixed": true}', "--create", "--yes", "--detach", "--json")
     assert (done.code, done.json["patch"]) == (0, {"fixed": True}), done.err
 
 

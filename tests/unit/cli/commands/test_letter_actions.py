@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import Run, kept
+from tests.unit.cli.conftest import Run, group_of, kept
 
 pytestmark = pytest.mark.usefixtures("letters")
 
@@ -204,6 +205,31 @@ def test_an_edit_of_a_filter_is_a_bulk_run(run: Run) -> None:
     done = run("dlq", "edit", "--status", "exhausted", "--set", "n=2", "--yes", "--json")
     assert (done.code, done.json["counts"]["moved"]) == (0, 2), done.err
     assert run("dlq", "show", "wf_2", "--json").json["task"] == {"n": 2}
+
+
+def test_a_dry_run_of_an_edit_shows_what_it_does_to_some_letters(run: Run) -> None:
+    kept("sqlite:///letters.db", *({"task_id": f"o_{n}", "task": {"n": n}, "repos": ["shop"]} for n in range(5)))
+    dry = run("dlq", "edit", "--repo", "shop", "--set", "n=9", "--dry-run")
+    assert (dry.code, dry.err) == (0, "")
+    assert dry.out.startswith("5 letters meant, 5 can be moved (edit)\n")
+    assert dry.out.endswith("\n… and 2 other letters\n")
+    shown = re.findall(r"^o_(\d):\n  /task/n: (\d) → 9$", dry.out, re.MULTILINE)
+    assert len(shown) == 3 and all(name == before for name, before in shown)
+    assert len(run("dlq", "edit", "--repo", "shop", "--set", "n=9", "--dry-run", "--json").json["changes"]) == 5
+
+
+@pytest.mark.parametrize("dry", [("--dry-run",), ("--yes",)])
+@pytest.mark.parametrize("verb", [("dlq", "edit", "--repo", "api"), ("dlq", "redrive", "--repo", "api"), ("group",)])
+def test_an_edit_of_what_no_letter_has_is_refused(run: Run, dry: tuple[str, ...], verb: tuple[str, ...]) -> None:
+    command = ("group", "redrive", group_of(run, "wf_5")) if verb == ("group",) else verb
+    refused = run(*command, "--set", "user.aeg=3", *dry)
+    assert (refused.code, refused.out) == (2, "")
+    letters = "the letter does not have" if verb == ("group",) else "none of the 5 letters has"
+    why = f"{letters} /task/user/aeg; did you mean /task/user/age? (--create makes what is not there)"
+    assert refused.err == f"mahavishnu: {why}\n"
+    assert run("run", "list", "--json").json == []
+    assert run(*command, "--set", "user.aeg=3", "--set", "user.age=4", "--create", *dry, "--detach").code == 0
+    assert run("dlq", "show", "wf_5", "--json").json["task"]["user"] == {"age": "old", "name": "Jo"}
 
 
 @pytest.mark.parametrize("task", ["stats", "..", "a/.."])
