@@ -12,7 +12,7 @@ from typing import Any, Unpack, get_origin
 
 from mahavishnu.adapters.hints import Hint, field_hint, reachable_classes, resolve_hints
 from mahavishnu.model.errors import CannotRestore
-from mahavishnu.model.json_value import EMPTY, Json, safe_repr
+from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, safe_repr
 from mahavishnu.model.type_tree import Types
 from mahavishnu.model.typed_json import EXACT, LOST, plain_text, read, write_all
 from mahavishnu.model.value_kinds import ValueKind
@@ -54,9 +54,11 @@ class Signature:
     def __init__(
         self, name: str, signature: inspect.Signature, hints: Mapping[str, Any], unknown: Mapping[str, str],
         kinds: Iterable[ValueKind],
+        *,
+        knows_all: bool = False,
     ) -> None:  # fmt: skip
         self.name, self._signature, self._unknown, self._kinds = name, signature, unknown, tuple(kinds)
-        self._plain_hints = hints
+        self._plain_hints, self._knows_all = hints, knows_all
         self._hints = {
             each.name: Hint(_hint_of_all(each, hints[each.name]))
             for each in signature.parameters.values()
@@ -80,6 +82,14 @@ class Signature:
         found, unknown = resolve_hints(function, names)
         label = getattr(function, "__qualname__", None) or repr(function)
         return cls(label, inspect.signature(function), {**found, **(hints or {})}, unknown, kinds)
+
+    @classmethod
+    def of_any_task(cls, kinds: Iterable[ValueKind] = ()) -> Signature:
+        """For tasks of workflows whose function is not known here: it writes values of every class, and restores none.
+
+        Whoever runs the task knows the function; whether its hints name the classes is found then.
+        """
+        return cls("the workflow", inspect.signature(_any_workflow), {}, {}, kinds, knows_all=True)
 
     @cached_property
     def classes(self) -> Mapping[str, type]:
@@ -152,14 +162,16 @@ class Signature:
                 {_pointer(name): EXACT for name in values if name in hints and not _fits(hints[name], values[name])},
                 {},
             )
-        plain, types, lost = write_all(values, describe, self._kinds)
+        classes: dict[str, type] = {}
+        plain, types, lost = write_all(values, lambda part: json_safe_copy(part, describe), self._kinds, classes)
+        known = classes if self._knows_all else self.classes
         for name, value in values.items():
             path = _pointer(name)
             if any(each == path or each.startswith(f"{path}/") for each in lost):
                 continue
             own = {each: kind for each, kind in types.items() if each == path or each.startswith(f"{path}/")}
             exact: list[str] = []
-            if (why := self._why_lost(name, value, plain[name], own, exact)) is None:
+            if (why := self._why_lost(name, value, plain[name], own, known, exact)) is None:
                 if path not in own and name in hints and not _fits(hints[name], value):
                     exact.append(path)
                 types.update(dict.fromkeys(exact, EXACT))
@@ -168,7 +180,9 @@ class Signature:
                 types[path], lost[path] = f"{LOST}:{type(value).__name__}", why
         return plain, types, lost
 
-    def _why_lost(self, name: str, value: Any, plain: Any, types: Types, exact: list[str]) -> str | None:
+    def _why_lost(
+        self, name: str, value: Any, plain: Any, types: Types, classes: Mapping[str, type], exact: list[str]
+    ) -> str | None:
         """Why what was written would not come back equal; None if it does. Notes in `exact` what fits no hint."""
 
         def note(kind: type, member: str, inner: Any, path: str) -> Any:
@@ -177,7 +191,7 @@ class Signature:
             return inner
 
         try:
-            if same_value(read({name: plain}, types, self.classes, self._kinds, note)[name], value):
+            if same_value(read({name: plain}, types, classes, self._kinds, note)[name], value):
                 return None
             return f"of type {type(value).__name__} would come back as something else"
         except CannotRestore as problem:
@@ -241,6 +255,10 @@ class Signature:
         if values and missing is not None:
             raise CannotRestore(_pointer(missing), f"is missing: {self.name} is given what follows it")
         return values
+
+
+def _any_workflow(task, repos):  # type: ignore[no-untyped-def]
+    """Stands for the function of a workflow that is not known here."""
 
 
 def _pointer(name: str) -> str:

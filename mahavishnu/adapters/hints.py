@@ -6,6 +6,7 @@ import functools
 import inspect
 import types
 import typing
+from collections import abc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
@@ -140,21 +141,32 @@ def field_hints(kind: type) -> Mapping[str, Any]:
 class Hint:
     """A hint of a parameter or a field, which plain JSON without a kind is made to fit."""
 
-    __slots__ = ("_adapter", "_hint", "_is_ready")
+    __slots__ = ("_adapter", "_fits_all", "_hint", "_is_ready")
 
     def __init__(self, hint: Any) -> None:
         self._hint, self._adapter, self._is_ready = hint, None, False
+        self._fits_all = _kind_of_anything(hint)
 
     def coerce(self, value: Any) -> Any:
         """The value that the hint means, as pydantic sees it; what fits already is not changed.
 
         Raises pydantic's ValidationError where it cannot be, and what validators of a user raise.
         """
-        if type(value) is self._hint or value is None or any(self._hint is each for each in _ANYTHING):
+        if type(value) is self._hint or value is None or (self._fits_all and isinstance(value, self._fits_all)):
             return value
         if not self._is_ready:
             self._adapter, self._is_ready = _type_adapter(self._hint), True
         return value if self._adapter is None else _with_what_fits(value, self._adapter.validate_python(value))
+
+
+def _kind_of_anything(hint: Any) -> type | None:
+    """`object` for a hint that allows everything, `dict` or `list` for one that allows everything inside of that."""
+    if any(hint is each for each in _ANYTHING):
+        return object
+    outer, inner = get_origin(hint), get_args(hint)
+    if outer in (dict, abc.Mapping, abc.MutableMapping) and inner[0] in (str, Any) and inner[1] in (Any, object):
+        return dict
+    return list if outer in (list, abc.Sequence) and inner[0] in (Any, object) else None
 
 
 def _type_adapter(hint: Any) -> Any:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from mahavishnu.adapters.base import current_attempt
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.json_value import safe_repr
+from mahavishnu.model.typed_json import plain_text, write_all
 
 if TYPE_CHECKING:
     import httpx
@@ -18,6 +20,8 @@ class HttpAdapter:
     A retry carries `Idempotency-Key`, `Mahavishnu-Attempt-Id` and `Mahavishnu-Attempt-Number`. An answer of 400 or more
     raises httpx.HTTPStatusError, which the classifier reads, `Retry-After` included; redirects are not followed.
     """
+
+    takes_json = True  # a letter needs no types for it: what is posted is plain
 
     def __init__(
         self,
@@ -39,7 +43,8 @@ class HttpAdapter:
         import httpx
 
         headers = {**self._headers, **attempt_headers()}
-        body = {"task": task, "repos": repos}
+        plain = task if plain_text(task) is not None else write_all(task, safe_repr)[0]
+        body = {"task": plain, "repos": repos}
         if self._client is not None:
             answer = await self._client.post(self.url, json=body, headers=headers)
         else:  # a client for each call: the loop may be another one each time, and a workflow is no hot path

@@ -205,6 +205,7 @@ class LetterEdit(ActionRequest):
     priority: Int32 | None = None
     next_retry_at: Instant | None = None
     adapter: Name | None = None
+    payload_types: dict[str, StrictStr] | None = None
     redrive: StrictBool = False
 
 

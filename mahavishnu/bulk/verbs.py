@@ -27,7 +27,9 @@ def _plain(verb: Verb) -> Change:
 
 def _edit(context: QueueContext, run: BulkRun, letter: DeadLetter, now: datetime) -> DeadLetter:
     edit = Edit({}, run.patch, run.verb == REDRIVE.name)
-    return apply_edit(letter, edit, now, backoffs=context.backoffs, check=context.letter_factory.check_size)
+    return apply_edit(
+        letter, edit, now, backoffs=context.backoffs, check=context.letter_factory.check_size, kinds=context.value_kinds
+    )
 
 
 def _redrive(context: QueueContext, run: BulkRun, letter: DeadLetter, now: datetime) -> DeadLetter:

@@ -31,6 +31,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
 from mahavishnu.model.query import letter_query
 from mahavishnu.model.requeue_rules import RequeueRules
+from mahavishnu.model.value_kinds import ValueKind
 from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 from mahavishnu.stores.lease_watch import LeaseWatch
@@ -121,6 +122,7 @@ class QueueContext:
         self.events = EventBus(self.counts)
         self.events.subscribe(self._update_capacity, {EventName.RETRY_SUCCEEDED, *_MAKES_ROOM})
         self.restore_task: Callable[[DeadLetter], Any] = restore_task  # what a letter's run is given
+        self.value_kinds: tuple[ValueKind, ...] = ()  # of plugins, besides the built-in ones
         self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
 
     def _waiting_room(self) -> WaitingRoom:

@@ -13,7 +13,7 @@ from mahavishnu.model.errors import LetterBusy, QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Failure, fast_constructor
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
-from mahavishnu.model.work import same_work
+from mahavishnu.model.work import same_work, with_types_of
 from mahavishnu.stores.base import Collection, Result, write_one, write_with_retry
 from mahavishnu.stores.lease_watch import LeaseWatch
 from mahavishnu.stores.places import find_place
@@ -188,9 +188,10 @@ class LetterRecorder:
         def merge(current: DeadLetter | None) -> DeadLetter | None:
             if current is None or not current.is_open or current.knows(fresh.entry_id):
                 return None
-            if not same_work(current, fresh.payload):
+            if not same_work(current, fresh.payload, fresh.payload_types):
                 return None
             now = self.clock.now()
+            current = with_types_of(current, fresh)
             return lifecycle.merge(current, failure, now, fresh.repos, fresh.depends_on, fresh.entry_id)
 
         key = fresh.key

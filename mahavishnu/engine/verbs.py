@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
@@ -12,9 +12,12 @@ from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.events import EventName
-from mahavishnu.model.json_value import Json, merge_patch, texts
+from mahavishnu.model.json_value import EMPTY, Json, merge_patch, texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
+from mahavishnu.model.typed_edit import check_edit, require_types
+from mahavishnu.model.typed_json import write_json
+from mahavishnu.model.value_kinds import ValueKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ def _parse_instant(value: Any) -> datetime | None:
 # How the fields that a person may change are called outside, and what they are inside.
 _INSIDE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "task": ("payload", lambda value: Json.of(value)),
+    "payload_types": ("payload_types", lambda value: Json.of(require_types(value), "payload_types")),
     "metadata": ("labels", lambda value: _object(value, "metadata")),
     "repos": ("repos", lambda value: texts(value, "repos")),
     "depends_on": ("depends_on", lambda value: texts(value, "depends_on")),
@@ -102,14 +106,25 @@ _INSIDE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Values in the model's own names, a merge patch of the task, and whether the letter gets fresh attempts too."""
+    """Values in the model's own names, a merge patch of the task, and whether the letter gets fresh attempts too.
+
+    `given_types` are those of values in the task, or in the patch, that were given as such and not as JSON.
+    """
 
     fields: Mapping[str, Any]
     patch: Json | None = None
     redrive: bool = False
+    given_types: Json = EMPTY
 
     @classmethod
-    def of(cls, changes: Mapping[str, Any], patch: Any = None, *, redrive: bool = False) -> Self:
+    def of(
+        cls,
+        changes: Mapping[str, Any],
+        patch: Any = None,
+        *,
+        redrive: bool = False,
+        kinds: Sequence[ValueKind] = (),
+    ) -> Self:
         """From values in the documented names. Raises InvalidInput for what cannot be edited, naming it."""
         if not changes and patch is None:
             raise InvalidInput(f"nothing to change was given; {', '.join(_INSIDE)} can be edited")
@@ -119,13 +134,21 @@ class Edit:
             raise InvalidInput("give a task or a patch of it, not both")
         if redrive and "next_retry_at" in changes:
             raise InvalidInput("a redriven letter is due now: do not give next_retry_at too")
-        fields = {_INSIDE[name][0]: _INSIDE[name][1](value) for name, value in changes.items()}
-        return cls(fields, None if patch is None else _object(patch, "patch"), redrive)
+        if patch is not None and not isinstance(patch, Mapping):
+            raise InvalidInput(f"patch must be a dict, not {patch!r:.80}")
+        fields = {_INSIDE[name][0]: _INSIDE[name][1](value) for name, value in changes.items() if name != "task"}
+        if "task" not in changes and patch is None:
+            return cls(fields, None, redrive)
+        if patch is not None:
+            written, types = write_json(dict(patch), kinds, "patch")
+            return cls(fields, written, redrive, types)
+        fields["payload"], types = write_json(changes["task"], kinds)
+        return cls(fields, None, redrive, types)
 
     @property
     def task(self) -> bool:
         """Whether the task changes."""
-        return self.patch is not None or "payload" in self.fields
+        return self.patch is not None or not self.fields.keys().isdisjoint(("payload", "payload_types"))
 
 
 def apply_edit(
@@ -135,14 +158,18 @@ def apply_edit(
     *,
     backoffs: BackoffRegistry = backoff.DEFAULT,
     check: Callable[[DeadLetter], object] = lambda letter: None,
+    kinds: Sequence[ValueKind] = (),
 ) -> DeadLetter:
     """The letter as the edit makes it; `check` may raise for a task that is too large.
 
-    Raises IllegalMove where its state does not allow an edit, InvalidInput for values that cannot be.
+    Raises IllegalMove where its state does not allow an edit, InvalidInput for values that cannot be, also for one that
+    is not of the kind that the task has there.
     """
     fields = dict(edit.fields)
     if edit.patch is not None:
         fields["payload"] = _patch_task(letter, edit.patch)
+    if "payload" in fields and "payload_types" not in fields:
+        fields["payload_types"] = _types_after(letter, fields["payload"], edit.given_types, kinds)
     after = lifecycle.edit(letter, now=now, backoffs=backoffs, **fields)
     if edit.task:
         check(after)
@@ -163,6 +190,19 @@ def adapter_name(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidInput(f"an adapter is named by a text that is not empty, not {value!r:.80}")
     return str(value)
+
+
+def _types_after(letter: DeadLetter, payload: Json, given: Json, kinds: Sequence[ValueKind]) -> Json:
+    """The types of the changed task: those that it had, and in place of them those of values that were given."""
+    if letter.payload_types.text == EMPTY.text:
+        return given
+    new: dict[str, str] = given.value
+    old = {
+        path: kind
+        for path, kind in letter.payload_types.value.items()
+        if not any(path == other or path.startswith(f"{other}/") for other in new)
+    }
+    return Json.of({**check_edit(letter.task, old, payload.value, kinds), **new})
 
 
 def _object(value: Any, name: str) -> Json:

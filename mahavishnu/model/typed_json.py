@@ -112,25 +112,33 @@ def write(value: Any, kinds: Iterable[ValueKind] = (), name: str = "task") -> tu
 
 
 def write_all(
-    value: Any, describe: Callable[[Any], str], kinds: Iterable[ValueKind] = (), name: str = "task"
+    value: Any,
+    describe: Callable[[Any], Any],
+    kinds: Iterable[ValueKind] = (),
+    classes: dict[str, type] | None = None,
 ) -> tuple[Any, Types, dict[str, str]]:
     """As `write`, with `describe(part)` in place of what cannot come back; and why, by path. Its kind is `lost`.
+
+    The classes of the parts are noted in `classes`.
 
     >>> plain, types, lost = write_all({"job": print, "to": {1, 2}}, lambda part: "?")
     >>> plain, types, list(lost)
     ({'job': '?', 'to': [1, 2]}, {'/job': 'lost:builtin_function_or_method', '/to': 'set'}, ['/job'])
     """
-    writer = _Writer(kinds, name, describe)
+    writer = _Writer(kinds, "", describe)
     plain, types = writer.write(value)
+    if classes is not None:
+        classes.update(writer.classes)
     return plain, types, writer.lost
 
 
 class _Writer:
     """Writes one value. The methods return the JSON of a part, and its types relative to it."""
 
-    def __init__(self, kinds: Iterable[ValueKind], name: str, describe: Callable[[Any], str] | None) -> None:
+    def __init__(self, kinds: Iterable[ValueKind], name: str, describe: Callable[[Any], Any] | None) -> None:
         self._kinds, self._name, self._describe = kinds_by_type(tuple(kinds)), name, describe
         self.lost: dict[str, str] = {}
+        self.classes: dict[str, type] = {}
 
     def write(self, value: Any) -> tuple[Any, Types]:
         return self._write(value, "", ())
@@ -147,6 +155,7 @@ class _Writer:
             if (known := self._kinds.get(kind)) is not None:
                 return _scalar(known, value)
             if isinstance(value, Enum):
+                self.classes[qualified_name(kind)] = kind
                 return _enum(value)
             if id(value) in inside:
                 raise _CannotWrite("contains itself")
@@ -168,6 +177,8 @@ class _Writer:
         kind = type(value)
         if kind is dict or kind is OrderedDict:
             names, types = _keys(value, self._kinds)
+            if types and isinstance(next(iter(value)), Enum):
+                self.classes[qualified_name(type(next(iter(value))))] = type(next(iter(value)))
             if kind is OrderedDict:
                 if types:
                     raise _CannotWrite("is an OrderedDict whose keys are no text")
@@ -178,6 +189,7 @@ class _Writer:
         if (parts := members_of(value)) is None:
             raise _CannotWrite(f"is of type {kind.__name__}, which cannot come back equal")
         form, members = parts
+        self.classes[qualified_name(kind)] = kind
         return self._write_members(members, {"": f"{form}:{qualified_name(kind)}"}, path, inside)
 
     def _write_members(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mahavishnu.model.ids import derived_task_id, entry_instant
-from mahavishnu.model.json_value import Json
+from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, SourceKind
 
@@ -24,14 +24,22 @@ class Success:
     began: datetime
 
 
-def same_work(letter: DeadLetter, payload: Json) -> bool:
-    """Whether a run of the letter's task that failed with this payload is the letter's work.
+def same_work(letter: DeadLetter, payload: Json, types: Json = EMPTY) -> bool:
+    """Whether a run of the letter's task that failed with this payload, of these types, is the letter's work.
 
-    Of a letter whose payload a person changed, both are: the one that it has, and the one it was captured with.
+    Of a letter whose payload a person changed, both are: the one that it has, and the one it was captured with. Where
+    no types are known they count for nothing: former versions and applications in other languages know none.
     """
-    if letter.payload.text == payload.text:  # nearly always: a digest takes much longer
-        return True
-    return payload.digest in (letter.payload.digest, letter.captured_digest)
+    if letter.payload.text != payload.text and payload.digest != letter.payload.digest:  # a digest takes much longer
+        return payload.digest == letter.captured_digest
+    return types == letter.payload_types or EMPTY.text in (types.text, letter.payload_types.text)
+
+
+def with_types_of(letter: DeadLetter, fresh: DeadLetter) -> DeadLetter:
+    """The letter with the types of a failure of the same work, if it has none: it was kept by who knows no types."""
+    if letter.payload_types.text != EMPTY.text or letter.revision or letter.payload.text != fresh.payload.text:
+        return letter
+    return letter if fresh.payload_types.text == EMPTY.text else evolve(letter, payload_types=fresh.payload_types)
 
 
 def same_letters(one: DeadLetter, other: DeadLetter) -> bool:
@@ -39,7 +47,7 @@ def same_letters(one: DeadLetter, other: DeadLetter) -> bool:
 
     If people changed the payloads of both to different ones, they are not: neither change may be dropped.
     """
-    return same_work(one, other.payload) or same_work(other, one.payload)
+    return same_work(one, other.payload, other.payload_types) or same_work(other, one.payload, one.payload_types)
 
 
 def as_other_work(letter: DeadLetter) -> DeadLetter:

@@ -9,10 +9,11 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.cli.client import Connection, path_part, run_conversation, task_path
-from mahavishnu.cli.commands.letter_actions import Create, Patch, Sets, patch_of
+from mahavishnu.cli.commands.letter_actions import Create, Patch, Sets
 from mahavishnu.cli.commands.letters import Apply, assess_again
 from mahavishnu.cli.commands.runs import BulkRunOptions, start_run
 from mahavishnu.cli.letter_view import error_text, place_of
+from mahavishnu.cli.merge_patch import patch_of
 from mahavishnu.cli.options import Every, Limit, Reason, expand_options, instant_from, resolve_group, session_of
 from mahavishnu.cli.output import (
     TEXT,

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json as codec
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -15,6 +12,7 @@ from mahavishnu.cli.client import Connection, open_connection, run_conversation,
 from mahavishnu.cli.commands import runs
 from mahavishnu.cli.commands.runs import BulkRunOptions
 from mahavishnu.cli.letter_view import difference, state_of
+from mahavishnu.cli.merge_patch import patch_of
 from mahavishnu.cli.near_letters import NearLetters
 from mahavishnu.cli.options import Filters, Reason, Session, expand_options, resolve_filter, session_of
 from mahavishnu.cli.output import (
@@ -179,6 +177,8 @@ def edit(
 
     async def change_one(api: Connection, task: str, place: dict[str, str]) -> Any:
         before = await api.ask("GET", task_path(task, "letter"), params=place)
+        if change is not None:
+            changes["patch"] = patch_of(patch, sets, before.json().get("payload_types"))
         seen = await api.post(task_path(task, "preview"), {**changes, "redrive": redrive}, place)
         if options.dry_run:
             if seen["refused"]:
@@ -202,29 +202,6 @@ def edit(
         return f"{_changed(answer)}, revision {answer['revision']}"
 
     _each_task(context, tasks, chosen, change_one, told, json)
-
-
-def patch_of(patch: str | None, sets: Sequence[str] | None) -> Any:
-    """The merge patch that the options mean, or None. Raises InvalidInput.
-
-    >>> patch_of('{"url": null}', ["size.width=3", "name=ann"])
-    {'url': None, 'size': {'width': 3}, 'name': 'ann'}
-    """
-    if patch is None and not sets:
-        return None
-    found = _json(patch) if patch is not None else {}
-    for each in sets or ():
-        path, equals, text = each.partition("=")
-        names = path.split(".")
-        if not equals or not all(names):
-            raise InvalidInput(f"--set takes path=value, such as user.age=3, not {each!r:.80}")
-        place = found
-        for name in names[:-1]:
-            place = place.setdefault(name, {}) if isinstance(place, dict) else place
-        if not isinstance(place, dict):
-            raise InvalidInput(f"--set {each!r:.80} goes into something that --patch makes no object of")
-        place[names[-1]] = _value(text)
-    return found
 
 
 def _action(verb: str, summary: str) -> Callable[..., None]:
@@ -263,31 +240,6 @@ resolve = _action("resolve", "Close cases: a person settled it otherwise.")
 fail = _action("fail", "Close cases: it will never work; the letters are kept for analysis.")
 cancel = _action("cancel", "Close cases: nobody wants the work any more.")
 archive = _action("archive", "Put letters away.")
-
-
-def _json(given: str) -> Any:
-    try:
-        if given == "-":
-            text = sys.stdin.read()
-        elif given.startswith("@"):
-            text = Path(given[1:]).read_text(encoding="utf-8")
-        else:
-            text = given
-        return codec.loads(text)
-    except UnicodeDecodeError:
-        raise InvalidInput(f"--patch: {given[1:]} is not UTF-8") from None
-    except OSError as problem:
-        raise InvalidInput(f"--patch: {given[1:]} cannot be read: {problem.strerror}") from None
-    except (ValueError, RecursionError) as problem:
-        raise InvalidInput(f"--patch is not JSON: {problem}") from None
-
-
-def _value(text: str) -> Any:
-    """JSON, or else the text itself."""
-    try:
-        return codec.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _move_letters(

@@ -135,8 +135,9 @@ class LetterOperations:
     ) -> DeadLetter:
         """Change `task`, `metadata`, `repos`, `depends_on`, `retry_policy`, `max_retries`, `priority`, `next_retry_at`.
 
-        A `patch` (a JSON merge patch, RFC 7386) changes names of the task and leaves the others alone. `redrive` gives
-        fresh attempts in the same write, the first one due now. What the letter was stays in its `revisions`.
+        A `patch` (a JSON merge patch, RFC 7386) changes names of the task and leaves the others alone. Values keep the
+        types that the task has at their paths, or have those they are given with; `payload_types` replaces all of them.
+        `redrive` gives fresh attempts in the same write, the first one due now. `revisions` keeps what the letter was.
 
         With `base`, the letter as it was read, a change made by others since raises ChangedMeanwhile. Raises
         InvalidInput for other fields, for values that cannot be and for a task that a plugin objects to, NoSuchLetter,
@@ -146,7 +147,7 @@ class LetterOperations:
         """
         if base is not None and not isinstance(base, DeadLetter):
             raise InvalidInput(f"base is the letter as it was read, not {base!r:.80}")
-        edit = Edit.of(changes, patch, redrive=redrive)
+        edit = Edit.of(changes, patch, redrive=redrive, kinds=self._context.value_kinds)
         key = document_key(task_id, namespace, queue)
         kept: DeadLetter | None = None  # whose revision has been written
 
@@ -198,7 +199,7 @@ class LetterOperations:
             raise NoSuchLetter(key)
         before = Revision.of(letter).content()
         try:
-            edit = Edit.of(changes, patch, redrive=redrive)
+            edit = Edit.of(changes, patch, redrive=redrive, kinds=self._context.value_kinds)
             after_edit = self._apply_edit(letter, edit)
             await self._require_acceptable(after_edit, edit)
         except (InvalidInput, IllegalMove) as problem:
@@ -378,6 +379,7 @@ class LetterOperations:
             self._clock.now(),
             backoffs=self._context.backoffs,
             check=self._context.letter_factory.check_size,
+            kinds=self._context.value_kinds,
         )
 
     async def _require_acceptable(self, after: DeadLetter, edit: Edit) -> None:

@@ -59,7 +59,7 @@ class TestPatch:
             ({"patch": 5}, "patch must be a dict"),
             ({"patch": [1]}, "patch must be a dict"),
             ({"patch": PATCH, "task": {}}, "not both"),
-            ({"patch": {"a": float("nan")}}, "patch.a"),
+            ({"patch": {"a": object()}}, "patch.a"),
             ({"metadata": ["no", "object"]}, "metadata must be a dict"),
             ({"status": "completed"}, "status cannot be edited"),
             ({"revision": 7, "entry_id": "y"}, "entry_id, revision cannot be edited"),

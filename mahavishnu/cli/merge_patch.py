@@ -1,0 +1,66 @@
+"""The merge patch that `--patch` and `--set` mean."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.value_parts import pointer_step
+
+
+def patch_of(patch: str | None, sets: Sequence[str] | None, types: Mapping[str, str] | None = None) -> Any:
+    """The merge patch that the options mean, or None. Raises InvalidInput.
+
+    A number for a value that is a decimal by its `types` stays as it is spelled.
+
+    >>> patch_of('{"url": null}', ["size.width=3", "name=ann"])
+    {'url': None, 'size': {'width': 3}, 'name': 'ann'}
+    >>> patch_of(None, ["amount=12.50"], {"/amount": "decimal"})
+    {'amount': '12.50'}
+    """
+    if patch is None and not sets:
+        return None
+    found = _json(patch) if patch is not None else {}
+    for each in sets or ():
+        path, equals, text = each.partition("=")
+        names = path.split(".")
+        if not equals or not all(names):
+            raise InvalidInput(f"--set takes path=value, such as user.age=3, not {each!r:.80}")
+        place = found
+        for name in names[:-1]:
+            place = place.setdefault(name, {}) if isinstance(place, dict) else place
+        if not isinstance(place, dict):
+            raise InvalidInput(f"--set {each!r:.80} goes into something that --patch makes no object of")
+        value = _value(text)
+        kind = (types or {}).get("/" + "/".join(map(pointer_step, names)))
+        place[names[-1]] = text if kind == "decimal" and isinstance(value, float) else value
+    return found
+
+
+def _json(given: str) -> Any:
+    try:
+        if given == "-":
+            text = sys.stdin.read()
+        elif given.startswith("@"):
+            text = Path(given[1:]).read_text(encoding="utf-8")
+        else:
+            text = given
+        return json.loads(text)
+    except UnicodeDecodeError:
+        raise InvalidInput(f"--patch: {given[1:]} is not UTF-8") from None
+    except OSError as problem:
+        raise InvalidInput(f"--patch: {given[1:]} cannot be read: {problem.strerror}") from None
+    except (ValueError, RecursionError) as problem:
+        raise InvalidInput(f"--patch is not JSON: {problem}") from None
+
+
+def _value(text: str) -> Any:
+    """JSON, or else the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
