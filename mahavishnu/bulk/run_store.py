@@ -9,6 +9,8 @@ from typing import Any
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, RunPage, marks_for, page_key
 from mahavishnu.model.errors import NoSuchRun, StoreError, StoreUnavailable
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Is, Not, Query
 from mahavishnu.stores.base import Collection, Result, get_one, scan, write_one
 from mahavishnu.stores.kinds import RUN_PAGES, RUNS
@@ -28,14 +30,15 @@ class RunStore:
     """The collections that runs, their pages and their letters are in."""
 
     def __init__(self, context: QueueContext) -> None:
-        self.runs = context.store.collection(RUNS)
+        self.runs = context.own_records(RUNS)
         self.pages = context.store.collection(RUN_PAGES)
         self.letters, self.history = context.letters, context.history
+        self._namespace = context.namespace
 
     async def get(self, run_id: str) -> BulkRun:
-        """The run as it is stored. Raises NoSuchRun, StoreError."""
+        """The run as it is stored. Raises NoSuchRun, also for one of another namespace, and StoreError."""
         run = await get_one(self.runs, run_id)
-        if run is None:
+        if run is None or self._namespace not in (ALL_NAMESPACES, run.namespace or DEFAULT_NAMESPACE):
             raise NoSuchRun(run_id)
         return run
 

@@ -19,9 +19,10 @@ from mahavishnu.model import bulk_rules
 from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, ItemState, RunItem, RunState
 from mahavishnu.model.errors import InvalidInput, NoSuchRun, StoreUnavailable
 from mahavishnu.model.events import EventName
-from mahavishnu.model.ids import new_entry_id
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
+from mahavishnu.model.namespaces import acting_namespace, written_namespace
 from mahavishnu.model.query import NEWEST_FIRST, Is, Query, Sort, filter_query, require_query
 from mahavishnu.model.query_json import query_to_json
 from mahavishnu.stores.base import Cursor, Page, update_with_retry, write_one
@@ -109,7 +110,8 @@ class BulkRuns:
         await self._context.open()
         run = await self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
         run = _with_options(replace(run, by=by, reason=reason), ramp, max_per_second, stop_percent)
-        async with self._context.audit.record("run.start", f"run:{run.run_id}", by=by, reason=reason) as record:
+        subject, where = f"run:{run.run_id}", run.namespace or DEFAULT_NAMESPACE
+        async with self._context.audit.record("run.start", subject, by=by, reason=reason, where=where) as record:
             record.add(verb=run.verb, query=run.query.value["where"], patch=run.patch and run.patch.value)
             record.add(ramp=list(run.ramp), max_per_second=max_per_second, stop_percent=stop_percent)
             stored = await write_one(self._store.runs, run)
@@ -221,6 +223,7 @@ class BulkRuns:
         if not meant.where and not everything:
             raise InvalidInput("this would change every letter: give a filter, or say that you mean everything")
         LETTERS.check(meant)
+        namespace = acting_namespace(meant, self._context.namespace)
         now = self._context.clock.now()
         newest = (await self._context.letters.find(Query(meant.where, NEWEST_FIRST, limit=1))).items
         # The run is for letters that were created until it is. Where clocks differ, some may be dated later than now.
@@ -234,6 +237,7 @@ class BulkRuns:
             created_at=created,
             updated_at=created,
             due_at=now,
+            namespace=written_namespace(namespace),
         )
 
     def _members(self, run: BulkRun) -> RunMembers:

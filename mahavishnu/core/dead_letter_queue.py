@@ -7,7 +7,6 @@ rules of `mahavishnu.model`, write by compare-and-set, and publish events.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -16,6 +15,7 @@ from mahavishnu.adapters.base import Workflow
 from mahavishnu.core.queue import reads, services
 from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.core.queue.deletion import Deletion
+from mahavishnu.core.queue.health import store_health
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.operations import Act, LetterOperations
 from mahavishnu.core.queue.reads import LetterList
@@ -29,11 +29,12 @@ from mahavishnu.engine.store_session import store_for
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.backoff import Backoff
 from mahavishnu.model.clock import Clock, SystemClock
-from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter, QueueFull, StoreError
+from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter, QueueFull
 from mahavishnu.model.events import Listener
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
+from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter, FailedTask
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source
+from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Query
 from mahavishnu.model.requeue_rules import BY_RULE
 from mahavishnu.stores.base import Health, Store, get_one
@@ -92,6 +93,31 @@ class DeadLetterQueue:
         if observability_manager is not None:
             self.context.events.listen(reporting_to(observability_manager))
 
+    def in_namespace(self, namespace: str) -> DeadLetterQueue:
+        """The same queue for letters of another namespace: to look at them, and for what people decide about them.
+
+        They are run by the apps whose `dlq_namespace` it is. Raises InvalidInput for what is no name.
+
+        >>> page = await dlq.in_namespace("billing").groups.list()  # doctest: +SKIP
+        """
+        if namespace == self.context.namespace:
+            return self
+        other = DeadLetterQueue.__new__(DeadLetterQueue)
+        other.observability = self.observability
+        other.context = self.context.in_namespace(namespace)
+        other.audit = other.context.audit
+        return other
+
+    @property
+    def all_namespaces(self) -> DeadLetterQueue:
+        """The same queue for reading letters of all namespaces; what changes letters is refused, and names one."""
+        return self.in_namespace(ALL_NAMESPACES)
+
+    @property
+    def namespace(self) -> str:
+        """Whose letters these are; `*` for all."""
+        return self.context.namespace
+
     # --- services, each made when it is first used: a program that only reads letters does not import the others
 
     letters = cached_property(lambda self: LetterOperations(self.context))
@@ -122,12 +148,12 @@ class DeadLetterQueue:
 
     @property
     def max_size(self) -> int:
-        """How many open letters there may be."""
-        return self.context.capacity.max_size
+        """How many open letters there may be in each namespace."""
+        return self.context.capacities.max_size
 
     @max_size.setter
     def max_size(self, value: int) -> None:
-        self.context.capacity.max_size = value
+        self.context.capacities.max_size = value
 
     async def open(self) -> Self:
         """Make the store ready; doing it twice is doing it once. Raises what the store raises.
@@ -184,7 +210,7 @@ class DeadLetterQueue:
         *,
         priority: int | None = None,
         depends_on: Sequence[str] = (),
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
         reason: DlqReason | str = DlqReason.WORKFLOW_FAILED,
         source: Source | None = None,
@@ -221,12 +247,16 @@ class DeadLetterQueue:
         task_id: str,
         *,
         include_archived: bool = False,
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> DeadLetter | None:
         """The letter of a task as it is now, or None. Raises StoreError rather than guess while the store is away."""
         await self.context.open()
-        letter = await get_one(self.context.letters, document_key(task_id, namespace, queue))
+        if namespace is None and self.namespace == ALL_NAMESPACES:
+            namespace = await reads.only_namespace(self.context.letters, task_id, queue)
+            if namespace is None:
+                return None
+        letter = await get_one(self.context.letters, self.context.key(task_id, namespace, queue))
         if letter is None or (letter.status is DeadLetterStatus.ARCHIVED and not include_archived):
             return None
         return letter
@@ -250,20 +280,8 @@ class DeadLetterQueue:
     async def get_statistics(self) -> dict[str, Any]:
         """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
         await self.context.open()
-        tally = await self.context.letters.records.tally(Query(), numbers.GROUPS, sums=numbers.SUMS)
-        deleted = await self._ledger.sums()
-        health, processor = await self.health(), self.processing.processor
-        return {
-            **numbers.statistics(tally, self.max_size, deleted, self.context.counts),
-            "is_processor_running": processor is not None and processor.is_running,
-            "retry_interval_seconds": self.context.limits.interval_seconds,
-            "circuit_breakers": dict(self.context.breakers.report(self.clock.monotonic())),
-            "processor": dict(processor.counts) if processor else {},
-            "waiting": await self.context.waiting.count(),
-            "storage_mode": health.status,
-            "storage": {"detail": health.detail, "kept_locally": health.waiting, "oldest": health.oldest},
-            "degraded": tally.degraded,
-        }
+        processor = self.processing.processor if self.context.is_at_home else None
+        return await numbers.queue_statistics(self.context, await self._ledger.sums(), processor)
 
     async def get_statistics_by_reason(self) -> numbers.ReasonLines:
         """One line for each reason that letters were written for; its `degraded` says why numbers may be wrong."""
@@ -275,29 +293,7 @@ class DeadLetterQueue:
 
     async def health(self) -> Health:
         """How the store is. Never raises."""
-        try:
-            await self.context.open()
-        except StoreError as problem:
-            health = Health("down", str(problem))
-        else:
-            health = await self.store.health()
-        waiting = self.context.waiting
-        problems = [
-            f"{count} failures are {where}"
-            for count, where in (
-                (len(waiting.in_memory), "in this process's memory only, because the store could not take them"),
-                (len(waiting.files.names()), "in files beside the store, because the store could not take them"),
-                (
-                    len(waiting.files.unreadable()),
-                    f"in files in {waiting.files.folder} that cannot be read: look there",
-                ),
-            )
-            if count
-        ]
-        if not problems:
-            return health
-        status = "degraded" if health.status == "ok" else health.status
-        return replace(health, status=status, detail="; ".join(filter(None, [*problems, health.detail])))
+        return await store_health(self.context)
 
     async def health_warnings(self, stats: Mapping[str, Any] | None = None) -> list[str]:
         """What a person should look at now, what matters most first: groups that grow, groups that are back, then what
@@ -381,7 +377,7 @@ class DeadLetterQueue:
         resolved_by: str = BY_RULE,
         *,
         notes: str | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> dict[str, Any]:
         """Send a task back: pending, due now, with fresh attempts and a higher priority; see `Requeues.requeue`."""
@@ -390,7 +386,7 @@ class DeadLetterQueue:
         )
 
     async def clear_all(self, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> int:
-        """Delete every open letter with its revisions, and what waits to become one. Returns how many.
+        """Delete every open letter of the namespace with its revisions, and what waits to become one. Returns how many.
 
         The outcomes of those that are being run are refused. Raises StoreError if not all of them can be reached:
         nothing is said to be cleared that is still there.

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 FROM_THE_START = frozenset(
     {
         "dlq_enabled",
+        "dlq_namespace",
         "dlq_store_url",
         "dlq_local_url",
         "dlq_store_user",
@@ -127,6 +128,7 @@ def queue_from(
             breakers=breakers_from(settings),
             requeues=requeues_from(settings),
             backoffs=backoffs_from(settings),
+            namespace=settings.dlq_namespace,
         ),
     )
 

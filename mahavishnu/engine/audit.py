@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
+from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.engine.payload import MASK, is_secret, redact
 from mahavishnu.model.clock import Clock, instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError, StoreUnavailable
@@ -22,8 +23,9 @@ from mahavishnu.model.events import (
     limit_changes,
     run_subjects,
 )
-from mahavishnu.model.ids import new_entry_id
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.namespaces import require_namespace, written_namespace
 from mahavishnu.model.query import Between, Condition, Is, Many, Query, Sort
 from mahavishnu.stores.base import Cursor, Page, Store, write_one, write_with_retry
 from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS
@@ -78,10 +80,15 @@ class AuditLog:
         clock: Clock,
         open_store: Callable[[], Awaitable[object]],
         redact_keys: Callable[[], Sequence[str]],
+        namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
-        """`open_store` is awaited before the store is used; values under `redact_keys` are masked in entries."""
+        """`open_store` is awaited before the store is used; values under `redact_keys` are masked in entries.
+
+        Entries are about letters of `namespace`, unless they name another one; those of `*` are only read.
+        """
         self._store, self._clock, self._open, self._redact_keys = store, clock, open_store, redact_keys
-        self._entries = store.collection(AUDIT)
+        self._namespace = namespace
+        self._entries = NamespaceRecords(store.collection(AUDIT), namespace, default_is_none=True)
         self._letters, self._history = store.collection(LETTERS), store.collection(HISTORY)
 
     async def list(
@@ -152,8 +159,11 @@ class AuditLog:
         reason: str | None = None,
         via: str | None = None,
         entry_id: str | None = None,
+        where: str | None = None,
     ) -> AsyncIterator[AuditRecord]:
         """Write that `by` asks for this act, let the body do it, then write how it ended.
+
+        It is about letters of the namespace `where`, if not of the log's own. Raises InvalidInput where that is all.
 
         Raises StoreError, before the body runs, if the entry cannot be written. An error that the body raises becomes
         the reason of a refusal, except StoreError: then, as after a crash, the entry says `asked`, which is true. It
@@ -162,7 +172,7 @@ class AuditLog:
         With an `entry_id` of its own, an act that another process begins again is the same entry.
         """
         await self._open()
-        entry = self._entry(action, subject, by, reason, via)
+        entry = self._entry(action, subject, by, reason, via, where)
         if entry_id is None:
             asked = await write_one(self._entries, entry)
         else:
@@ -181,14 +191,25 @@ class AuditLog:
             raise
         await self._complete(asked, record, AuditOutcome.DONE if record.why is None else AuditOutcome.REFUSED)
 
-    def _entry(self, action: str, subject: str, by: str, reason: str | None, via: str | None = None) -> AuditEntry:
+    def _entry(
+        self,
+        action: str,
+        subject: str,
+        by: str,
+        reason: str | None,
+        via: str | None = None,
+        where: str | None = None,
+    ) -> AuditEntry:
         if not isinstance(by, str) or not by:
             raise InvalidInput(f"who does it must be named by a text, not {by!r:.80}")
         if not isinstance(reason, str | None):
             raise InvalidInput(f"notes must be text, not {reason!r:.80}")
         now = self._clock.now()
         role, usual_way = _acting.get()
-        return AuditEntry(new_entry_id(now), now, by, action, subject, role, via or usual_way, reason=reason)
+        namespace = written_namespace(require_namespace(self._namespace if where is None else where))
+        return AuditEntry(
+            new_entry_id(now), now, by, action, subject, role, via or usual_way, reason=reason, namespace=namespace
+        )
 
     async def _begin(self, entry: AuditEntry) -> AuditEntry:
         """Write the entry, in the place of one that a process which died may have left."""

@@ -10,8 +10,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.clock import Clock, wait_for
 from mahavishnu.model.errors import StoreError
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.model.namespaces import written_namespace
 from mahavishnu.model.query import Between, Query
 from mahavishnu.model.worker import Share, Worker, shares_of
 from mahavishnu.stores.base import Collection, get_one, write_one
@@ -90,10 +93,12 @@ class WorkerRegistry:
         name: str,
         clock: Clock,
         adapters: Callable[[], Iterable[str] | None] = lambda: None,
+        namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
         self.queues: tuple[str, ...] = ()  # whose letters this worker takes; empty: all
         self.known: Sequence[Worker] = ()  # those that lived at the last heartbeat
-        self._workers, self._name, self._clock = workers, name, clock
+        self._workers = NamespaceRecords(workers, namespace, default_is_none=True)
+        self._name, self._clock, self._namespace = name, clock, written_namespace(namespace)
         self._adapters = adapters
         self._started_at = clock.now()
         self._shared_with: tuple[str, ...] = (name,)
@@ -120,6 +125,7 @@ class WorkerRegistry:
             takes_all=True if adapters is None else None,
             host=socket.gethostname(),
             pid=os.getpid(),
+            namespace=self._namespace,
         )
 
     def shares(self) -> list[Share]:

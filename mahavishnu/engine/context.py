@@ -6,7 +6,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,8 @@ from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
 from mahavishnu.engine.letter_factory import LetterFactory
-from mahavishnu.engine.letters import VisibleLetters
-from mahavishnu.engine.recorder import Capacity, LetterRecorder
+from mahavishnu.engine.letters import NamespaceRecords, VisibleLetters
+from mahavishnu.engine.recorder import Capacities, Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
 from mahavishnu.engine.waiting_files import WaitingFiles
 from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
@@ -26,13 +26,15 @@ from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.events import Event, EventName
-from mahavishnu.model.ids import new_token
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
+from mahavishnu.model.namespaces import require_namespace, require_namespace_or_all, written_namespace
 from mahavishnu.model.query import letter_query
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.value_kinds import ValueKind
 from mahavishnu.stores.base import Store, home_of, is_home_away
+from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 from mahavishnu.stores.lease_watch import LeaseWatch
 
@@ -70,7 +72,8 @@ class Limits:
 class QueueOptions:
     """How a queue works, apart from where it keeps letters. What is None is as usual.
 
-    `callback` runs letters; `owner` is the name under which this process holds leases.
+    `callback` runs letters; `owner` is the name under which this process holds leases; `namespace` is the app's own
+    name where several apps share a store.
     """
 
     chain: Chain | Callable[[], Chain] | None = None  #: a function makes it for the first failure
@@ -81,6 +84,7 @@ class QueueOptions:
     backoffs: BackoffRegistry = backoff.DEFAULT
     owner: str | None = None
     callback: Workflow | None = None
+    namespace: str = DEFAULT_NAMESPACE
 
 
 class QueueContext:
@@ -90,6 +94,7 @@ class QueueContext:
         self, store: Store, clock: Clock, max_size: int = 10_000, options: QueueOptions = QueueOptions()
     ) -> None:
         self.store, self.clock, self.options = store, clock, options
+        self.namespace = require_namespace(options.namespace)
         self.letter_factory = options.letter_factory or LetterFactory()
         self._limits = options.limits or Limits()
         self.on_new_limits: set[Callable[[], object]] = set()  # called when there are others: who sleeps by them wakes
@@ -98,9 +103,6 @@ class QueueContext:
         self.backoffs = options.backoffs
         self.owner = options.owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
         self.lease_watch = LeaseWatch(clock)
-        self.letters = VisibleLetters(store.collection(LETTERS))
-        self.history = store.collection(HISTORY)
-        self.ledger = store.collection(LEDGER)
         self.revisions = store.collection(REVISIONS)
         self.counts: Counter[str] = Counter(
             skipped_by_strategy=0,
@@ -110,26 +112,74 @@ class QueueContext:
             closed_by_success=0,
             successes_not_looked_up=0,
         )
-        self.capacity = Capacity(max_size, self._count_open, clock)
-        self.recorder = LetterRecorder(self.letters.records, self.history, self.capacity, clock, self.lease_watch)
+        self.capacities = Capacities(self.namespace, max_size, self._count_open, clock)
+        self.recorder = LetterRecorder(
+            store.collection(LETTERS), store.collection(HISTORY), self.capacities, clock, self.lease_watch
+        )
         self.waiting = self._waiting_room()
         self.admits_waiting = True  # whether letters that wait for room are let in
         self.session = StoreSession(store, self.waiting)
-        self.session.on_new_loop(self.capacity.reset)
+        self.session.on_new_loop(self.capacities.reset)
         self.session.on_written_down = lambda: self.on_room_made()
         self.open = self.session.open  # await it before the store is used
-        self.audit = AuditLog(store, clock, self.open, lambda: self.letter_factory.redact_keys)
+        self._enter_namespace()
         self.events = EventBus(self.counts)
         self.events.subscribe(self._update_capacity, {EventName.RETRY_SUCCEEDED, *_MAKES_ROOM})
         self.restore_task: Callable[[DeadLetter], Any] = restore_task  # what a letter's run is given
         self.value_kinds: tuple[ValueKind, ...] = ()  # of plugins, besides the built-in ones
         self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
 
+    def _enter_namespace(self) -> None:
+        """Everything that is another one in each namespace."""
+        self.letters = VisibleLetters(self.store.collection(LETTERS), self.namespace)
+        self.history = NamespaceRecords(self.store.collection(HISTORY), self.namespace)
+        self.ledger = self.own_records(LEDGER)
+        self.audit = AuditLog(
+            self.store, self.clock, self.open, lambda: self.letter_factory.redact_keys, self.namespace
+        )
+
+    def in_namespace(self, namespace: str) -> QueueContext:
+        """The context of another namespace of the same store, or of all (`*`), for reading."""
+        return self if namespace == self.namespace else _OtherNamespace(self, require_namespace_or_all(namespace))
+
+    @property
+    def is_at_home(self) -> bool:
+        """Whether the letters are those that this process captures and runs: not those of another namespace."""
+        return self.namespace == self.options.namespace
+
+    def own_records(self, kind: Kind[T]) -> NamespaceRecords[T]:
+        """The namespace's records of a kind that is about letters without being some, such as groups."""
+        return NamespaceRecords(self.store.collection(kind), self.namespace, default_is_none=True)
+
+    def key(self, task_id: str, namespace: str | None = None, queue: str = DEFAULT_QUEUE) -> str:
+        """The key of the letter of a task, in this namespace unless another one is named. Raises InvalidInput."""
+        return document_key(task_id, require_namespace(self.namespace if namespace is None else namespace), queue)
+
+    @property
+    def written_namespace(self) -> str | None:
+        """The namespace as records that are no letters have it. Raises InvalidInput where it is all of them."""
+        return written_namespace(require_namespace(self.namespace))
+
+    @property
+    def letter_factory(self) -> LetterFactory:
+        """Makes letters. Another one may be set; its letters are of this namespace too."""
+        factory = self._letter_factory
+        return factory if factory.namespace == self.namespace else replace(factory, namespace=self.namespace)
+
+    @letter_factory.setter
+    def letter_factory(self, factory: LetterFactory) -> None:
+        self._letter_factory = replace(factory, namespace=self.namespace)
+
+    @property
+    def capacity(self) -> Capacity:
+        """How many open letters there may be in this namespace, and are."""
+        return self.capacities.of(self.namespace)
+
     def _waiting_room(self) -> WaitingRoom:
         """It lets letters in where all processes meet: see `WaitingRoom`."""
         home = home_of(self.store)
         recorder = LetterRecorder(
-            home.collection(LETTERS), home.collection(HISTORY), self.capacity, self.clock, self.lease_watch
+            home.collection(LETTERS), home.collection(HISTORY), self.capacities, self.clock, self.lease_watch
         )
         return WaitingRoom(
             self.store.collection(WAITING),
@@ -137,6 +187,7 @@ class QueueContext:
             recorder,
             WaitingFiles.beside(self.store, WAITING),
             lambda: is_home_away(self.store),
+            self.namespace,
         )
 
     @cached_property
@@ -172,11 +223,28 @@ class QueueContext:
 
     def _update_capacity(self, event: Event) -> None:
         if event.name is EventName.RETRY_SUCCEEDED and event.letter is not None and not event.letter.is_open:
-            self.capacity.decrement()
+            self.capacities.of(event.letter.namespace).decrement()
             self.on_room_made()
         elif event.name in _MAKES_ROOM:
-            self.capacity.invalidate()
+            self.capacities.invalidate()
             self.on_room_made()
 
-    async def _count_open(self) -> int:
-        return (await self.letters.tally(OPEN_LETTERS)).total.count
+    async def _count_open(self, namespace: str) -> int:
+        letters = VisibleLetters(self.store.collection(LETTERS), namespace)
+        return (await letters.tally(OPEN_LETTERS)).total.count
+
+
+class _OtherNamespace(QueueContext):
+    """The context of another namespace: of what is shared it has what its `home` has at each moment."""
+
+    def __init__(self, home: QueueContext, namespace: str) -> None:
+        self._home, self.namespace = home, namespace
+        self.waiting = replace(home.waiting, namespace=namespace)
+        self._enter_namespace()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._home, name)  # what is not set here
+
+    @cached_property
+    def chain(self) -> Chain:
+        return self._home.chain

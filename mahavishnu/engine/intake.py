@@ -98,8 +98,10 @@ class LetterIntake:
         return len(admitted)
 
     def _is_simple(self, letter: DeadLetter) -> bool:
-        """Whether nothing has to be looked up before it is stored."""
+        """Whether nothing has to be looked up before it is stored, and there is room where most letters go."""
         queue = self._queue
+        if letter.namespace != queue.namespace:
+            return False
         policy = letter.retry_policy
         known = policy in BUILT_IN or queue.backoffs.problem_with(policy) is None
         return known and not letter.depends_on and len(letter.payload.text) <= queue.letter_factory.max_task_bytes

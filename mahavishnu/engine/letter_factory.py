@@ -24,6 +24,7 @@ from mahavishnu.model.letter_parts import (
     Source,
     fast_constructor,
 )
+from mahavishnu.model.namespaces import require_namespace
 
 if TYPE_CHECKING:
     from mahavishnu.classify.assess import Assessment
@@ -38,7 +39,10 @@ _new_verdict = lru_cache(1024)(RecordedVerdict)  # most letters share a few reas
 
 
 class LetterRequest(NamedTuple):
-    """What the caller says about a failure besides the failure itself. None means: as usual."""
+    """What the caller says about a failure besides the failure itself. None means: as usual.
+
+    The usual namespace is the queue's own.
+    """
 
     task_id: str
     task: Any
@@ -48,7 +52,7 @@ class LetterRequest(NamedTuple):
     metadata: Mapping[str, Any] | None = None
     priority: int | None = None
     depends_on: Sequence[str] = ()
-    namespace: str = DEFAULT_NAMESPACE
+    namespace: str | None = None
     queue: str = DEFAULT_QUEUE
     reason: str = DlqReason.WORKFLOW_FAILED
     source: Source = _WORKFLOW
@@ -93,6 +97,7 @@ class LetterFactory:
     category_max_retries: Mapping[ErrorCategory, int] = field(default_factory=dict)
     max_task_bytes: int = 1024 * 1024
     redact_keys: tuple[str, ...] = ()
+    namespace: str = DEFAULT_NAMESPACE
 
     def make(
         self,
@@ -108,6 +113,7 @@ class LetterFactory:
         Its payload may be too large yet: `check_size` says so.
         """
         _check(request)
+        namespace = require_namespace(self.namespace if request.namespace is None else request.namespace)
         written = write_payload(request, self.redact_keys)
         payload = written.payload
         if written.notes:  # a run would be given something else
@@ -137,7 +143,7 @@ class LetterFactory:
                 max_retries=max_retries,
                 priority=priority,
                 depends_on=texts(request.depends_on, "depends_on of task {!r:.80}", task_id),
-                namespace=request.namespace,
+                namespace=namespace,
                 queue=request.queue,
                 reason=reason,
                 source=source_naming(request.adapter, request.source),
@@ -156,7 +162,7 @@ class LetterFactory:
 
         A text that is given again gives the same id again.
         """
-        where = (request.namespace, request.queue)
+        where = (self.namespace if request.namespace is None else request.namespace, request.queue)
         if _is_name(request.task_id, *where) or (_is_name(request.task_id) and not _is_name("any", *where)):
             return request
         labels = request.metadata if isinstance(request.metadata, Mapping) else {}
@@ -238,7 +244,8 @@ def _id_in_place_of(unusable: object) -> str:
 
 def _checked(request: LetterRequest) -> LetterRequest:
     """The request, if a letter can be named so and have these. Raises InvalidInput, or anything for an odd value."""
-    document_key(request.task_id, request.namespace, request.queue)
+    namespace = DEFAULT_NAMESPACE if request.namespace is None else require_namespace(request.namespace)
+    document_key(request.task_id, namespace, request.queue)
     _priority(request)
     _reason(request)
     return request

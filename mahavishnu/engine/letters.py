@@ -1,15 +1,18 @@
-"""The letters of a queue as everybody sees them: without the tombstones that deleted ones left under their keys."""
+"""The letters of a queue as everybody sees them: those of its namespace, without the tombstones of deleted ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Generic
 
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.namespaces import ALL_NAMESPACES, own_records, within_namespace
 from mahavishnu.model.query import Between, Condition, Is, Not, Query
 from mahavishnu.stores.base import Collection, Cursor, Page, Result, Tally
+from mahavishnu.stores.kind import T
 
 _NOT_DELETED = Not(Is("resolution_status", (ResolutionStatus.DELETED,)))
 _NEVER_IN_TOMBSTONES = {"due_at", "fingerprint", "runs", "run_outcomes", "words"}  # these fields are empty there
@@ -17,10 +20,50 @@ _ONE_OF = {"status": DeadLetterStatus.ARCHIVED, "resolution_status": ResolutionS
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceRecords(Generic[T]):
+    """The records of one namespace, or of all (`*`): what is searched for and counted. Keys say themselves where.
+
+    Of letters, a query may name another namespace. Records with `default_is_none` have none where it is `default`.
+    """
+
+    records: Collection[T]
+    namespace: str = ALL_NAMESPACES
+    default_is_none: bool = False
+
+    async def write(self, records: Sequence[T]) -> list[Result[T]]:
+        return await self.records.write(records)
+
+    async def remove(self, records: Sequence[T]) -> list[bool | StoreError]:
+        return await self.records.remove(records)
+
+    async def get(self, keys: Sequence[str]) -> list[Result[T]]:
+        return await self.records.get(keys)
+
+    async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
+        return await self.records.find(self._meant(query), after)
+
+    async def tally(
+        self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
+    ) -> Tally:
+        return await self.records.tally(self._meant(query), by, sums=sums, spans=spans)
+
+    def _meant(self, query: Query) -> Query:
+        return (own_records if self.default_is_none else within_namespace)(query, self.namespace)
+
+
+@dataclass(frozen=True, slots=True)
 class VisibleLetters:
-    """The collection of letters without tombstones. `records` are all of them, for those who keep count."""
+    """The letters of a namespace without tombstones. `records` are all of every namespace, for those who know keys;
+    `with_deleted` those of this one, for those who keep count.
+    """
 
     records: Collection[DeadLetter]
+    namespace: str = ALL_NAMESPACES
+
+    @property
+    def with_deleted(self) -> NamespaceRecords[DeadLetter]:
+        """The letters of the namespace, and its tombstones."""
+        return NamespaceRecords(self.records, self.namespace)
 
     async def write(self, records: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
         """As `records` does it; under the key of a tombstone nothing can be created."""
@@ -34,12 +77,12 @@ class VisibleLetters:
         return [None if isinstance(each, DeadLetter) and each.is_deleted else each for each in found]
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[DeadLetter]:
-        return await self.records.find(without_deleted(query), after)
+        return await self.with_deleted.find(without_deleted(query), after)
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
-        return await self.records.tally(without_deleted(query), by, sums=sums, spans=spans)
+        return await self.with_deleted.tally(without_deleted(query), by, sums=sums, spans=spans)
 
 
 def without_deleted(query: Query) -> Query:

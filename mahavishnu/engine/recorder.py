@@ -20,6 +20,7 @@ from mahavishnu.stores.places import find_place
 from mahavishnu.stores.retained import keep_former
 
 _AT_THE_LIMIT_SECONDS = 0.25  # how old a count may be that refuses a letter
+_MOST_CAPACITIES = 100  # of other namespaces that are remembered
 _TRIES = 50  # lost races for one letter before it is called an outage
 
 
@@ -77,7 +78,7 @@ class LetterRecorder:
 
     letters: Collection[DeadLetter]
     history: Collection[FormerLetter]
-    capacity: Capacity
+    capacities: Capacities
     clock: Clock
     lease_watch: LeaseWatch
     _merge_locks: dict[str, _MergeLock] = field(default_factory=dict)
@@ -90,8 +91,9 @@ class LetterRecorder:
 
         Raises QueueFull if a new letter would be one too many, and what the store raises.
         """
+        capacity = self.capacities.of(fresh.namespace)
         try:
-            await self.capacity.reserve(fresh.task_id)
+            await capacity.reserve(fresh.task_id)
         except QueueFull:
             if (merged := await self._merge(fresh, failure)) is not None:  # that needs no room
                 return merged
@@ -108,25 +110,27 @@ class LetterRecorder:
                     stored = CaptureResult(taken.stored or taken.before or fresh, taken.kind)
         finally:
             if stored is None or stored.kind is CaptureKind.MERGED:
-                self.capacity.cancel()
+                capacity.cancel()
             else:
-                self.capacity.commit()
+                capacity.commit()
         return stored
 
     async def record_new(self, fresh: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
-        """Create letters by one write. None for each that finds no room or a letter under its key: `record` those.
+        """Create letters of one namespace by one write. None for each that finds no room or a letter under its key:
+        `record` those.
 
         Raises what the store raises if it could store none.
         """
-        places = await self.capacity.reserve_many(len(fresh))
+        capacity = self.capacities.of(fresh[0].namespace)
+        places = await capacity.reserve_many(len(fresh))
         created: Sequence[Result[DeadLetter]] = ()
         try:
             if places:
                 created = await self.letters.write(fresh[:places])
         finally:
             used = sum(isinstance(each, DeadLetter) for each in created)
-            self.capacity.commit(used)
-            self.capacity.cancel(places - used)
+            capacity.commit(used)
+            capacity.cancel(places - used)
         return [*created, *[None] * (len(fresh) - places)]
 
     async def take_in(
@@ -156,8 +160,9 @@ class LetterRecorder:
             if became.live is None:
                 return Admission(theirs, None)
             needs_room = became.live.is_open and not has_room and not (theirs is not None and theirs.is_open)
+            capacity = self.capacities.of(ours.namespace)
             if needs_room:
-                await self.capacity.reserve(ours.task_id)
+                await capacity.reserve(ours.task_id)
             stored = None
             try:
                 if became.former is not None:
@@ -165,7 +170,7 @@ class LetterRecorder:
                 stored = await write_one(self.letters, became.live)
             finally:
                 if needs_room:
-                    self.capacity.commit() if stored else self.capacity.cancel()
+                    capacity.commit() if stored else capacity.cancel()
             if stored is not None:
                 return Admission(theirs, stored)
         raise StoreUnavailable(
@@ -286,3 +291,48 @@ class Capacity:
             # A letter stored during the count may be in it or not: never let in one too many.
             self._known = counted + self._committed_meanwhile
             self._counted_at = now
+
+
+class Capacities:
+    """The capacity of each namespace: there may be `max_size` open letters in each."""
+
+    def __init__(
+        self, own: str, max_size: int, count: Callable[[str], Awaitable[int]], clock: Clock, fresh_seconds: float = 5.0
+    ) -> None:
+        """`count` says how many letters are open in a namespace; the `own` one is where most letters go."""
+        self._own, self._count, self._clock, self._fresh_seconds = own, count, clock, fresh_seconds
+        self._max_size = max_size
+        self._known = {own: self._new(own)}
+
+    @property
+    def max_size(self) -> int:
+        """How many open letters there may be in a namespace."""
+        return self._max_size
+
+    @max_size.setter
+    def max_size(self, value: int) -> None:
+        self._max_size = value
+        for each in self._known.values():
+            each.max_size = value
+
+    def of(self, namespace: str) -> Capacity:
+        """The capacity of this namespace."""
+        found = self._known.get(namespace)
+        if found is None:
+            if len(self._known) > _MOST_CAPACITIES:  # a forgotten one is counted anew
+                self._known = {self._own: self._known[self._own]}
+            found = self._known[namespace] = self._new(namespace)
+        return found
+
+    def reset(self) -> None:
+        """Forget reservations of a former event loop."""
+        for each in self._known.values():
+            each.reset()
+
+    def invalidate(self) -> None:
+        """Count again before the next letter."""
+        for each in self._known.values():
+            each.invalidate()
+
+    def _new(self, namespace: str) -> Capacity:
+        return Capacity(self._max_size, lambda: self._count(namespace), self._clock, self._fresh_seconds)

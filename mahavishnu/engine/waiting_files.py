@@ -6,6 +6,7 @@ not, at the interpreter's exit, and while an event loop ends. Any process that u
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ class WaitingFiles:
 
     def __init__(self, folder: Path | None, kind: Kind[FormerLetter]) -> None:
         self.folder, self._kind = folder, kind
+        self._namespaces: dict[str, str] = {}  # by entry id, of files that were looked into
 
     @classmethod
     def beside(cls, store: Store, kind: Kind[FormerLetter]) -> WaitingFiles:
@@ -63,9 +65,23 @@ class WaitingFiles:
             finally:
                 os.close(folder)
 
-    def names(self) -> list[str]:
-        """The entry ids of the letters, the oldest first."""
-        return self._names(".json")
+    def names(self, namespace: str | None = None) -> list[str]:
+        """The entry ids of the letters, the oldest first: all of them, or those of a namespace."""
+        names = self._names(".json")
+        if namespace is None:
+            return names
+        self._namespaces = {name: known for name in names if (known := self._namespaces.get(name)) is not None}
+        return [name for name in names if self._namespace_of(name) in (namespace, None)]
+
+    def _namespace_of(self, name: str) -> str | None:
+        """The namespace of a letter; None if its file cannot be read now, or is gone."""
+        if name not in self._namespaces:
+            try:
+                document = json.loads(self._path(name).read_text(encoding="utf-8"))
+                self._namespaces[name] = str(document["namespace"])
+            except (OSError, ValueError, KeyError, TypeError):
+                return None
+        return self._namespaces[name]
 
     def unreadable(self) -> list[str]:
         """The entry ids of letters whose files cannot be read, and were put aside for a person."""

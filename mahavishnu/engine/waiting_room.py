@@ -17,6 +17,7 @@ from mahavishnu.engine.recorder import LetterRecorder
 from mahavishnu.engine.waiting_files import WaitingFiles
 from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.namespaces import ALL_NAMESPACES, within_namespace
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.stores.base import Collection, Cursor, write_one
 from mahavishnu.stores.kind import Kind
@@ -40,6 +41,8 @@ class WaitingPlace(StrEnum):
 class WaitingRoom:
     """Keeps letters that wait to be let in. Every process calls `admit` now and then.
 
+    Letters of every namespace may be kept; those of `namespace` are counted and let in here, others by their own apps.
+
     They wait in `collection`, and are let in by the `recorder` of the store that all processes share, from `home`, what
     waits there: whoever else lets the same one in meets it there. A local store would have a second letter of it, which
     could not be told from a copy that was sent; so what waits locally goes home first.
@@ -50,6 +53,7 @@ class WaitingRoom:
     recorder: LetterRecorder
     files: WaitingFiles
     is_home_away: Callable[[], bool] = lambda: False
+    namespace: str = ALL_NAMESPACES
     in_memory: list[DeadLetter] = field(default_factory=list)
     on_outside: Callable[[], object] = lambda: None  # called when a letter waits outside of the store
 
@@ -98,7 +102,16 @@ class WaitingRoom:
 
     async def count(self) -> int:
         """How many letters wait."""
-        return (await self.collection.tally(Query())).total.count + len(self.in_memory) + len(self.files.names())
+        stored = (await self.collection.tally(within_namespace(Query(), self.namespace))).total.count
+        return stored + len(self.own_in_memory()) + len(self.own_files())
+
+    def own_in_memory(self) -> list[DeadLetter]:
+        """The letters of the namespace that wait in this process's memory."""
+        return [letter for letter in self.in_memory if self.namespace in (ALL_NAMESPACES, letter.namespace)]
+
+    def own_files(self) -> list[str]:
+        """The entry ids of the letters of the namespace that wait in files."""
+        return self.files.names(None if self.namespace == ALL_NAMESPACES else self.namespace)
 
     async def _store(self, waiting: FormerLetter) -> bool:
         """Whether the store has taken the letter. Raises StoreError if it cannot be reached."""
@@ -140,7 +153,7 @@ class WaitingRoom:
         after: Cursor | None = None
         while not self.is_home_away():
             try:
-                page = await self.home.find(_OLDEST_FIRST, after)
+                page = await self.home.find(within_namespace(_OLDEST_FIRST, self.namespace), after)
             except StoreUnavailable as problem:
                 log.debug("letters have to wait on: %s", problem)
                 break

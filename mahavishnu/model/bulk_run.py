@@ -132,6 +132,7 @@ class BulkRun:
     in a second, `stop_percent` how many of the moved letters may fail again. `at_page` is the first page that may have
     fresh members, `busy_pages` are the pages with busy members, the next one first. `paced_at` is when the next slice
     may be moved, `quiet_since` when the counts changed last. While the run has a lease, its stored counts may lag.
+    Its letters are of one namespace, whose apps work on it; None is the one called `default`.
     """
 
     run_id: str
@@ -158,6 +159,7 @@ class BulkRun:
     lease: RunLease | None = None
     due_at: datetime | None = None
     finished_at: datetime | None = None
+    namespace: str | None = None
     version: Version | None = field(default=None, compare=False)
 
     @property

@@ -76,7 +76,7 @@ class AuditEntry:
 
     `subject` is `letter:<key>`, `group:<fingerprint>`, `run:<id>` or `queue`. `reason` is given by the actor,
     `why` says why the act was refused. `changes` maps each changed field (`status`, or `task/url` in JSON) to its
-    values `before` and `after`; what the act counted has an `after` only.
+    values `before` and `after`; what the act counted has an `after` only. No `namespace` is the one called `default`.
     """
 
     entry_id: str
@@ -91,6 +91,7 @@ class AuditEntry:
     why: str | None = None
     changes: Json = EMPTY
     ended_at: datetime | None = None
+    namespace: str | None = None
     version: Version | None = field(default=None, compare=False)
 
     @property

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged, Version
 
 RULE: Final = "rule"  # `resolved_by` or `updated_by` where no person did it
 LONGEST_NOTE, LONGEST_NAME, LONGEST_LINK = 10_000, 200, 2000
 MOST_NOTES, MOST_LINKS = 200, 50
-LONGEST_CAUSE = 100  # characters of a group's title in a warning
 GROWING_FROM, GROWING_TIMES = (
     10,
     3,
@@ -55,6 +55,7 @@ class Group:
 
     A group on hold gives no warnings until `hold_until`, or until `hold_release` is out, whichever is first; without
     either it is not on hold. `regressed_at` is when new letters came after it was resolved, until it is resolved again.
+    No `namespace` is the one called `default`: the same cause is another group in each.
     """
 
     fingerprint: str
@@ -70,11 +71,12 @@ class Group:
     regressions: int = 0
     updated_at: datetime | None = None
     updated_by: str | None = None
+    namespace: str | None = None
     version: Version | None = field(default=None, compare=False)
 
     @property
     def key(self) -> str:
-        return self.fingerprint
+        return self.fingerprint if self.namespace is None else f"{self.namespace}/{self.fingerprint}"
 
     @property
     def is_closed(self) -> bool:
@@ -166,7 +168,14 @@ def split_for_regroup(group: Group, fingerprint: str, now: datetime, by: str) ->
     went = Note(now, by, f"its letters are in group {fingerprint} now, with what was said of them")
     notes = (*group.notes, came)[-MOST_NOTES:]
     new = replace(group, fingerprint=fingerprint, notes=notes, updated_at=now, updated_by=by, version=None)
-    left = Group(group.fingerprint, notes=(went,), updated_at=now, updated_by=by, version=group.version)
+    left = Group(
+        group.fingerprint,
+        notes=(went,),
+        updated_at=now,
+        updated_by=by,
+        namespace=group.namespace,
+        version=group.version,
+    )
     return new, left
 
 
@@ -196,25 +205,6 @@ def is_growing(last_hour: int, last_day: int, *, count: int) -> bool:
     False
     """
     return count > 0 and last_hour >= GROWING_FROM and last_hour > GROWING_TIMES * (last_day - last_hour) / 23
-
-
-def growth_warning(fingerprint: str, last_hour: int, title: str = "") -> str:
-    """The warning that a group grows: how fast, its title, and the command that shows it."""
-    growing = f"grows: {last_hour} letters in the last hour!"
-    return f"WARNING: Group {fingerprint} {growing}{_cause(title)} (mahavishnu group show {fingerprint})"
-
-
-def return_warning(fingerprint: str, title: str = "") -> str:
-    """The warning that a resolved group has new letters.
-
-    >>> return_warning("v1:4be0", "KeyError: <text>")
-    'WARNING: Resolved group v1:4be0 is back! KeyError: <text> (mahavishnu group show v1:4be0)'
-    """
-    return f"WARNING: Resolved group {fingerprint} is back!{_cause(title)} (mahavishnu group show {fingerprint})"
-
-
-def _cause(title: str) -> str:
-    return f" {title if len(title) <= LONGEST_CAUSE else title[: LONGEST_CAUSE - 1] + '…'}" if title else ""
 
 
 def reconcile_groups(theirs: Group, ours: Group) -> Group:
@@ -254,10 +244,10 @@ class Sample:
 
 # The fields of a group view as JSON, in this order: those of the view, and of the record.
 _SHOWN = (
-    "fingerprint", "title", "state", "owner", "regression", "regressions", "on_hold", "hold_until", "hold_release",
-    "resolved_at", "resolved_by", "regressed_at", "updated_at", "updated_by", "notes", "links", "count", "total",
-    "occurrences", "first_seen", "last_seen", "last_hour", "last_day", "day_before", "growing", "hours", "statuses",
-    "categories", "queues", "adapters", "sample", "degraded",
+    "fingerprint", "namespace", "title", "state", "owner", "regression", "regressions", "on_hold", "hold_until",
+    "hold_release", "resolved_at", "resolved_by", "regressed_at", "updated_at", "updated_by", "notes", "links", "count",
+    "total", "occurrences", "first_seen", "last_seen", "last_hour", "last_day", "day_before", "growing", "hours",
+    "statuses", "categories", "queues", "adapters", "sample", "degraded",
 )  # fmt: skip
 
 
@@ -293,6 +283,11 @@ class GroupView:
     @property
     def fingerprint(self) -> str:
         return self.group.fingerprint
+
+    @property
+    def namespace(self) -> str:
+        """Whose letters these are."""
+        return self.group.namespace or DEFAULT_NAMESPACE
 
     @property
     def version(self) -> Version | None:

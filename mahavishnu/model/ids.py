@@ -108,6 +108,15 @@ def new_task_id(unusable: str | None = None) -> str:
     return f"wf_{(uuid4() if unusable is None else uuid5(_UNUSABLE, repr(unusable))).hex}"
 
 
+def entry_id_in(entry_id: str, namespace: str) -> str:
+    """The entry id of a letter that is brought into another namespace: always the same.
+
+    >>> entry_id_in("e-1", "eu") == entry_id_in("e-1", "eu") != entry_id_in("e-1", "us")
+    True
+    """
+    return str(uuid5(_UNUSABLE, f"{namespace}/{entry_id}"))
+
+
 def document_key(task_id: str, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE) -> str:
     """The key of a letter: the task id itself where nothing else is needed, else `namespace/queue/task_id`.
 

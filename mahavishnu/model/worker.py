@@ -19,7 +19,7 @@ class Worker:
 
     It runs those of its `adapters`, or whatever comes if it `takes_all`, because it has a callback of its own. One that
     says neither is of an earlier version: nobody knows what it can run. A `remote` one claims letters of a queue that
-    it does not share with others by partitions.
+    it does not share with others by partitions. All its letters are of one namespace; None is the one called `default`.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Worker:
     remote: bool | None = None
     host: str | None = None
     pid: int | None = None
+    namespace: str | None = None
     version: Version | None = field(default=None, compare=False)
 
     @property

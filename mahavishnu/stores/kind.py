@@ -53,7 +53,8 @@ class Field(Generic[T]):
     """One searchable field: its name in documents, its type, and how to read it off a record.
 
     `derived` marks what is only there to be searched: stores that keep documents add it to them. `path` may say which
-    attribute `value` gives as it is; who wants many of those can get them all at once.
+    attribute `value` gives as it is; who wants many of those can get them all at once. Of a `common` field most records
+    have the same value: to search by it alone finds nearly all of them.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Field(Generic[T]):
     value: Callable[[T], Any]
     derived: bool = False
     path: str | None = None
+    common: bool = False
 
     def term(self, record: T) -> Any:
         """What a search sees of the value: None where it is empty or too long to be found.

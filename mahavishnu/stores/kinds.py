@@ -58,7 +58,9 @@ def _fields(type_: FieldType, *names: str) -> list[Field[Any]]:
 
 # A store may keep them in this order: a new one comes last of its type.
 _LETTER_FIELDS: tuple[Field[Any], ...] = (
-    *_fields(KEYWORD, "task_id", "entry_id", "namespace", "queue", "status", "resolution_status"),
+    *_fields(KEYWORD, "task_id", "entry_id"),
+    Field("namespace", KEYWORD, attrgetter("namespace"), path="namespace", common=True),
+    *_fields(KEYWORD, "queue", "status", "resolution_status"),
     Field("retry_policy", KEYWORD, lambda letter: str(letter.retry_policy)),
     Field("error_category", KEYWORD, lambda letter: letter.error_category and str(letter.error_category)),
     Field("reason", KEYWORD, lambda letter: str(letter.reason)),
@@ -105,7 +107,12 @@ HISTORY: Kind[FormerLetter] = Kind(
     decode_text=text_decoder(FormerLetter),
     versioned=with_version,
     fields=_LETTER_FIELDS,
-    indexes=(("created_at", "fingerprint"), ("task_id",), ("fingerprint", "created_at"), ("run_outcomes",)),
+    indexes=(
+        ("namespace", "created_at", "fingerprint"),
+        ("task_id",),
+        ("fingerprint", "namespace", "created_at"),
+        ("run_outcomes", "namespace"),
+    ),
 )
 
 
@@ -124,14 +131,16 @@ LETTERS: Kind[DeadLetter] = Kind(
     versioned=with_version,
     fields=_LETTER_FIELDS,
     indexes=(
-        ("due_at", "adapter"),  # a letter that is due for others is passed over without being looked at
-        ("created_at", "fingerprint"),  # what came lately, by group
-        ("status", "created_at"),
-        ("resolution_status", "created_at", "reason", "dlq_retry_count"),  # with all that is counted by reason
+        # Each app asks for its own namespace, and does not pass over what others have.
+        ("namespace", "due_at", "adapter"),  # a letter that is due for others is passed over without being looked at
+        ("namespace", "created_at", "fingerprint"),  # what came lately, by group
+        ("namespace", "status", "created_at"),
+        # with all that is counted by reason
+        ("namespace", "resolution_status", "created_at", "reason", "dlq_retry_count"),
         # with all that is counted of groups
-        ("fingerprint", "resolution_status", "created_at", "captured_at", "occurrences"),
+        ("fingerprint", "namespace", "resolution_status", "created_at", "captured_at", "occurrences"),
         ("task_id",),
-        ("run_outcomes",),  # looked at again and again while a bulk run goes on
+        ("run_outcomes", "namespace"),  # looked at again and again while a bulk run goes on
     ),
     reconcile=_reconcile_letters,
     visible=visible_letter,
@@ -163,6 +172,7 @@ class _EntryDocument(Struct, omit_defaults=True):
     cleared: int = 0
     absorbed: tuple[str, ...] | None = ()
     folding: tuple[_ListedPart, ...] | None = ()
+    namespace: str | None = None
 
 
 def _counts(tallies: Tallies) -> dict[str, int]:
@@ -187,6 +197,7 @@ def _encode_entry(entry: LedgerEntry) -> str:
             _ListedPart(each.key, each.entry_id, instant_text(each.updated_at), each.generation, _counts(each.tallies))
             for each in entry.folding
         ),
+        entry.namespace,
     )
     counts = _counts(entry.tallies)
     text = json_text(known)
@@ -216,6 +227,7 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
                 )
                 for each in known.folding or ()
             ),
+            known.namespace,
             version,
         )
     except UNREADABLE as problem:
@@ -243,6 +255,7 @@ LEDGER: Kind[LedgerEntry] = Kind(
         Field("cleared", INTEGER, attrgetter("cleared")),
         *(Field(name, INTEGER, attrgetter(f"tallies.{tally}")) for tally, name in TALLIES),
         Field("folding", BLOB, attrgetter("folding")),
+        Field("namespace", KEYWORD, attrgetter("namespace")),
     ),
 )
 

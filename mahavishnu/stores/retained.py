@@ -36,6 +36,8 @@ class LedgerState(IntEnum):
 class LedgerEntry:
     """Deleted letters in numbers: those of the tombstones that were added up on one day, whose date is the key.
 
+    In a namespace with a name of its own, that stands before the date.
+
     An earlier version wrote one for each deleted letter, under its entry id; `absorbed` had become a part of that.
     """
 
@@ -49,6 +51,7 @@ class LedgerEntry:
     gone: bool = False
     absorbed: tuple[str, ...] = ()
     folding: tuple[ListedTombstone, ...] = ()
+    namespace: str | None = None
     version: Version | None = field(default=None, compare=False)
 
     @property

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.queue.statistics import BY_REASON
+from mahavishnu.model.namespaces import within_namespace
 from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letter_query
 from mahavishnu.model.worker import run_by
 from mahavishnu.stores.kind import Kind
@@ -23,6 +24,8 @@ from mahavishnu.stores.sqlite.table import Table
 from mahavishnu.testing import START, make_letter
 
 LATER = START + timedelta(days=1)
+DUE = "INDEX letters.namespace.due_at.adapter"
+HERE = within_namespace(Query(), "eu")  # as the queue of a namespace asks
 
 
 @pytest.fixture
@@ -41,21 +44,23 @@ def plan(connection: sqlite3.Connection, sql: sqlite_sql.Sql) -> list[str]:
 @pytest.mark.parametrize(
     ("query", "way"),
     [
-        (letter_query(due=LATER, sort=SOONEST_FIRST), "INDEX letters.due_at.adapter (due_at<?)"),
-        (letter_query(due=LATER, partitions=range(64), sort=SOONEST_FIRST), "INDEX letters.due_at.adapter"),
-        (letter_query(limit=50), "INDEX letters.created_at"),
-        (letter_query(status="exhausted"), "INDEX letters.status.created_at (status=?)"),
+        (
+            letter_query(due=LATER, sort=SOONEST_FIRST),
+            "INDEX letters.namespace.due_at.adapter (namespace=? AND due_at<?)",
+        ),
+        (letter_query(due=LATER, partitions=range(64), sort=SOONEST_FIRST), "INDEX letters.namespace.due_at"),
+        (letter_query(limit=50), "INDEX letters.namespace.created_at"),
+        (letter_query(status="exhausted"), "INDEX letters.namespace.status.created_at (namespace=? AND status=?)"),
         (
             letter_query(fingerprint="f"),
-            "INDEX letters.fingerprint.resolution_status",
+            "INDEX letters.fingerprint.namespace.resolution_status",
         ),
-        (Query(sort=(Sort("due_at"),)), "INDEX letters.due_at.adapter"),
-        (Query(), "INDEX sqlite_autoindex_letters_1"),
+        (Query(sort=(Sort("due_at"),)), "INDEX letters.namespace.due_at"),
     ],
-    ids=["due", "due of a partition", "newest", "newest of a status", "a group", "soonest", "by key"],
+    ids=["due", "due of a partition", "newest", "newest of a status", "a group", "soonest"],
 )
 def test_the_first_page(connection: sqlite3.Connection, query: Query, way: str) -> None:
-    steps = plan(connection, sqlite_sql.select(Table(LETTERS), query, None))
+    steps = plan(connection, sqlite_sql.select(Table(LETTERS), within_namespace(query, "eu"), None))
     assert any(way in step for step in steps), steps
     if query.sort in (NEWEST_FIRST, ()) and query != letter_query(fingerprint="f"):
         assert not any(step == "USE TEMP B-TREE FOR ORDER BY" for step in steps), "it should read no more than a page"
@@ -64,8 +69,11 @@ def test_the_first_page(connection: sqlite3.Connection, query: Query, way: str) 
 def test_letters_that_are_due_for_others_are_passed_over_in_the_index(connection: sqlite3.Connection) -> None:
     """Whose adapters this worker lacks: none of their rows is read, however many there are."""
     due = letter_query(due=LATER, sort=SOONEST_FIRST, limit=100)
-    sql = sqlite_sql.select(Table(LETTERS), replace(due, where=(*due.where, *run_by(["mine", "ours"]))), None)
-    assert any("INDEX letters.due_at.adapter (due_at<?)" in step for step in plan(connection, sql))
+    mine = within_namespace(replace(due, where=(*due.where, *run_by(["mine", "ours"]))), "eu")
+    sql = sqlite_sql.select(Table(LETTERS), mine, None)
+    assert any(
+        "INDEX letters.namespace.due_at.adapter (namespace=? AND due_at<?)" in step for step in plan(connection, sql)
+    )
     before_rows = [
         step for step in connection.execute(f"EXPLAIN {sql.text}", sql.values) if step[1] in ("DeferredSeek", "Column")
     ]
@@ -78,16 +86,23 @@ def test_letters_that_are_due_for_others_are_passed_over_in_the_index(connection
 @pytest.mark.parametrize(
     ("query", "place", "way"),
     [
-        (letter_query(), (LATER, "k"), "INDEX letters.created_at.fingerprint (created_at<?)"),
-        (letter_query(status="pending"), (LATER, "k"), "INDEX letters.status.created_at (status=? AND created_at<?)"),
-        (Query(sort=(Sort("due_at"),)), (LATER, "k"), "INDEX letters.due_at.adapter (due_at>?)"),
-        (Query(sort=(Sort("due_at"),)), (None, "k"), "INDEX letters.due_at.adapter (due_at=?)"),
-        (Query(), ("k",), "INDEX sqlite_autoindex_letters_1 (_key>?)"),
+        (letter_query(), (LATER, "k"), "INDEX letters.namespace.created_at.fingerprint (namespace=? AND created_at<?)"),
+        (
+            letter_query(status="pending"),
+            (LATER, "k"),
+            "INDEX letters.namespace.status.created_at (namespace=? AND status=? AND created_at<?)",
+        ),
+        (
+            Query(sort=(Sort("due_at"),)),
+            (LATER, "k"),
+            "INDEX letters.namespace.due_at.adapter (namespace=? AND due_at>?)",
+        ),
+        (Query(sort=(Sort("due_at"),)), (None, "k"), "INDEX sqlite_autoindex_letters_1 (_key>?)"),
     ],
-    ids=["newest", "newest of a status", "soonest", "those without a date", "by key"],
+    ids=["newest", "newest of a status", "soonest", "those without a date"],
 )
 def test_a_page_far_down(connection: sqlite3.Connection, query: Query, place: tuple[Any, ...], way: str) -> None:
-    steps = plan(connection, sqlite_sql.select(Table(LETTERS), query, place))
+    steps = plan(connection, sqlite_sql.select(Table(LETTERS), within_namespace(query, "eu"), place))
     assert any(way in step for step in steps), steps
     assert not any(step == "USE TEMP B-TREE FOR ORDER BY" for step in steps)
 
@@ -96,12 +111,27 @@ def test_a_page_far_down(connection: sqlite3.Connection, query: Query, place: tu
     ("kind", "query", "way"),
     [
         (HISTORY, letter_query(task_id="t"), "INDEX history.task_id (task_id=?)"),
-        (HISTORY, letter_query(), "INDEX history.created_at"),
+        (HISTORY, letter_query(), "INDEX history.namespace.created_at"),
     ],
     ids=["of a task", "newest"],
 )
 def test_history(connection: sqlite3.Connection, kind: Kind[Any], query: Query, way: str) -> None:
-    assert any(way in step for step in plan(connection, sqlite_sql.select(Table(kind), query, None)))
+    assert any(
+        way in step for step in plan(connection, sqlite_sql.select(Table(kind), within_namespace(query, "eu"), None))
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "place", "way"),
+    [
+        (Query(), None, "INDEX sqlite_autoindex_letters_1"),
+        (Query(), ("k",), "INDEX sqlite_autoindex_letters_1 (_key>?)"),
+    ],
+    ids=["the first page", "far down"],
+)
+def test_all_namespaces_by_key(connection: sqlite3.Connection, query: Query, place: Any, way: str) -> None:
+    steps = plan(connection, sqlite_sql.select(Table(LETTERS), query, place))
+    assert any(way in step for step in steps), steps
 
 
 def test_records_by_key(connection: sqlite3.Connection) -> None:
@@ -111,25 +141,23 @@ def test_records_by_key(connection: sqlite3.Connection) -> None:
 
 
 def test_groups_are_counted_by_an_index(connection: sqlite3.Connection) -> None:
-    steps = plan(connection, sqlite_sql.tally(Table(LETTERS), Query(), ["status"], [], []))
-    assert steps == ["SCAN letters USING COVERING INDEX letters.status.created_at"]
+    steps = plan(connection, sqlite_sql.tally(Table(LETTERS), HERE, ["status"], [], []))
+    assert steps == ["SEARCH letters USING COVERING INDEX letters.namespace.status.created_at (namespace=?)"]
 
 
 def test_letters_are_counted_by_reason_without_being_looked_at(connection: sqlite3.Connection) -> None:
-    first, *_ = plan(
-        connection, sqlite_sql.tally(Table(LETTERS), Query(), BY_REASON, ["dlq_retry_count"], ["created_at"])
-    )
-    assert "USING COVERING INDEX letters.resolution_status" in first
+    first, *_ = plan(connection, sqlite_sql.tally(Table(LETTERS), HERE, BY_REASON, ["dlq_retry_count"], ["created_at"]))
+    assert "USING COVERING INDEX letters.namespace.resolution_status" in first
 
 
 def test_letters_of_one_cause_are_counted_without_being_looked_at(connection: sqlite3.Connection) -> None:
-    lately = Query((Between("created_at", at_least=LATER),))
+    lately = within_namespace(Query((Between("created_at", at_least=LATER),)), "eu")
     spans = ["created_at"]
     moments = ["created_at", "captured_at"]
     for kind, query, by, sums, spanned in (
-        (LETTERS, Query(), ["fingerprint", "resolution_status"], ["occurrences"], moments),
+        (LETTERS, HERE, ["fingerprint", "resolution_status"], ["occurrences"], moments),
         (LETTERS, lately, ["fingerprint"], [], []),
-        (HISTORY, Query(), ["fingerprint"], [], spans),
+        (HISTORY, HERE, ["fingerprint"], [], spans),
         (HISTORY, lately, ["fingerprint"], [], []),
     ):
         first, *rest = plan(connection, sqlite_sql.tally(Table(kind), query, by, sums, spanned))
@@ -141,8 +169,8 @@ def test_what_became_of_the_letters_of_a_bulk_run_is_counted_without_looking_at_
     connection: sqlite3.Connection,
 ) -> None:
     for kind in (LETTERS, HISTORY):
-        query = Query((Is("run_outcomes", ("open 0198",)),))
+        query = within_namespace(Query((Is("run_outcomes", ("open 0198",)),)), "eu")
         steps = plan(connection, sqlite_sql.tally(Table(kind), query, [], [], []))
-        assert steps == [f"SEARCH {kind.name} USING COVERING INDEX {kind.name}.run_outcomes (run_outcomes>?)"]
-    made = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'letters.run_outcomes'").fetchone()
+        assert steps == [f"SEARCH {kind.name} USING COVERING INDEX {kind.name}.run_outcomes.namespace (run_outcomes>?)"]
+    made = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'letters.run_outcomes.namespace'").fetchone()
     assert made[0].endswith('WHERE "run_outcomes" IS NOT NULL'), "letters that no run has moved cost it nothing"

@@ -39,7 +39,9 @@ from mahavishnu.core.config.schema import (
 )
 from mahavishnu.core.config.sources import SettingsError, SettingsFile, Sources, read_sources
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
+from mahavishnu.model.namespaces import require_namespace
 
 __all__ = ["MahavishnuSettings", "ReloadResult", "Section", "Setting", "SettingsError"]
 Name = Annotated[str, Field(min_length=1)]
@@ -137,6 +139,11 @@ class MahavishnuSettings(Section):
     # --- keeping letters ---
     dlq_enabled: bool = setting(True, "Enable Dead Letter Queue for failed workflow reprocessing")
     dlq_max_size: int = setting(10000, "Maximum number of tasks in DLQ (100-100000)", 100, 100000)
+    dlq_namespace: str = setting(
+        DEFAULT_NAMESPACE,
+        "The app's own name where several apps share a store: each sees, limits and runs its own letters only",
+        allowed="a name of 1 to 200 characters, without /",
+    )
     dlq_strategy: Literal["automatic", "selective", "manual", "disabled"] = setting(
         "automatic", "Which failures become letters; can be switched at run time"
     )
@@ -317,6 +324,14 @@ class MahavishnuSettings(Section):
         if value not in _POLICIES:
             raise ValueError(f"dlq_default_retry_policy must be one of {_POLICIES}, got '{value}'")
         return value
+
+    @field_validator("dlq_namespace")
+    @classmethod
+    def _check_namespace(cls, value: str) -> str:
+        try:
+            return require_namespace(value)
+        except InvalidInput as problem:
+            raise ValueError(f"dlq_namespace cannot be that: {problem}") from None
 
     @field_validator("dlq_store_url", mode="before")
     @classmethod

@@ -22,7 +22,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
+from mahavishnu.model.ids import DEFAULT_QUEUE, new_token
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
@@ -127,7 +127,7 @@ class Claims:
         token: str,
         *,
         lease_seconds: float | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> datetime:
         """The run goes on: have its lease end `lease_seconds` from now. Returns when that is.
@@ -135,7 +135,7 @@ class Claims:
         Raises LostLease if the letter is not this claim's any more (then stop the run), NoSuchLetter, InvalidInput and
         StoreError.
         """
-        lease, key = self._lease(lease_seconds), document_key(task_id, namespace, queue)
+        lease, key = self._lease(lease_seconds), self._context.key(task_id, namespace, queue)
         await self._context.open()
 
         def change(current: DeadLetter) -> DeadLetter:
@@ -163,7 +163,7 @@ class Claims:
         error_type: str | None = None,
         category: ErrorCategory | str | None = None,
         retry_in: timedelta | float | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> DeadLetter:
         """Say how the run went: `succeeded`, `failed` with its `error`, or `released`, unrun and with nothing used up.
@@ -174,7 +174,7 @@ class Claims:
         Raises NoSuchLetter, InvalidInput and StoreError.
         """
         wait = _require_settlement(outcome, error, error_type, category, retry_in)
-        key = document_key(task_id, namespace, queue)
+        key = self._context.key(task_id, namespace, queue)
         await self._context.open()
         letter = await get_one(self._letters, key)
         if letter is None:

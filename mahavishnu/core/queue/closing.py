@@ -22,7 +22,7 @@ from mahavishnu.engine.payload import NOT_JSON, write_payload
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.events import EventName
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, derived_task_id, document_key, new_task_id
+from mahavishnu.model.ids import DEFAULT_QUEUE, derived_task_id, document_key, new_task_id
 from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
@@ -79,7 +79,7 @@ class Closing:
         request: RequestOf,
         *,
         began: datetime,
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> None:
         """Have the open letter of this work closed soon: a run of the application, which began then, succeeded.
@@ -91,7 +91,7 @@ class Closing:
         if len(noted) >= MOST_NOTED:
             self._context.counts[NOT_LOOKED_UP] += 1
             return
-        noted.append((task_id, request, began, namespace, queue))
+        noted.append((task_id, request, began, self._context.namespace if namespace is None else namespace, queue))
         if self._loop is None or self._loop is not asyncio._get_running_loop():
             self._start()
 
@@ -198,7 +198,8 @@ class Closing:
     async def _close_letters(self, batch: Sequence[_Noted]) -> list[_Noted]:
         """Close what these successes close. Returns those for which the store could not be asked."""
         await self._context.open()
-        if len(batch) >= _WORTH_ASKING and await self._is_nothing_open():
+        own = all(namespace == self._context.namespace for _, _, _, namespace, _ in batch)
+        if own and len(batch) >= _WORTH_ASKING and await self._is_nothing_open():
             return []
         left: list[_Noted] = []
         for start in range(0, len(batch), _AT_ONCE):

@@ -17,6 +17,7 @@ from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
+from mahavishnu.model.namespaces import within_namespace
 from mahavishnu.model.query import Between, Is, Query
 from mahavishnu.stores.base import pages
 from mahavishnu.stores.places import find_place
@@ -31,10 +32,10 @@ class Deletion:
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._clock = context, context.clock
-        self._letters = context.letters.records
+        self._letters = context.letters.with_deleted
 
     async def clear_all(self, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> int:
-        """Delete every open letter with its revisions, and empty the waiting room. Returns how many letters are gone.
+        """Delete every open letter of the namespace with its revisions, and what waits. Returns how many are gone.
 
         Raises StoreError if not all of them can be reached.
         """
@@ -47,7 +48,7 @@ class Deletion:
                 cleared += found
                 if not found and not waited:
                     break
-            detail = {"by": by, "count": cleared}
+            detail = {"by": by, "count": cleared, "namespace": self._context.namespace}
             self._context.events.publish(Event(EventName.CLEARED, self._clock.now(), None, detail))
             record.add(cleared=cleared)
         return cleared
@@ -96,10 +97,10 @@ class Deletion:
     async def _delete_waiting(self, by: str) -> int:
         """Delete what waits for room: its tombstone says so to those who are about to let it in. Returns how many."""
         room = self._context.waiting
-        waited = {*(letter.entry_id for letter in room.in_memory), *room.files.names()}
+        waited = {*(letter.entry_id for letter in room.own_in_memory()), *room.own_files()}
         await room.write_down()
         count = await self._delete_refused(waited, by)
-        async for page in pages(room.collection, Query()):
+        async for page in pages(room.collection, within_namespace(Query(), room.namespace)):
             of_one_task: dict[str, list[DeadLetter]] = defaultdict(list)
             for waiting in page:
                 of_one_task[as_letter(waiting).key].append(as_letter(waiting))

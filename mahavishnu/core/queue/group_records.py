@@ -23,6 +23,7 @@ from mahavishnu.model.group import (
     update_group,
     with_derived_state,
 )
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import get_one, update_with_retry, write_one
 from mahavishnu.stores.kinds import GROUPS
@@ -39,7 +40,11 @@ class GroupRecords:
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._letters, self._clock = context, context.letters, context.clock
-        self._history, self.collection = context.history, context.store.collection(GROUPS)
+        self._history, self.collection = context.history, context.own_records(GROUPS)
+
+    def new(self, fingerprint: str) -> Group:
+        """A group of this namespace that nothing is recorded about. Raises InvalidInput where that is all of them."""
+        return Group(fingerprint, namespace=self._context.written_namespace)
 
     async def find_all(self, query: Query = _ALL) -> tuple[dict[str, Group], str | None]:
         """The records that a query means, by fingerprint, and why some may be missing."""
@@ -57,7 +62,7 @@ class GroupRecords:
 
     async def find(self, fingerprint: str) -> tuple[Group | None, str | None]:
         try:
-            return await get_one(self.collection, fingerprint), None
+            return await get_one(self.collection, self.new(fingerprint).key), None
         except StoreUnavailable:  # a list may know what is kept here
             records, missing = await self.find_all(Query((Is("fingerprint", (fingerprint,)),)))
             return records.get(fingerprint), missing
@@ -65,15 +70,18 @@ class GroupRecords:
     async def update_derived(
         self, records: Mapping[str, Group], counts: GroupCounts, now: datetime
     ) -> dict[str, Group]:
-        """The groups with the state that follows from their letters; it is stored if all letters could be counted."""
+        """The groups with the state that follows from their letters; it is stored if all letters could be counted.
+
+        Those of another namespace are written by its own apps.
+        """
         shown = {name: derive_state(record, counts, now) for name, record in records.items()}
         due = [name for name, record in records.items() if shown[name] is not record]
-        if not due or counts.degraded:
+        if not due or counts.degraded or not self._context.is_at_home:
             return shown
         for name in due:
             try:
                 shown[name] = await self.write_by_rule(records[name], shown[name]) or derive_state(
-                    await get_one(self.collection, name) or records[name], counts, now
+                    await get_one(self.collection, records[name].key) or records[name], counts, now
                 )
             except StoreError as problem:  # it is shown all the same, and written at the next refresh
                 log.debug("what became of group %s is not written down yet: %s", name, problem)
@@ -81,7 +89,7 @@ class GroupRecords:
 
     async def write_by_rule(self, before: Group, after: Group) -> Group | None:
         """Write the group and return it as stored; None if another process was quicker."""
-        current = await get_one(self.collection, before.fingerprint)
+        current = await get_one(self.collection, before.key)
         if current is None or current.version != before.version:  # no need for an audit entry
             return None
         return await self.write(before, after, RULE, _reason_for_change(before, after), via=RULE)
@@ -105,7 +113,7 @@ class GroupRecords:
         ) as record:
             released = await update_with_retry(
                 self.collection,
-                fingerprint,
+                self.new(fingerprint).key,
                 lambda group: group_rules.release_hold(group, release, self._clock.now(), by),
                 what="group",
             )
@@ -118,7 +126,8 @@ class GroupRecords:
 
     async def _add_note(self, fingerprint: str, by: str, note: str) -> None:
         for _ in range(_TRIES):
-            group = await get_one(self.collection, fingerprint) or Group(fingerprint)
+            fresh = self.new(fingerprint)
+            group = await get_one(self.collection, fresh.key) or fresh
             if await self.write(group, update_group(group, self._clock.now(), by, note=note), by, note):
                 return
         raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
@@ -138,7 +147,7 @@ class GroupRecords:
 
     async def _carry_over(self, group: Group, targets: Mapping[str | None, int], by: str) -> None:
         now, name = self._clock.now(), group.fingerprint
-        current = await get_one(self.collection, name)
+        current = await get_one(self.collection, group.key)
         if current is None:
             return
         # A rule may have resolved the group meanwhile, because no letter is open any more; what people recorded counts.
@@ -147,7 +156,7 @@ class GroupRecords:
         to = next(iter(targets))
         if len(targets) == 1 and to is not None and not counts.of(name).open and not counts.degraded:
             new, rest = split_for_regroup(group, to, now, by)
-            if await self.write(Group(to), new, by, f"the letters of group {name} belong to it now"):
+            if await self.write(self.new(to), new, by, f"the letters of group {name} belong to it now"):
                 if not await self.write(current, rest, by, f"its letters belong to group {to} now"):
                     await self._add_note(name, by, f"its letters are in group {to} now")
                 return
@@ -166,6 +175,7 @@ class GroupRecords:
             "was": str(before.state),
             "regression": is_regression(after) and not is_regression(before),
             "by": by,
+            "namespace": after.namespace or DEFAULT_NAMESPACE,
         }
         self._context.events.publish(Event(EventName.GROUP_CHANGED, self._clock.now(), None, detail))
 

@@ -41,20 +41,22 @@ from mahavishnu.model.group import (
     GroupView,
     group_as_dict,
     growth,
-    growth_warning,
     is_growing,
     is_on_hold,
     is_regression,
-    return_warning,
     update_group,
 )
+from mahavishnu.model.group_warnings import growth_warning, return_warning
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
+from mahavishnu.model.namespaces import ALL_NAMESPACES, acting_namespace
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Cursor, write_one
 
 log = logging.getLogger(__name__)
 GroupSort = Literal["count", "last_seen", "growth"]
+_Row = tuple[float, str, str]  # rank, fingerprint, namespace: what a list is sorted by
 _SORTS = ("count", "last_seen", "growth")
 _MOST = 1000  # groups of one page
 _TRIES = 50
@@ -71,6 +73,7 @@ class Groups:
     def __init__(self, context: QueueContext) -> None:
         self._context, self._letters, self._clock = context, context.letters, context.clock
         self._history, self._records = context.history, GroupRecords(context)
+        self.namespace = context.namespace
 
     async def list(
         self,
@@ -98,45 +101,75 @@ class Groups:
             raise InvalidInput(f"limit must be a whole number from 1 to {_MOST}, not {limit!r:.80}")
         await self._context.open()
         now = self._clock.now()
+        parts = {part.namespace: (part, *await part._find_all(now)) for part in await self._parts()}
+        rows: list[_Row] = []
+        for namespace, (_, counts, shown) in parts.items():
+            for fingerprint, group in shown.items():
+                count = counts.of(fingerprint)
+                if (
+                    (quiet or count.open or not group.is_closed)
+                    and (states is None or group.state in states)
+                    and (owner is None or group.owner == owner)
+                    and (on_hold is None or is_on_hold(group, now) is on_hold)
+                ):
+                    rows.append((-_rank(count, sort), fingerprint, namespace))
+        rows.sort()
+        rest = [row for row in rows if place is None or row > place]
+        page, more = rest[:limit], len(rest) > limit
+        views: dict[_Row, GroupView] = {}
+        for namespace, (part, counts, shown) in parts.items():
+            there = [row for row in page if row[2] == namespace]
+            views |= zip(there, await part._views([shown[row[1]] for row in there], counts, now), strict=True)
+        every = [counts for _, counts, _ in parts.values()]
+        return GroupPage(
+            items=[views[row] for row in page],
+            total=len(rows),
+            ungrouped=sum(counts.ungrouped for counts in every),
+            next=str(Cursor(page[-1])) if more else None,
+            degraded=next(
+                filter(None, [each.degraded for each in every] + [view.degraded for view in views.values()]), None
+            ),
+        )
+
+    async def _find_all(self, now: datetime) -> tuple[GroupCounts, dict[str, Group]]:
+        """The counts of all groups, and the groups with their derived state."""
         counts, (records, missing) = await asyncio.gather(
             count_groups(self._letters, self._history, now), self._records.find_all()
         )
         counts = replace(counts, degraded=counts.degraded or missing)
         shown = await self._records.update_derived(records, counts, now)
-        rows: list[tuple[float, str]] = []
-        for fingerprint in {*counts.groups, *shown}:
-            count = counts.of(fingerprint)
-            group = shown[fingerprint] = shown.get(fingerprint) or derive_state(Group(fingerprint), counts, now)
-            if (
-                (quiet or count.open or not group.is_closed)
-                and (states is None or group.state in states)
-                and (owner is None or group.owner == owner)
-                and (on_hold is None or is_on_hold(group, now) is on_hold)
-            ):
-                rows.append((-_rank(count, sort), fingerprint))
-        rows.sort()
-        rest = [row for row in rows if place is None or row > place]
-        page, more = rest[:limit], len(rest) > limit
+        for name in {*counts.groups} - {*shown}:
+            shown[name] = derive_state(self._records.new(name), counts, now)
+        return counts, shown
+
+    async def _views(self, groups: Sequence[Group], counts: GroupCounts, now: datetime) -> Sequence[GroupView]:
         samples, closed = await asyncio.gather(
-            sample_groups(self._letters, {name: counts.of(name) for _, name in page}),
-            self._resolve_closed([shown[name] for _, name in page], counts),
+            sample_groups(self._letters, {group.fingerprint: counts.of(group.fingerprint) for group in groups}),
+            self._resolve_closed(groups, counts),
         )
-        shown |= closed
         degraded = counts.degraded or samples.degraded
-        return GroupPage(
-            items=[group_view(shown[name], counts.of(name), samples, now, degraded) for _, name in page],
-            total=len(rows),
-            ungrouped=counts.ungrouped,
-            next=str(Cursor(page[-1])) if more else None,
-            degraded=degraded,
-        )
+        shown = [closed.get(group.fingerprint, group) for group in groups]
+        return [group_view(group, counts.of(group.fingerprint), samples, now, degraded) for group in shown]
+
+    async def _parts(self, fingerprint: str | None = None) -> Sequence[Groups]:
+        """This service; for all namespaces, one for each that has letters (of this group, if one is named)."""
+        if self.namespace != ALL_NAMESPACES:
+            return [self]
+        query = Query() if fingerprint is None else Query((Is("fingerprint", (fingerprint,)),))
+        kept = (self._letters.with_deleted, self._history, self._records.collection)
+        tallies = await asyncio.gather(*(each.tally(query, ["namespace"]) for each in kept))
+        names = {name or DEFAULT_NAMESPACE for tally in tallies for name in tally.by(0)}
+        return [Groups(self._context.in_namespace(name)) for name in sorted(names)]
 
     async def get(self, fingerprint: str) -> GroupView:
         """One group, with the letters that came in each of the last 24 `hours`.
 
-        Raises NoSuchGroup where there is neither a letter nor a record.
+        Raises NoSuchGroup where there is neither a letter nor a record, and InvalidInput where all namespaces are meant
+        and several have it.
         """
         await self._context.open()
+        if self.namespace == ALL_NAMESPACES:
+            return await (await self._only_part(fingerprint)).get(fingerprint)
         now = self._clock.now()
         (group, counts), hours = await asyncio.gather(
             self._current(fingerprint, now), count_by_hour(self._letters, self._history, now, fingerprint)
@@ -144,6 +177,15 @@ class Groups:
         samples = await sample_groups(self._letters, {fingerprint: counts.of(fingerprint)})
         view = group_view(group, counts.of(fingerprint), samples, now, counts.degraded or samples.degraded)
         return replace(view, hours=hours)
+
+    async def _only_part(self, fingerprint: str) -> Groups:
+        parts = await self._parts(fingerprint)
+        if len(parts) > 1:
+            named = ", ".join(part.namespace for part in parts)
+            raise InvalidInput(f"group {fingerprint!r} is in several namespaces, {named}: name one")
+        if not parts:
+            raise NoSuchGroup(fingerprint)
+        return parts[0]
 
     async def update(
         self,
@@ -234,6 +276,8 @@ class Groups:
         """
         await self._context.open()
         query = reads.list_query(None, query, filters)
+        if acting_namespace(query, self._context.namespace) != self._context.namespace:
+            raise InvalidInput("letters are grouped by the queue of their own namespace: see in_namespace")
         fingerprints: dict[str, tuple[str | None, str | None]] = {}  # by letter: before and after
 
         def change(letter: DeadLetter) -> DeadLetter:
@@ -266,12 +310,17 @@ class Groups:
 
     async def warnings(self) -> Sequence[str]:
         """What a person should look at; groups on hold are left out."""
+        if self.namespace == ALL_NAMESPACES:
+            return [warning for part in await self._parts() for warning in await part.warnings()]
         now = self._clock.now()
         counts, (records, missing) = await asyncio.gather(
             count_groups(self._letters, self._history, now), self._records.find_all()
         )
         counts = replace(counts, degraded=counts.degraded or missing)
-        groups = [derive_state(records.get(name) or Group(name), counts, now) for name in {*counts.groups, *records}]
+        groups = [
+            derive_state(records.get(name) or self._records.new(name), counts, now)
+            for name in {*counts.groups, *records}
+        ]
         loud = [group for group in groups if not is_on_hold(group, now)]
         growing = [group.fingerprint for group in loud if group.state is not GroupState.WONT_FIX]
         growing = [name for name in growing if _grows(counts.of(name))]
@@ -305,7 +354,7 @@ class Groups:
             if counts.degraded:
                 raise StoreUnavailable(f"whether there is a group {fingerprint!r} is not known now: {counts.degraded}")
             raise NoSuchGroup(fingerprint)
-        group = derive_state(Group(fingerprint), counts, now)
+        group = derive_state(self._records.new(fingerprint), counts, now)
         return (await self._resolve_closed([group], counts)).get(fingerprint, group), counts
 
     async def _resolve_closed(self, groups: Iterable[Group], counts: GroupCounts) -> dict[str, Group]:
@@ -314,7 +363,7 @@ class Groups:
         if not names:
             return {}
         moments = await last_closed_at(self._letters, self._history, names)
-        return {name: derive_state(Group(name), counts, moment) for name, moment in moments.items()}
+        return {name: derive_state(self._records.new(name), counts, moment) for name, moment in moments.items()}
 
 
 def _grows(count: GroupCount) -> bool:
@@ -339,11 +388,11 @@ def _parse_states(wanted: GroupState | str | Iterable[GroupState | str] | None) 
         raise InvalidInput(f"{wanted!r:.80} is no state of groups; there are {known}") from None
 
 
-def _parse_cursor(after: Cursor | str | None) -> tuple[float, str] | None:
+def _parse_cursor(after: Cursor | str | None) -> _Row | None:
     cursor = Cursor.parse(after) if isinstance(after, str) else after
     if cursor is None:
         return None
     match cursor.after:
-        case (int() | float() as rank, str() as fingerprint):
-            return rank, fingerprint
+        case (int() | float() as rank, str() as fingerprint, str() as namespace):
+            return rank, fingerprint, namespace
     raise InvalidQuery("the cursor is not one of this list; leave it out to start at the beginning")

@@ -15,10 +15,12 @@ from functools import reduce
 from typing import TypeGuard
 
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.daily_sums import FoldState, ListedTombstone, fold, fold_state
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, Tallies
+from mahavishnu.model.namespaces import written_namespace
 from mahavishnu.model.query import Between, Is, Query
 from mahavishnu.stores.base import Collection, Result, Store, get_one, home_of, is_home_away, pages, scan, write_one
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
@@ -70,7 +72,8 @@ class Ledger:
         if is_home_away(store):
             return 0
         home = home_of(store)  # tombstones that are kept locally go home first
-        folding = _Folding(home, self._clock.now(), timedelta(days=self._context.limits.tombstone_days))
+        limit = timedelta(days=self._context.limits.tombstone_days)
+        folding = _Folding(home, self._context.namespace, self._clock.now(), limit)
         await folding.settle_earlier_entries()
         return await folding.fold_all()
 
@@ -78,9 +81,10 @@ class Ledger:
 class _Folding:
     """One go at adding up old tombstones. Several processes may be at it, and any may die at any point."""
 
-    def __init__(self, home: Store, now: datetime, limit: timedelta) -> None:
-        self._now, self._limit = now, limit
-        self._letters, self._ledger = home.collection(LETTERS), home.collection(LEDGER)
+    def __init__(self, home: Store, namespace: str, now: datetime, limit: timedelta) -> None:
+        self._namespace, self._now, self._limit = written_namespace(namespace), now, limit
+        self._letters = NamespaceRecords(home.collection(LETTERS), namespace)
+        self._ledger = NamespaceRecords(home.collection(LEDGER), namespace, default_is_none=True)
         self._revisions, self._history = home.collection(REVISIONS), home.collection(HISTORY)
 
     async def settle_earlier_entries(self) -> None:
@@ -106,7 +110,8 @@ class _Folding:
     async def _list_more(self) -> LedgerEntry | None:
         """Have today list old tombstones. Returns today's entry, or None if there is nothing to be done."""
         for _ in range(_TRIES):
-            today = self._now.date().isoformat()
+            date = self._now.date().isoformat()
+            today = date if self._namespace is None else f"{self._namespace}/{date}"
             day = await get_one(self._ledger, today)
             if day is not None and day.folding:
                 return None  # another process is at it, or some cannot be folded
@@ -117,7 +122,7 @@ class _Folding:
             listed = tuple(ListedTombstone.of(letter) for letter in there if self._is_old(letter))
             if not listed:
                 return None
-            empty = LedgerEntry(today, "", self._now, "", letters=0, gone=True)
+            empty = LedgerEntry(today, "", self._now, "", letters=0, gone=True, namespace=self._namespace)
             if (written := await write_one(self._ledger, replace(day or empty, folding=listed))) is not None:
                 return written
         return None

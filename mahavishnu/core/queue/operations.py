@@ -27,10 +27,11 @@ from mahavishnu.engine.verbs import (
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.events import EventName
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
+from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.json_value import Difference, difference
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict
+from mahavishnu.model.namespaces import acting_namespace
 from mahavishnu.model.query import Between, Is, Query, Sort, filter_query, require_query
 from mahavishnu.model.query_json import query_to_json
 from mahavishnu.model.work import original_task_id
@@ -45,7 +46,7 @@ class Act(TypedDict, total=False):
 
     by: str
     notes: str | None
-    namespace: str
+    namespace: str | None
     queue: str
 
 
@@ -87,12 +88,13 @@ class LetterOperations:
         await self._context.open()
         return await reads.page(self._letters, require_query(query), after, offset, most_bytes)
 
-    async def blocked_by(
-        self, task_id: str, *, namespace: str = DEFAULT_NAMESPACE, queue: str = DEFAULT_QUEUE
-    ) -> list[str]:
+    async def blocked_by(self, task_id: str, *, namespace: str | None = None, queue: str = DEFAULT_QUEUE) -> list[str]:
         """The tasks that the letter of this task waits for. Raises NoSuchLetter."""
         await self._context.open()
-        return await blocked_by(self._letters, await self._get(document_key(task_id, namespace, queue)))
+        key = self._context.key(task_id, namespace, queue)
+        if (letter := await get_one(self._letters, key)) is None:
+            raise NoSuchLetter(key)
+        return await blocked_by(self._letters, letter)
 
     # --- one letter
 
@@ -129,7 +131,7 @@ class LetterOperations:
         base: DeadLetter | None = None,
         patch: Any = None,
         redrive: bool = False,
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
         **changes: Any,
     ) -> DeadLetter:
@@ -148,7 +150,7 @@ class LetterOperations:
         if base is not None and not isinstance(base, DeadLetter):
             raise InvalidInput(f"base is the letter as it was read, not {base!r:.80}")
         edit = Edit.of(changes, patch, redrive=redrive, kinds=self._context.value_kinds)
-        key = document_key(task_id, namespace, queue)
+        key = self._context.key(task_id, namespace, queue)
         kept: DeadLetter | None = None  # whose revision has been written
 
         def change(current: DeadLetter) -> DeadLetter:
@@ -164,7 +166,7 @@ class LetterOperations:
                     raise problem
             kept = current
 
-        async with self._context.audit.record("edit", f"letter:{key}", by=by, reason=notes) as record:
+        async with self._context.audit.record("edit", f"letter:{key}", by=by, reason=notes, where=namespace) as record:
             done = await update_with_retry(self._letters, key, change, check=check)
             if done is None:
                 if kept is not None:  # the letter was deleted meanwhile
@@ -184,7 +186,7 @@ class LetterOperations:
         *,
         patch: Any = None,
         redrive: bool = False,
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
         **changes: Any,
     ) -> EditPreview:
@@ -193,7 +195,7 @@ class LetterOperations:
         Its `diff` has the path (a JSON pointer such as `/task/url`), what was there before and what would be after.
         """
         await self._context.open()
-        key = document_key(task_id, namespace, queue)
+        key = self._context.key(task_id, namespace, queue)
         letter = await get_one(self._letters, key)
         if letter is None:
             raise NoSuchLetter(key)
@@ -212,7 +214,7 @@ class LetterOperations:
         task_id: str,
         *,
         entry_id: str | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> list[Revision]:
         """What the letter was before each of its edits, oldest first; those of a former generation by its `entry_id`.
@@ -220,7 +222,7 @@ class LetterOperations:
         The audit says who made the edits, and why. Raises NoSuchLetter, and StoreError rather than omit some.
         """
         await self._context.open()
-        key = document_key(task_id, namespace, queue)
+        key = self._context.key(task_id, namespace, queue)
         letter: DeadLetter | None = await get_one(self._letters, key)
         if entry_id is None and letter is None:
             raise NoSuchLetter(key)
@@ -228,7 +230,7 @@ class LetterOperations:
             letter = await get_one(self._context.history, entry_id)
         named = entry_id or (letter.entry_id if letter else "")
         original = original_task_id(letter) if letter else None  # under which other work may have been edited before
-        keys = (key,) if original is None else (key, document_key(original, namespace, queue))
+        keys = (key,) if original is None else (key, self._context.key(original, namespace, queue))
         query = Query((Is("entry_id", (named,)), Is("letter_key", keys)), (Sort("number"),))
         kept = [revision async for revision in scan(self._context.revisions, query)]
         # An edit that was prepared and then not done has kept what the letter still is.
@@ -288,6 +290,7 @@ class LetterOperations:
 
         await self._context.open()
         query = reads.list_query(None, query, filters)
+        where = acting_namespace(query, self._context.namespace)
 
         def change(letter: DeadLetter) -> DeadLetter:
             verdict = Assessor(self._context.chain).reconsider(letter)
@@ -305,13 +308,12 @@ class LetterOperations:
 
         async def reclassify_letters() -> BulkResult:
             tell = partial(self._context.announce, EventName.EDITED, by=by)
-            return await move_many(
-                self._letters, query, change, everything=True, dry_run=dry_run, in_thread=True, moved=tell
-            )
+            how: dict[str, Any] = {"everything": True, "dry_run": dry_run, "in_thread": True}
+            return await move_many(self._letters, query, change, moved=tell, **how)
 
         if dry_run:
             return await reclassify_letters()
-        async with self._context.audit.record("reclassify", "queue", by=by, reason=notes) as record:
+        async with self._context.audit.record("reclassify", "queue", by=by, reason=notes, where=where) as record:
             record.add(query=query_to_json(query)["where"])
             result = await reclassify_letters()
             record.add(**bulk_summary(result))
@@ -319,23 +321,19 @@ class LetterOperations:
 
     # --- inside
 
-    async def _get(self, key: str) -> DeadLetter:
-        letter = await get_one(self._letters, key)
-        if letter is None:
-            raise NoSuchLetter(key)
-        return letter
-
     async def _move(
         self,
         verb: Verb,
         task_id: str,
         by: str = DEFAULT_ACTOR,
         notes: str | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> DeadLetter:
-        key = document_key(task_id, namespace, queue)
-        async with self._context.audit.record(verb.name, f"letter:{key}", by=by, reason=notes) as record:
+        key = self._context.key(task_id, namespace, queue)
+        async with self._context.audit.record(
+            verb.name, f"letter:{key}", by=by, reason=notes, where=namespace
+        ) as record:
             moved = await update_with_retry(
                 self._letters, key, lambda letter: verb.change(letter, self._clock.now(), by, notes)
             )
@@ -354,6 +352,7 @@ class LetterOperations:
         if query is not None and filters:
             raise InvalidInput(f"give a query or filters, not both: {', '.join(filters)}")
         query = require_query(query) if query is not None else filter_query(filters)
+        where = acting_namespace(query, self._context.namespace)
 
         async def move_letters() -> BulkResult:
             return await move_many(
@@ -366,7 +365,7 @@ class LetterOperations:
 
         if how.get("dry_run"):
             return await move_letters()
-        async with self._context.audit.record(verb.name, "queue", by=by, reason=notes) as record:
+        async with self._context.audit.record(verb.name, "queue", by=by, reason=notes, where=where) as record:
             record.add(query=query_to_json(query)["where"], **{name: how[name] for name in ("cap",) if name in how})
             result = await move_letters()
             record.add(**bulk_summary(result))

@@ -19,7 +19,7 @@ from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoAdapterNamed, NoSuchAdapter
 from mahavishnu.model.events import Event, EventName
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
+from mahavishnu.model.ids import DEFAULT_QUEUE, new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.worker import Share, require_adapter, shares_of
 from mahavishnu.stores.base import get_one, update_with_retry
@@ -47,7 +47,9 @@ class Processing:
         self._admit_waiting = admit_waiting
         self.callback = context.options.callback
         self._default: tuple[Workflow, Callable[[], Collection[str]]] | None = None
-        self.workers = WorkerRegistry(context.store.collection(WORKERS), context.owner, context.clock, self.adapters)
+        self.workers = WorkerRegistry(
+            context.store.collection(WORKERS), context.owner, context.clock, self.adapters, context.namespace
+        )
         self._given_interval: float | None = None
         self._processor: Processor | None = None
         self._unsubscribe: Callable[[], object] | None = None  # ends the processor's waking by events
@@ -213,17 +215,19 @@ class Processing:
         force: bool = False,
         by: str = DEFAULT_ACTOR,
         notes: str | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> dict[str, Any]:
         """Run a pending or exhausted letter now, without using up its automatic retries.
 
         Answers `{"success": True, "result": …}` or `{"success": False, "error": why}`, and raises only StoreError and
         InvalidInput. Refuses while a circuit is open, and while the owner of a lease that ended may still live, unless
-        `force`.
+        `force`; and a letter of another namespace, which an app of that one runs.
         """
-        key = document_key(task_id, namespace, queue)
-        async with self._context.audit.record("retry", f"letter:{key}", by=by, reason=notes) as record:
+        key = self._context.key(task_id, namespace, queue)
+        async with self._context.audit.record("retry", f"letter:{key}", by=by, reason=notes, where=namespace) as record:
+            if namespace not in (None, self._context.namespace):
+                return _refused(task_id, not_ours(namespace), record)
             return await self._retry(task_id, key, force, record)
 
     async def _retry(self, task_id: str, key: str, force: bool, record: AuditRecord) -> dict[str, Any]:
@@ -336,6 +340,14 @@ class Processing:
     def _wake_for_work(self, event: Event) -> None:
         if event.letter is not None and event.letter.next_retry_at is not None:
             self.wake(event.letter.next_retry_at)
+
+
+def not_ours(namespace: str | None) -> str:
+    """Why nothing of another namespace is run here."""
+    return (
+        f"letters of namespace {namespace!r} are run by the apps whose dlq_namespace that is, not by this one: redrive "
+        "the letter, and they run it"
+    )
 
 
 def _queues(given: str | Iterable[str] | None) -> tuple[str, ...]:

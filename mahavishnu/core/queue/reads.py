@@ -11,7 +11,7 @@ from mahavishnu.core.queue.statistics import ACTIVE
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
-from mahavishnu.model.query import Query, filter_query, require_query
+from mahavishnu.model.query import Is, Query, filter_query, require_query
 from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page
 
 log = logging.getLogger(__name__)
@@ -56,6 +56,15 @@ async def collect(collection: Collection[DeadLetter], query: Query, limit: int |
             break
         after = page.next
     return found
+
+
+async def only_namespace(letters: Collection[DeadLetter], task_id: str, queue: str) -> str | None:
+    """The namespace that has a letter of this task; None if none has. Raises InvalidInput if several have."""
+    found = await letters.find(Query((Is("task_id", (task_id,)), Is("queue", (queue,)))))
+    names = sorted({letter.namespace for letter in found.items})
+    if len(names) > 1:
+        raise InvalidInput(f"task {task_id!r} has letters in several namespaces, {', '.join(names)}: name one")
+    return names[0] if names else None
 
 
 async def page(

@@ -11,7 +11,7 @@ from mahavishnu.engine.moves import move_many
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.events import EventName
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key
+from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.requeue_rules import BY_RULE
@@ -38,7 +38,7 @@ class Requeues:
         resolved_by: str = BY_RULE,
         *,
         notes: str | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> dict[str, Any]:
         """Send a task back: pending, due now, with fresh attempts and a higher priority. Once, until a run has ended.
@@ -54,7 +54,7 @@ class Requeues:
         """
         limit = _require_count("max_dlq_retries", max_dlq_retries, self._context.requeues.max_dlq_retries)
         boost = _require_count("priority_boost", priority_boost, self._context.requeues.priority_boost)
-        key = document_key(task_id, namespace, queue)
+        key = self._context.key(task_id, namespace, queue)
         seen: DeadLetter | None = None
 
         def change(current: DeadLetter) -> DeadLetter:
@@ -62,7 +62,10 @@ class Requeues:
             seen, now = current, self._clock.now()
             return lifecycle.requeue(current, now=now, by=resolved_by, boost=boost, limit=limit, notes=notes)
 
-        async with self._context.audit.record("requeue", f"letter:{key}", by=resolved_by, reason=notes) as record:
+        subject = f"letter:{key}"
+        async with self._context.audit.record(
+            "requeue", subject, by=resolved_by, reason=notes, where=namespace
+        ) as record:
             try:
                 requeued = await update_with_retry(self._letters, key, change)
             except AlreadyResolved as closed:

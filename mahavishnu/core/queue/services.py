@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from mahavishnu.model.errors import InvalidInput
+
 if TYPE_CHECKING:
     from mahavishnu.bulk.service import BulkRuns
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -72,7 +74,7 @@ def make_claims(dlq: DeadLetterQueue) -> Claims:
     """Letters that are lent to remote workers."""
     from mahavishnu.core.queue.claims import Claims
 
-    return Claims(dlq.context, dlq.processing.wake)
+    return Claims(dlq.context, dlq.processing.wake if dlq.context.is_at_home else lambda due: None)
 
 
 def make_workers(context: QueueContext) -> Workers:
@@ -86,8 +88,11 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
     """The service that runs due letters, and the periodic tasks of this process."""
     from mahavishnu.core.queue.deletion import Deletion
     from mahavishnu.core.queue.ledger import Ledger
-    from mahavishnu.core.queue.processing import Processing
+    from mahavishnu.core.queue.processing import Processing, not_ours
     from mahavishnu.engine.background import PeriodicTask
+
+    if not dlq.context.is_at_home:
+        raise InvalidInput(not_ours(dlq.context.namespace))
 
     async def log_warnings() -> None:
         for warning in await dlq.health_warnings():

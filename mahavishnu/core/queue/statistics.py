@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mahavishnu.core.queue.health import store_health
 from mahavishnu.model.letter_parts import RESOLUTIONS, DeadLetterStatus, ResolutionStatus, Tallies
+from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Cell, Tally
+
+if TYPE_CHECKING:
+    from mahavishnu.engine.context import QueueContext
+    from mahavishnu.engine.processor import Processor
 
 GROUPS = ("status", "resolution_status", "error_category", "retry_policy")
 SUMS = (*(f"tally_{tally.name}" for tally in fields(Tallies)), "generation")
@@ -25,11 +31,36 @@ class ReasonLines(list[dict[str, Any]]):
     degraded: str | None = None
 
 
-def statistics(tally: Tally, max_size: int, deleted: Mapping[str, int], here: Mapping[str, int]) -> dict[str, Any]:
+async def queue_statistics(
+    context: QueueContext, deleted: Mapping[str, int], processor: Processor | None
+) -> dict[str, Any]:
+    """What `get_statistics` answers. What only this process knows is about the letters of its own namespace."""
+    tally = await context.letters.with_deleted.tally(Query(), GROUPS, sums=SUMS)
+    health, at_home = await store_health(context), context.is_at_home
+    max_size = context.capacities.max_size if at_home else None  # that of another app is not known here
+    here = context.counts if at_home else dict.fromkeys(context.counts, 0)
+    return {
+        "namespace": context.namespace,
+        **statistics(tally, max_size, deleted, here),
+        "is_processor_running": processor is not None and processor.is_running,
+        "retry_interval_seconds": context.limits.interval_seconds,
+        "circuit_breakers": dict(context.breakers.report(context.clock.monotonic())) if at_home else {},
+        "processor": dict(processor.counts) if processor else {},
+        "waiting": await context.waiting.count(),
+        "storage_mode": health.status,
+        "storage": {"detail": health.detail, "kept_locally": health.waiting, "oldest": health.oldest},
+        "degraded": tally.degraded,
+    }
+
+
+def statistics(
+    tally: Tally, max_size: int | None, deleted: Mapping[str, int], here: Mapping[str, int]
+) -> dict[str, Any]:
     """What `get_statistics` answers, from one tally over all letters by `GROUPS` with `SUMS`.
 
     The lifetime numbers are sums over what each letter and each tombstone carries, and over what `deleted` ones left in
-    the ledger, so they cannot drift from the letters. `here` is what only this process counts.
+    the ledger, so they cannot drift from the letters. `here` is what only this process counts. Where `max_size` is not
+    known, as that of another app, it is None.
     """
     still_open = {
         values: cell for values, cell in tally.cells.items() if values[1] == ResolutionStatus.PENDING and cell.count
@@ -38,7 +69,7 @@ def statistics(tally: Tally, max_size: int, deleted: Mapping[str, int], here: Ma
     return {
         "queue_size": size,
         "max_size": max_size,
-        "utilization_percent": round(100 * size / max_size, 2) if max_size else 0.0,
+        "utilization_percent": None if max_size is None else round(100 * size / max_size, 2) if max_size else 0.0,
         "status_breakdown": {str(status): _count(still_open, 0, status) for status in ACTIVE},
         "error_categories": _breakdown(still_open, 2),
         "retry_policies": _breakdown(still_open, 3),
@@ -91,7 +122,7 @@ def warnings(stats: Mapping[str, Any]) -> list[str]:
     if degraded := stats.get("degraded"):
         found.append(f"WARNING: DLQ is degraded: {degraded}")
     full = stats["utilization_percent"]
-    if full > FULL_PERCENT:
+    if full is not None and full > FULL_PERCENT:
         found.append(f"WARNING: DLQ is {full}% full!")
     if waiting := stats.get("waiting"):
         found.append(f"WARNING: {waiting} failures wait for room in the DLQ!")

@@ -25,8 +25,10 @@ from mahavishnu.model.errors import (
     StoreUnavailable,
 )
 from mahavishnu.model.events import EventName
+from mahavishnu.model.ids import entry_id_in
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import LETTERS
@@ -74,18 +76,25 @@ class Transfer:
             yield letter_as_line(letter)
 
     async def import_letter(
-        self, document: Mapping[str, Any], *, by: str = DEFAULT_ACTOR, even_deleted: bool = False
+        self,
+        document: Mapping[str, Any],
+        *,
+        by: str = DEFAULT_ACTOR,
+        even_deleted: bool = False,
+        namespace: str | None = None,
     ) -> str:
         """Take in what `export` gave: `new`, `joined` with the open letter of that task, `succeeded` a closed one,
         or `same` if it is here already.
 
         A letter that was deleted here is refused unless `even_deleted`, which makes it the next generation of itself. A
-        letter that was being run comes back as it was before. If somebody imports it, the names of those who
-        resolved or requeued it are marked with that: whoever writes the document may name anybody. Raises InvalidInput
-        for what is no sound letter, or has a date that has not come yet, AlreadyResolved for a letter that was deleted,
-        IllegalMove while the letter that it would change is being run, DLQFullError if there is no room, StoreError.
+        letter that was being run comes back as it was before. It stays in its namespace; where another `namespace` is
+        named, it is a letter of its own there, with an entry id of its own. If somebody imports it, the names of those
+        who resolved or requeued it are marked with that: whoever writes the document may name anybody. Raises
+        InvalidInput for what is no sound letter, or has a date that has not come yet, AlreadyResolved for a letter that
+        was deleted, IllegalMove while the letter that it would change is being run, DLQFullError if there is no room,
+        StoreError.
         """
-        taken = await self.import_letters([document], by=by, even_deleted=even_deleted)
+        taken = await self.import_letters([document], by=by, even_deleted=even_deleted, namespace=namespace)
         for problem in taken.refused.values():
             raise problem
         return next(iter(taken.taken.values()))
@@ -97,19 +106,22 @@ class Transfer:
         by: str = DEFAULT_ACTOR,
         notes: str | None = None,
         even_deleted: bool = False,
+        namespace: str | None = None,
     ) -> ImportResult:
         """Take in many, as `import_letter` does each; one that is refused does not stop the others.
 
         Raises StoreError where the store cannot answer; those before it are taken in, and again is harmless.
         """
         result = ImportResult()
-        async with self._context.audit.record("import", "queue", by=by, reason=notes) as record:
+        if namespace is not None:
+            require_namespace(namespace)
+        async with self._context.audit.record("import", "queue", by=by, reason=notes, where=namespace) as record:
             try:
                 for place, document in enumerate(documents):
                     name = _name(document, place)
                     try:
                         with isolate_letter(name):
-                            became = await self._import(document, by, even_deleted)
+                            became = await self._import(document, by, even_deleted, namespace)
                         result.taken.setdefault(name, became)  # one that is sent twice was new the first time
                     except (StoreUnavailable, StoreMisconfigured):
                         raise
@@ -121,8 +133,10 @@ class Transfer:
                 )
         return result
 
-    async def _import(self, document: Mapping[str, Any], by: str, even_deleted: bool) -> str:
+    async def _import(self, document: Mapping[str, Any], by: str, even_deleted: bool, namespace: str | None) -> str:
         ours = parse_letter(document)
+        if namespace not in (None, ours.namespace):
+            ours = _move_to(ours, str(namespace))
         self._context.letter_factory.check_size(ours)
         _require_past(ours, self._clock.now())
         ours = _mark_names(_require_sound(_without_lease(ours)), by)
@@ -142,6 +156,20 @@ class Transfer:
         raise AlreadyResolved(
             ours.key, "import", "deleted", f"at {when} by {deleted.by}: import it with even_deleted to bring it back"
         )
+
+
+def _move_to(letter: DeadLetter, namespace: str) -> DeadLetter:
+    """The letter in another namespace, with ids of its own: the one that it was made of may be in this store.
+
+    The same letter has the same ids each time, so that importing it twice changes nothing.
+    """
+    return evolve(
+        letter,
+        namespace=namespace,
+        entry_id=entry_id_in(letter.entry_id, namespace),
+        absorbed=tuple(entry_id_in(each, namespace) for each in letter.absorbed),
+        previous_entry_id=letter.previous_entry_id and entry_id_in(letter.previous_entry_id, namespace),
+    )
 
 
 def _name(document: Any, place: int) -> str:

@@ -64,7 +64,7 @@ class Workers:
 
     def __init__(self, context: QueueContext) -> None:
         self._context = context
-        self._workers = context.store.collection(WORKERS)
+        self._workers = context.own_records(WORKERS)
 
     async def list(self) -> WorkerList:
         """The live workers, the oldest first, and then those that hold letters and give no sign of life.

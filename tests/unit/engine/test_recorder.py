@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mahavishnu.engine.recorder import Capacity, CaptureKind, LetterRecorder
+from mahavishnu.engine.recorder import Capacities, Capacity, CaptureKind, LetterRecorder
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
@@ -23,12 +23,13 @@ class House:
         self.clock = ManualClock()
         self.store = FaultyStore(MemoryStore())
         self.letters = self.store.collection(LETTERS)
-        self.room = Capacity(max_size, self.count, self.clock)
+        rooms = Capacities("default", max_size, self.count, self.clock)
+        self.room = rooms.of("default")
         self.office = LetterRecorder(
-            self.letters, self.store.collection(HISTORY), self.room, self.clock, LeaseWatch(self.clock)
+            self.letters, self.store.collection(HISTORY), rooms, self.clock, LeaseWatch(self.clock)
         )
 
-    async def count(self) -> int:
+    async def count(self, namespace: str = "default") -> int:
         return (await self.letters.tally(letter_query(resolution="pending"))).total.count
 
     async def capture(self, task_id: str) -> CaptureKind:

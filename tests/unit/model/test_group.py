@@ -24,7 +24,6 @@ from mahavishnu.model.group import (
     Note,
     group_as_dict,
     growth,
-    growth_warning,
     is_growing,
     is_on_hold,
     is_regression,
@@ -33,6 +32,7 @@ from mahavishnu.model.group import (
     update_group,
     with_derived_state,
 )
+from mahavishnu.model.group_warnings import growth_warning
 from mahavishnu.testing.clock import START
 
 NEW, INVESTIGATING, WAITING, READY, RESOLVED, WONT_FIX = GroupState

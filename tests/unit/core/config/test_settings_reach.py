@@ -100,6 +100,7 @@ def who_sends_it(app: MahavishnuApp) -> Actor | None:
 REACHES: dict[str, Reach] = {
     "dlq_enabled": Reach(False, lambda app: app.dlq is not None),
     "dlq_max_size": Reach(123, lambda app: queue_of(app).max_size),
+    "dlq_namespace": Reach("billing", lambda app: queue_of(app).namespace),
     "dlq_strategy": Reach("selective", lambda app: app.dlq_integration and app.dlq_integration.get_strategy()),
     "dlq_max_task_bytes": Reach(2048, lambda app: queue_of(app).context.letter_factory.max_task_bytes),
     "redact_keys": Reach(("*token*",), lambda app: queue_of(app).context.letter_factory.redact_keys),

@@ -68,8 +68,9 @@ class TestClaiming:
         for name in ("red", "blue"):
             await due(queue, name, namespace=name, queue=f"{name}-mail")
         assert (await claim_one(queue, limit=9, namespace="blue")).letter.task_id == "blue"
-        assert await queue.claims.claim("w", queue="blue-mail") == []
-        assert (await claim_one(queue, limit=9, queue="red-mail")).letter.task_id == "red"
+        assert await queue.claims.claim("w", queue="blue-mail", namespace="*") == []
+        assert await queue.claims.claim("w", limit=9, queue="red-mail") == [], "it is another app's"
+        assert (await claim_one(queue, limit=9, queue="red-mail", namespace="*")).letter.task_id == "red"
 
     async def test_what_is_not_due_is_nobodys(self, any_house: House) -> None:
         queue = any_house.queue()
@@ -304,7 +305,7 @@ class TestSettling:
     async def test_another_namespace_is_another_letter(self, house: House) -> None:
         queue = house.queue()
         await due(queue, namespace="blue", queue="mail")
-        claim = await claim_one(queue)
+        claim = await claim_one(queue, namespace="blue")
         with pytest.raises(NoSuchLetter):
             await queue.claims.settle("wf_1", claim.token, "succeeded")
         with pytest.raises(NoSuchLetter):

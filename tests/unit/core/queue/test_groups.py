@@ -268,6 +268,7 @@ async def test_people_say_something(any_house: House) -> None:
         "was": "new",
         "regression": False,
         "by": "ann",
+        "namespace": "default",
     }
 
 

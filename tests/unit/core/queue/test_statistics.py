@@ -168,7 +168,7 @@ class TestClearing:
         await queue.retry_task("wf_00001")
         assert await queue.clear_all(by="ada") == 9
         assert events[-1].name is EventName.CLEARED
-        assert events[-1].detail == {"by": "ada", "count": 9}
+        assert events[-1].detail == {"by": "ada", "count": 9, "namespace": "default"}
         stats = await sound(any_house.queue())
         assert (stats["queue_size"], stats["lifetime_stats"]["cleared"]) == (0, 9)
         assert (stats["lifetime_stats"]["enqueued_total"], stats["lifetime_stats"]["retry_success"]) == (11, 2)
@@ -258,8 +258,8 @@ class TestLists:
         await queue.enqueue("net", {}, ["api"], "connection refused by peer", metadata={"team": "blue"})
         any_house.clock.advance(60)
         await queue.enqueue("bad", {}, ["web"], ValueError("no such field"), "linear", reason="manual", queue="builds")
-        await queue.enqueue("done", {}, [], "boom", namespace="other")
-        await queue.letters.resolve("done", namespace="other")
+        await queue.enqueue("done", {}, [], "boom")
+        await queue.letters.resolve("done")
         later = any_house.clock.now()
         for filters, expected in (
             ({"category": "network"}, ["net"]), ({"policy": "linear"}, ["bad"]), ({"reason": "manual"}, ["bad"]),
@@ -267,7 +267,8 @@ class TestLists:
             ({"metadata": {"team": "blue"}}, ["net"]), ({"created": (None, later)}, ["net"]),
             ({"failed": (later, None)}, ["bad"]), ({"created": (noon, None)}, ["bad", "net"]),
             ({"status": "completed"}, ["done"]), ({"resolution": "manually_resolved"}, ["done"]),
-            ({"namespace": "other"}, []), ({"task_id": ["net", "bad"], "limit": 1}, ["bad"]),
+            ({"namespace": "other"}, []), ({"namespace": "*", "repo": "api"}, ["net"]),
+            ({"task_id": ["net", "bad"], "limit": 1}, ["bad"]),
         ):  # fmt: skip
             assert [letter.task_id for letter in await queue.list_tasks(**filters)] == expected, filters
 

@@ -1,0 +1,90 @@
+"""Namespaces: which letters belong to which app, where several apps share a store.
+
+A queue sees its own namespace. A query that names another one means that; one that names `*` means all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.model.query import Condition, Is, Missing, Query
+
+ALL_NAMESPACES = "*"
+LONGEST_NAMESPACE = 200  # characters: keys that begin with it have to fit into every store
+
+
+def require_namespace(name: Any) -> str:
+    """The name, if a namespace can have it. Raises InvalidInput."""
+    if not isinstance(name, str):
+        raise InvalidInput(f"namespace must be text, not {name!r:.80}")
+    if not 0 < len(name) <= LONGEST_NAMESPACE or "/" in name:
+        raise InvalidInput(f"namespace {name!r:.80} must have 1 to {LONGEST_NAMESPACE} characters, and no '/' in it")
+    if name == ALL_NAMESPACES:
+        raise InvalidInput(f"{ALL_NAMESPACES!r} means all namespaces, but this is about one: name it")
+    return name
+
+
+def require_namespace_or_all(name: Any) -> str:
+    """The name of a namespace, or `*`. Raises InvalidInput."""
+    return ALL_NAMESPACES if name == ALL_NAMESPACES else require_namespace(name)
+
+
+def named_namespaces(query: Query) -> tuple[Any, ...] | None:
+    """The namespaces that the query names itself; None if it names none.
+
+    >>> named_namespaces(Query((Is("namespace", ("eu",)),))), named_namespaces(Query())
+    (('eu',), None)
+    """
+    for condition in query.where:
+        if isinstance(condition, Is) and condition.field == "namespace":
+            return condition.values
+    return None
+
+
+def within_namespace(query: Query, own: str) -> Query:
+    """The query for letters as a queue of the namespace `own` means it.
+
+    >>> within_namespace(Query(), "eu").where
+    (Is(field='namespace', values=('eu',)),)
+    >>> within_namespace(Query((Is("namespace", ("*",)),)), "eu").where
+    ()
+    """
+    named = named_namespaces(query)
+    if named is None:
+        return query if own == ALL_NAMESPACES else replace(query, where=(Is("namespace", (own,)), *query.where))
+    if ALL_NAMESPACES not in named:
+        return query
+    everywhere = tuple(each for each in query.where if not (isinstance(each, Is) and each.field == "namespace"))
+    return replace(query, where=everywhere)
+
+
+def own_records(query: Query, own: str) -> Query:
+    """The query for records that write the namespace `default` as none, such as groups and bulk runs."""
+    if own == ALL_NAMESPACES:
+        return query
+    here: Condition = Missing("namespace") if own == DEFAULT_NAMESPACE else Is("namespace", (own,))
+    return replace(query, where=(here, *query.where))
+
+
+def written_namespace(own: str) -> str | None:
+    """The namespace as those records have it: versions that knew none wrote none.
+
+    >>> written_namespace("default"), written_namespace("eu")
+    (None, 'eu')
+    """
+    return None if own == DEFAULT_NAMESPACE else own
+
+
+def acting_namespace(query: Query, own: str) -> str:
+    """The one namespace in which something is done to what the query means. Raises InvalidInput for several.
+
+    >>> acting_namespace(Query(), "eu"), acting_namespace(Query((Is("namespace", ("us",)),)), "eu")
+    ('eu', 'us')
+    """
+    named = named_namespaces(query)
+    if named is not None and len(set(named)) != 1:
+        raise InvalidInput(f"letters are changed in one namespace at a time, not in {', '.join(map(str, named))}")
+    return require_namespace(own if named is None else named[0])
