@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import MethodType
 from typing import Any
 
 from mahavishnu.adapters.arguments import Signature
 from mahavishnu.adapters.base import AdapterRegistry, is_async, is_generator, run_function
+from mahavishnu.adapters.hints import can_be_made
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter
@@ -69,6 +73,55 @@ def takes_task_and_repos(function: Callable[..., Any]) -> bool:
     return tuple(parameters_of(function)) == _TASK_FORM
 
 
+class Receiver:
+    """What a method is called on: an object, which is an argument as any other one, or its class."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.name, self._function = name, function
+        self._label = getattr(function, "__qualname__", repr(function))
+        self._owner = _find_owner(function)
+        self._is_sound = False
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Receiver | None:
+        """None for a function that is no method: written in a class, with a first parameter `self` or `cls`."""
+        first = next(iter(parameters_of(function)), "")
+        outer = getattr(function, "__qualname__", "").rpartition(".")[0]
+        is_method = inspect.isfunction(function) and outer and not outer.endswith("<locals>")
+        return cls(function, first) if is_method and first in ("self", "cls") else None
+
+    @property
+    def owner(self) -> type | None:
+        """The class that the method is written in, as soon as that is known."""
+        if self._owner is None:
+            self._owner = _find_owner(self._function)
+        return self._owner
+
+    def check(self, args: tuple[Any, ...]) -> None:
+        """Raise InvalidInput, before the method runs, if no retry could have the object that it is called on."""
+        if self._is_sound or not args:
+            return
+        kind = args[0] if isinstance(args[0], type) else type(args[0])
+        if self.owner is None:  # a class inside of a function
+            outer = self._label.rpartition(".")[0]
+            self._owner = next((each for each in kind.__mro__ if each.__qualname__ == outer), None)
+        owner = self.owner or kind
+        if self.name == "self" and not can_be_made(owner):
+            raise InvalidInput(
+                f"{self._label} is a method, and a retry would need its {owner.__name__}, which cannot be made again "
+                "from JSON: make that a dataclass or a pydantic model, decorate a function, or register the method of "
+                "one object, as in app.workflow('name')(thing.method)"
+            )
+        self._is_sound = True
+
+
+def _find_owner(function: Callable[..., Any]) -> type | None:
+    found: object = sys.modules.get(getattr(function, "__module__", None) or "")
+    for name in getattr(function, "__qualname__", "").split(".")[:-1]:
+        found = getattr(found, name, None)
+    return found if isinstance(found, type) else None
+
+
 class RestoredArguments(dict[str, Any]):
     """The arguments that a letter keeps, by name, as they were given: a call takes them as they are."""
 
@@ -78,9 +131,30 @@ class FunctionAdapter:
 
     reads_results = False  # a dict with a `status` is a function's own business
 
-    def __init__(self, function: Callable[..., Any], name: str, signature: Signature) -> None:
-        self.function, self.name, self.signature = function, name, signature
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.function, self.name, self.receiver = function, name, Receiver.of(function)
         self._is_async = is_async(function)
+
+    @cached_property
+    def signature(self) -> Signature:
+        """The parameters that a letter keeps arguments of. The class of a method is known only after its making."""
+        receiver = self.receiver
+        if receiver is None or receiver.owner is None:
+            return Signature.of(self.function)
+        if receiver.name == "cls":
+            return Signature.of(MethodType(self.function, receiver.owner))
+        return Signature.of(self.function, hints={"self": receiver.owner})
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name. Raises TypeError if they are not the function's, or a retry could not have them."""
+        receiver = self.receiver
+        if receiver is not None and receiver.name == "cls":
+            if not args or args[0] is not receiver.owner:
+                called = getattr(args[0], "__name__", "something else") if args else "nothing"
+                owner = receiver.owner.__name__ if receiver.owner is not None else "a class that is not known"
+                raise TypeError(f"it was called on {called}, and a retry would call it on {owner}")
+            args = args[1:]
+        return self.signature.bind(args, kwargs)
 
     async def run(self, task: Any, repos: list[str]) -> Any:
         """Run it. Raises CannotRestore if these are not its arguments."""
@@ -88,10 +162,8 @@ class FunctionAdapter:
             args, kwargs = self.signature.place(task)
         else:  # of somebody who gives them as JSON
             args, kwargs = self.signature.restore(task, {})
-        return await self.call(args, kwargs)
-
-    async def call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call it; a sync one in a thread, so that it does not hold up the event loop."""
+        if self.receiver is not None and self.receiver.name == "cls":
+            args = (self.receiver.owner, *args)
         return await run_function(self.function, self._is_async, args, kwargs)
 
     def __repr__(self) -> str:

@@ -82,7 +82,7 @@ def reachable_classes(hints: Mapping[str, Any]) -> dict[str, type]:
             continue
         seen.add(id(hint))
         keep.append(hint)
-        if isinstance(hint, type) and get_origin(hint) is None and _can_be_made(hint):
+        if isinstance(hint, type) and get_origin(hint) is None and can_be_made(hint):
             found[qualified_name(hint)] = hint
         waiting += _inner_hints(hint, names)
     return found
@@ -96,7 +96,8 @@ def _resolve_forward(hint: str | ForwardRef, names: Mapping[str, Any]) -> Any:
         return None
 
 
-def _can_be_made(kind: type) -> bool:
+def can_be_made(kind: type) -> bool:
+    """Whether objects of the class can be made again from JSON."""
     is_namedtuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
     return issubclass(kind, Enum) or is_dataclass(kind) or is_namedtuple or hasattr(kind, "__pydantic_fields__")
 
@@ -123,7 +124,7 @@ def field_hints(kind: type) -> Mapping[str, Any]:
     """The hints of the fields of a class, as far as they can be known."""
     if (fields := getattr(kind, "__pydantic_fields__", None)) is not None:
         return {name: each.annotation for name, each in fields.items()}
-    if not (_can_be_made(kind) or typing.is_typeddict(kind)) or issubclass(kind, Enum):
+    if not (can_be_made(kind) or typing.is_typeddict(kind)) or issubclass(kind, Enum):
         return {}
     try:
         return typing.get_type_hints(kind, include_extras=True)

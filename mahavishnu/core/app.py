@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
 from mahavishnu.adapters.base import Adapter, AdapterRegistry, Workflow, current_attempt, run_as
 from mahavishnu.adapters.function import restore_task
@@ -14,7 +14,7 @@ from mahavishnu.adapters.runner import WorkflowResult, WorkflowRunner
 from mahavishnu.adapters.snapshot import TaskSnapshot
 from mahavishnu.core import wiring
 from mahavishnu.core.call_options import CallOptions, Key, OnCancel
-from mahavishnu.core.calls import Calls
+from mahavishnu.core.calls import Calls, CaptureBlock
 from mahavishnu.core.config import MahavishnuSettings, ReloadResult
 from mahavishnu.core.config.schema import is_opensearch
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -22,6 +22,7 @@ from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integrati
 from mahavishnu.core.function_workflow import given_id
 from mahavishnu.core.resilience import ErrorRecoveryManager
 from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.pending_capture import CaptureOutcome
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput, NoAdapterNamed
 from mahavishnu.model.ids import new_task_id
@@ -34,6 +35,7 @@ from mahavishnu.stores.urls import opensearch_client
 if TYPE_CHECKING:
     from mahavishnu.core.sync import SyncApp
 
+P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -138,6 +140,33 @@ class MahavishnuApp:
         if name is not None and not isinstance(name, str):  # the function itself
             return self.calls.decorate(name, None, options)
         return lambda function: self.calls.decorate(function, name, options)
+
+    @overload
+    async def call(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    @overload
+    async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    async def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function that is not decorated, a sync one in a thread; a failure is captured as if it were.
+
+        In another process, `workflow(function)` makes it one that a worker has. Raises what it raises, and InvalidInput
+        for what cannot be captured.
+        """
+        return await self.calls.call(function, args, kwargs)
+
+    def capture(self, name: str, /, **arguments: Any) -> CaptureBlock:
+        """`async with` (or `with`) this: when the block fails, the failure is captured as that of this workflow.
+
+        A worker that has a workflow of this name runs it with the arguments; until there is one, the letter waits.
+        """
+        return self.calls.capture(name, arguments)
+
+    async def capture_exception(
+        self, error: BaseException, *, workflow: str, arguments: Mapping[str, Any] | None = None
+    ) -> CaptureOutcome:
+        """Capture an error that something else has caught, such as the error handler of a framework."""
+        return await self.calls.capture_exception(error, workflow, dict(arguments or {}))
 
     # --- workflows
 

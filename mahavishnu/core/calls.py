@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from types import TracebackType
 from typing import Any
 
-from mahavishnu.adapters.arguments import Signature
-from mahavishnu.adapters.base import AdapterRegistry, Attempt, PythonAdapter, current_attempt, is_async, run_as
+from mahavishnu.adapters.base import (
+    AdapterRegistry,
+    Attempt,
+    PythonAdapter,
+    current_attempt,
+    is_async,
+    run_as,
+    run_function,
+)
 from mahavishnu.adapters.function import FunctionAdapter, check_workflow, function_name, takes_task_and_repos
 from mahavishnu.adapters.runner import failed_repos, failure_in_result, is_interruption
 from mahavishnu.core.call_options import CallOptions, key_reader
 from mahavishnu.core.dlq_integration import DLQIntegration
-from mahavishnu.core.function_workflow import Call, FunctionWorkflow
+from mahavishnu.core.function_workflow import Call, FunctionWorkflow, is_decorated, mark_decorated, unknown_workflow
+from mahavishnu.engine.pending_capture import CaptureOutcome
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 
 log = logging.getLogger(__name__)
+_NO_OPTIONS = CallOptions()
+_NOT_KEPT = "it is no failure, or this app keeps none"
 _OUTSIDE: AbstractContextManager[None] = nullcontext()
 
 
@@ -35,6 +47,7 @@ class Calls:
     ) -> None:
         self._adapters, self._integration, self._only_failed_repos = adapters, integration, only_failed_repos
         self._workflows: dict[str, FunctionWorkflow] = {}
+        self._by_function: dict[Hashable, FunctionWorkflow] = {}
 
     def decorate(self, function: Callable[..., Any], name: str | None, options: CallOptions) -> Callable[..., Any]:
         """A function that does the same, and whose failures are kept; workers run letters of this name with it.
@@ -51,10 +64,9 @@ class Calls:
         check_workflow(function)
         name = function_name(function) if name is None else name
         has_task = takes_task_and_repos(function)
-        signature = Signature.of(function)
-        adapter = PythonAdapter(function) if has_task else FunctionAdapter(function, name, signature)
+        adapter = PythonAdapter(function) if has_task else FunctionAdapter(function, name)
         read_key = key_reader(options.key, function)
-        workflow = FunctionWorkflow(name, function, options, adapter, signature, read_key, has_task)
+        workflow = FunctionWorkflow(name, function, options, adapter, read_key, has_task)
         known = self._workflows.get(name)
         if known is not None and known.identity != workflow.identity:
             raise InvalidInput(
@@ -63,53 +75,115 @@ class Calls:
             )
         self._adapters.register(name, adapter)
         self._workflows[name] = workflow
+        if isinstance(function, Hashable):
+            self._by_function[function] = workflow
         return workflow
+
+    # --- calls of what is not decorated
+
+    async def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function, a sync one in a thread, and capture its failure as if it were decorated."""
+        if is_decorated(function):
+            return await run_function(function, is_async(function), args, kwargs)
+        workflow, args = self._workflow_of(function, args)
+        waits = is_async(workflow.function)
+
+        async def run(*args: Any, **kwargs: Any) -> Any:
+            return await run_function(workflow.function, waits, args, kwargs)
+
+        return await self._run(Call(workflow, args, kwargs), run, args, kwargs)
+
+    def call_sync(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a sync function in this thread, and capture its failure as if it were decorated."""
+        if is_decorated(function):
+            return function(*args, **kwargs)
+        workflow, args = self._workflow_of(function, args)
+        return self._run_sync(Call(workflow, args, kwargs), workflow.function, args, kwargs)
+
+    def capture(self, name: str, arguments: dict[str, Any]) -> CaptureBlock:
+        """A block of code as a call of this workflow."""
+        return CaptureBlock(self, self._named_call(name, arguments))
+
+    async def capture_exception(self, error: BaseException, name: str, arguments: dict[str, Any]) -> CaptureOutcome:
+        """Capture an error as that of a call of this workflow."""
+        call = self._named_call(name, arguments)
+        outcome = await self.note_failure(call, error)
+        return outcome or CaptureOutcome(call.request().task_id, skip_reason=_NOT_KEPT)
+
+    def _named_call(self, name: str, arguments: dict[str, Any]) -> Call:
+        workflow = self._workflows.get(name)
+        return Call(workflow or unknown_workflow(name), (), arguments)
+
+    def _workflow_of(
+        self, function: Callable[..., Any], args: tuple[Any, ...]
+    ) -> tuple[FunctionWorkflow, tuple[Any, ...]]:
+        """The workflow that a function is, registered now if it is none yet; and what the function of it is given.
+
+        The object that a method is of is an argument of a call like any other.
+        """
+        known = self._by_function.get(function) if isinstance(function, Hashable) else None
+        owner = getattr(function, "__self__", None)
+        if known is None and inspect.ismethod(function) and not isinstance(owner, type):
+            function, args = function.__func__, (owner, *args)
+            known = self._by_function.get(function)
+        if known is None:
+            if inspect.isfunction(function) and set(function.__code__.co_freevars) - {"__class__"}:
+                raise InvalidInput(
+                    f"{function!r:.100} uses variables of the function that it is in, which a retry would not have: "
+                    "give them as arguments, or register it once by app.workflow('name')(function)"
+                )
+            known = self.register(function, None, _NO_OPTIONS)
+        return known, args
 
     # --- what a decorated function is
 
     def _guard_async(self, workflow: FunctionWorkflow) -> Callable[..., Any]:
-        function, reads_results = workflow.function, workflow.has_task
+        function = workflow.function
 
         @functools.wraps(function)
         async def call_workflow(*args: Any, **kwargs: Any) -> Any:
-            call = Call(workflow, args, kwargs)
-            began = None if call.task_id is None else self._begin_run()
-            with self._scope(call) as attempt:
-                try:
-                    answer = await function(*args, **kwargs)
-                    failure = failure_in_result(answer) if reads_results else None
-                except BaseException as error:
-                    await self._note_failure(call, error)
-                    raise
-                if failure is None:
-                    self._note_success(call, attempt, began)
-                else:
-                    await self._note_failure(call, failure, answer)
-                return answer
+            return await self._run(Call(workflow, args, kwargs), function, args, kwargs)
 
-        return call_workflow
+        return mark_decorated(call_workflow)
 
     def _guard(self, workflow: FunctionWorkflow) -> Callable[..., Any]:
-        function, reads_results = workflow.function, workflow.has_task
+        function = workflow.function
 
         @functools.wraps(function)
         def call_workflow(*args: Any, **kwargs: Any) -> Any:
-            call = Call(workflow, args, kwargs)
-            began = None if call.task_id is None else self._begin_run()
-            with self._scope(call) as attempt:
-                try:
-                    answer = function(*args, **kwargs)
-                    failure = failure_in_result(answer) if reads_results else None
-                except BaseException as error:
-                    self._note_failure_sync(call, error)
-                    raise
-                if failure is None:
-                    self._note_success(call, attempt, began)
-                else:
-                    self._note_failure_sync(call, failure, answer)
-                return answer
+            return self._run_sync(Call(workflow, args, kwargs), function, args, kwargs)
 
-        return call_workflow
+        return mark_decorated(call_workflow)
+
+    async def _run(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        began = self.begin_run(call)
+        with self._scope(call) as attempt:
+            try:
+                answer = await function(*args, **kwargs)
+                failure = failure_in_result(answer) if call.workflow.has_task else None
+            except BaseException as error:
+                await self.note_failure(call, error)
+                raise
+            if failure is None:
+                self.note_success(call, attempt, began)
+            else:
+                await self.note_failure(call, failure, answer)
+            return answer
+
+    def _run_sync(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        began = self.begin_run(call)
+        with self._scope(call) as attempt:
+            try:
+                answer = function(*args, **kwargs)
+                failure = failure_in_result(answer) if call.workflow.has_task else None
+            except BaseException as error:
+                self.note_failure_sync(call, error)
+                raise
+            if failure is None:
+                self.note_success(call, attempt, began)
+            else:
+                self.note_failure_sync(call, failure, answer)
+            return answer
 
     def _scope(self, call: Call) -> AbstractContextManager[Attempt | None]:
         """Inside of a retry, the attempt if this call is what is run again; it costs nothing elsewhere."""
@@ -117,12 +191,13 @@ class Calls:
             return _OUTSIDE
         return run_as(call.task_id, call.request().task, call.workflow.name)
 
-    def _begin_run(self) -> datetime | None:
-        """When a run begins whose success is noted; None where successes close no letters."""
-        integration = self._integration()
+    def begin_run(self, call: Call) -> datetime | None:
+        """When a run begins whose success is noted; None where it closes no letter."""
+        integration = None if call.task_id is None else self._integration()
         return None if integration is None else integration.begin_run()
 
-    def _note_success(self, call: Call, attempt: Attempt | None, began: datetime | None) -> None:
+    def note_success(self, call: Call, attempt: Attempt | None, began: datetime | None) -> None:
+        """Note that a call succeeded which began then: its open letter is closed. In a retry it may be the attempt."""
         integration = self._integration()
         if attempt is not None:
             attempt.note_own_success(call.repos)
@@ -131,13 +206,16 @@ class Calls:
         if integration is not None:
             integration.count_run()
 
-    async def _note_failure(self, call: Call, error: BaseException | str, answer: Any = None) -> None:
+    async def note_failure(self, call: Call, error: BaseException | str, answer: Any = None) -> CaptureOutcome | None:
+        """Capture the failure of a call; None if it is none, or nothing is kept at all. It does not raise."""
         integration = self._integration()
-        if integration is not None and self._is_to_be_kept(call, error, integration):
-            request = call.request(self._repos_left(call, answer))
-            await integration.capture(request, error, named=call.task_id is not None)
+        if integration is None or not self._is_to_be_kept(call, error, integration):
+            return None
+        request = call.request(self._repos_left(call, answer))
+        return await integration.capture(request, error, named=call.task_id is not None)
 
-    def _note_failure_sync(self, call: Call, error: BaseException | str, answer: Any = None) -> None:
+    def note_failure_sync(self, call: Call, error: BaseException | str, answer: Any = None) -> None:
+        """The same, for code that does not await: the failure is durable when this returns."""
         integration = self._integration()
         if integration is not None and self._is_to_be_kept(call, error, integration):
             request = call.request(self._repos_left(call, answer))
@@ -162,3 +240,32 @@ class Calls:
     def _repos_left(self, call: Call, answer: Any) -> Any:
         """Those that a failed result does not report as done; None for all of them."""
         return failed_repos(answer, call.repos) if answer is not None and self._only_failed_repos() else None
+
+
+class CaptureBlock:
+    """A block of code, `async with` or `with`, whose failure is captured and goes on."""
+
+    def __init__(self, calls: Calls, call: Call) -> None:
+        self._calls, self._call, self._began = calls, call, calls.begin_run(call)
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._calls.note_success(self._call, None, self._began)
+        else:
+            await self._calls.note_failure(self._call, error)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._calls.note_success(self._call, None, self._began)
+        else:
+            self._calls.note_failure_sync(self._call, error)

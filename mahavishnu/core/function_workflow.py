@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mahavishnu.adapters.arguments import Signature
-from mahavishnu.adapters.base import Adapter
+from mahavishnu.adapters.base import Adapter, PythonAdapter
+from mahavishnu.adapters.function import FunctionAdapter, Receiver
 from mahavishnu.adapters.snapshot import ArgumentSnapshot
 from mahavishnu.classify.exceptions import safe_str
 from mahavishnu.core.call_options import CallOptions, ReadKey
@@ -29,9 +31,13 @@ class FunctionWorkflow:
     function: Callable[..., Any]
     options: CallOptions
     adapter: Adapter
-    signature: Signature
-    read_key: ReadKey | None
-    has_task: bool  # its parameters are `task` and `repos`, and a letter keeps the task itself
+    read_key: ReadKey | None = None
+    has_task: bool = False  # its parameters are `task` and `repos`, and a letter keeps the task itself
+
+    @property
+    def receiver(self) -> Receiver | None:
+        """What a method is called on; None for other functions."""
+        return self.adapter.receiver if isinstance(self.adapter, FunctionAdapter) else None
 
     @property
     def identity(self) -> object:
@@ -58,6 +64,28 @@ class FunctionWorkflow:
             return None
 
 
+def unknown_workflow(name: str) -> FunctionWorkflow:
+    """A workflow of which this process has no function; its letters wait for a worker that has."""
+    return FunctionWorkflow(name, _nothing, CallOptions(), PythonAdapter(_nothing))
+
+
+def _nothing(task: Any, repos: list[str]) -> None: ...
+
+
+_unknown_parameters = Signature("a block", inspect.Signature(), {}, {}, ())
+
+
+def mark_decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, marked as one whose failures are captured already."""
+    function._captures_failures = True  # type: ignore[attr-defined]
+    return function
+
+
+def is_decorated(function: Callable[..., Any]) -> bool:
+    """Whether its failures are captured already."""
+    return getattr(function, "_captures_failures", False) is True
+
+
 class Call:
     """One call of a workflow: its id, and its arguments as they were before it."""
 
@@ -65,6 +93,8 @@ class Call:
 
     def __init__(self, workflow: FunctionWorkflow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.workflow, self._args, self._kwargs = workflow, args, kwargs
+        if (receiver := workflow.receiver) is not None:
+            receiver.check(args)
         self._snapshot = ArgumentSnapshot.of(args, kwargs)
         if workflow.read_key is not None:
             self.task_id = workflow.key_of(args, kwargs)
@@ -83,15 +113,20 @@ class Call:
         if self._snapshot is not None:
             args, kwargs = self._snapshot.restore(args, kwargs)
         never: dict[str, Any] = {}
+        adapter, given = workflow.adapter, ()
+        write: WriteValues | None = None
+        task: Any
         if workflow.has_task:
             task, given = self._task_and_repos(args, kwargs)
-            write: WriteValues | None = workflow.signature.write_task
+            write = Signature.of(workflow.function).write_task
+        elif not isinstance(adapter, FunctionAdapter):
+            task, write = kwargs, _unknown_parameters.write
         else:
-            given, write = (), workflow.signature.write
             try:
-                task = workflow.signature.bind(args, kwargs)
+                task, write = adapter.bind(args, kwargs), adapter.signature.write
             except Exception as problem:  # they are not its arguments, which is what it raised, too
-                task, write, never = {"args": list(args), "kwargs": kwargs}, None, {NOT_BOUND: safe_str(problem)}
+                task, never = {"args": list(args), "kwargs": kwargs}, {NOT_BOUND: safe_str(problem)}
+                write = _unknown_parameters.write
         return LetterRequest(
             task_id=self.task_id or new_task_id(),
             task=task,

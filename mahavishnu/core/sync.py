@@ -11,8 +11,10 @@ from functools import cached_property, partial, wraps
 from types import MethodType, TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar, cast, overload
 
+from mahavishnu.adapters.base import is_async
 from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.calls import CaptureBlock
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.queue.claims import Claims
@@ -253,9 +255,29 @@ class SyncApp(SyncFace[MahavishnuApp]):
     execute_workflow = SyncMethod(_of(MahavishnuApp).execute_workflow, at_home=False)
     execute_workflow_parallel = SyncMethod(_of(MahavishnuApp).execute_workflow_parallel, at_home=False)
     run_again = SyncMethod(_of(MahavishnuApp).run_again, at_home=False)
+    capture_exception = SyncMethod(_of(MahavishnuApp).capture_exception, at_home=False)
     start_dlq_processor = SyncMethod(_of(MahavishnuApp).start_dlq_processor)
     stop_dlq_processor = SyncMethod(_of(MahavishnuApp).stop_dlq_processor)
     shutdown = SyncMethod(_of(MahavishnuApp).shutdown)
+
+    @overload
+    def call(self, function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    @overload
+    def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function that is not decorated, in this thread; a failure is captured as if it were.
+
+        An async one is run in the loop thread. Raises what it raises, and InvalidInput for what cannot be captured.
+        """
+        if not is_async(function):
+            return self.service.calls.call_sync(function, args, kwargs)
+        return self.calls.run("call", lambda: self.service.calls.call(function, args, kwargs), at_home=False)
+
+    def capture(self, name: str, /, **arguments: Any) -> CaptureBlock:
+        """`with` this: when the block fails, the failure is captured as that of this workflow."""
+        return self.service.capture(name, **arguments)
 
     @cached_property
     def dlq(self) -> SyncQueue:

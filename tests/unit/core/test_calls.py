@@ -606,3 +606,81 @@ class TestTypes:
         assert letter.metadata["dlq_not_json"].startswith("by is of type object, which cannot come back")
         answer = await queue_of(app).retry_task(letter.task_id)
         assert not answer["success"] and "by" in answer["error"]
+
+
+class TestMethods:
+    async def test_the_object_is_an_argument_as_any_other(self, any_house: House) -> None:
+        app, work = any_house.app(), Failing()
+
+        @dataclass(frozen=True)
+        class Till:
+            name: str
+
+            @app.workflow("pay", key="{self.name}-{amount}")
+            async def pay(self, amount: Decimal) -> None:
+                work.note(self, amount)
+
+            @app.workflow("count")
+            def count(self) -> None:
+                work.note(self)
+
+        with pytest.raises(ConnectionError):
+            await Till("front").pay(Decimal("1.50"))
+        with pytest.raises(ConnectionError):
+            Till("back").count()
+        pay, count = sorted(await letters_of(app), key=lambda letter: str(letter.adapter), reverse=True)
+        assert (pay.task_id, pay.task) == ("pay:front-1.50", {"self": {"name": "front"}, "amount": "1.50"})
+        assert count.task == {"self": {"name": "back"}}
+        work.broken = False
+        for letter in (pay, count):
+            assert (await queue_of(app).retry_task(letter.task_id))["success"]
+        assert same_value(work.calls[2:], work.calls[:2])
+
+    async def test_static_methods_and_class_methods(self, any_house: House) -> None:
+        app, work = any_house.app(), Failing()
+
+        class Shop:
+            @staticmethod
+            @app.workflow("one")
+            async def one(order: str) -> None:
+                work.note(order)
+
+            @app.workflow("two")
+            @staticmethod
+            async def two(order: str) -> None:
+                work.note(order)
+
+            @classmethod
+            @app.workflow("three")
+            async def three(cls, order: str) -> None:
+                work.note(cls, order)
+
+        class Branch(Shop): ...
+
+        for call in (Shop.one, Shop().two, Shop.three, Branch.three):
+            with pytest.raises(ConnectionError):
+                await call("o-1")
+        letters = await letters_of(app)
+        kept = {str(letter.adapter): letter for letter in letters if letter.retry_policy != "never"}
+        assert {name: letter.task for name, letter in kept.items()} == {name: {"order": "o-1"} for name in kept}
+        assert set(kept) == {"one", "two", "three"}
+        (other,) = [letter for letter in letters if letter.retry_policy == "never"]
+        assert "Branch" in other.metadata["dlq_not_bound"]
+        work.broken = False
+        for letter in kept.values():
+            assert (await queue_of(app).retry_task(letter.task_id))["success"]
+        assert sorted(map(str, work.calls[4:])) == sorted(map(str, work.calls[:3]))
+
+    async def test_a_method_of_what_cannot_be_made_again_is_refused_before_it_runs(self, house: House) -> None:
+        app, calls = house.app(), []
+
+        class Shop:
+            @app.workflow
+            async def sell(self, order: str) -> None:
+                calls.append(order)
+
+        with pytest.raises(
+            InvalidInput, match=r"sell is a method, and a retry would need its Shop, which cannot be made"
+        ):
+            await Shop().sell("o-1")
+        assert calls == []
