@@ -39,7 +39,7 @@ _AT_ONCE = 500  # keys in one read
 _WORTH_ASKING = 50  # successes for which it is first asked whether anything is open
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 5.0  # between two looks
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 60.0  # for a store that is away
-_SHARE = 10  # looks take one part in so many of the time
+_SHARE = 3  # a look is followed by a rest of so many times its length
 _ANY_OPEN = Query((Is("resolution_status", (ResolutionStatus.PENDING,)),), limit=1)
 
 _closings: weakref.WeakSet[Closing] = weakref.WeakSet()
