@@ -43,6 +43,13 @@ def names(url: str) -> set[str]:
         return {letter.task_id for letter in sync.dlq.list_tasks()}
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a local store is kept beside OpenSearch."""
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+
+
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'letters.db'}"
@@ -152,3 +159,25 @@ def test_a_decorated_function_in_a_forked_child_is_captured_in_the_store(url: st
     with app.sync as sync:
         assert sorted(letter.task["amount"] for letter in sync.dlq.list_tasks()) == [1, 2]
         assert sync.dlq.get_statistics()["waiting"] == 0
+
+
+@pytest.mark.opensearch
+def test_opensearch_is_used_before_a_fork_and_after_it(opensearch_url: str, opensearch_prefix: str) -> None:
+    """Its connections belong to one process; each has its own."""
+    url = f"{opensearch_url.replace('http', 'opensearch', 1)}/{opensearch_prefix}"
+    done = run(
+        url,
+        """
+        work("parent")
+        fork = multiprocessing.get_context("fork")
+        children = [fork.Process(target=work, args=[f"child_{number}"]) for number in range(2)]
+        for child in children:
+            child.start()
+        work("parent_too")
+        for child in children:
+            child.join(30)
+        assert [child.exitcode for child in children] == [0, 0]
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    assert names(url) == {"parent", "child_0", "child_1", "parent_too"}

@@ -7,6 +7,7 @@ import inspect
 import json
 import threading
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from mahavishnu.core import sync
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.sync import SyncApp, SyncFace, SyncMethod
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.sync import SyncFace, SyncMethod, SyncQueue
 from mahavishnu.engine import store_session
 from mahavishnu.engine.store_session import UsedElsewhere
 from mahavishnu.model.errors import InsideEventLoop, MahavishnuError, NoSuchLetter, SyncTimeout
@@ -214,9 +216,6 @@ async def test_what_takes_long_is_waited_for_while_its_event_loop_goes_on(
 
 
 FACES = [thing for thing in vars(sync).values() if isinstance(thing, type) and issubclass(thing, SyncFace)]
-ELSEWHERE = {  # names of the app that need no event loop, so that they are called on the app itself
-    SyncApp: {"reload", "register_adapter", "workflow"},
-}
 
 
 @pytest.mark.parametrize("face", [face for face in FACES if face is not SyncFace], ids=lambda face: face.__name__)
@@ -232,6 +231,19 @@ def test_no_method_is_missing(face: type[SyncFace[Any]]) -> None:
     for name, method in vars(face).items():
         if isinstance(method, SyncMethod):
             assert method.method is getattr(service, name), name
+
+
+INNER = {"intake", "processing", "replies", "closing"}  # for those who extend the queue
+
+
+def test_no_service_is_missing() -> None:
+    """Of those that users hold in their hands."""
+    services = {name for name, each in vars(DeadLetterQueue).items() if isinstance(each, cached_property)}
+    here = {name for name, each in vars(SyncQueue).items() if isinstance(each, cached_property)}
+    assert {name for name in services if not name.startswith("_")} - INNER == here - {"audit"}
+    queue = MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:")).sync.dlq
+    for name in here:
+        assert getattr(queue, name).service is getattr(queue.service, name)
 
 
 def test_a_method_shows_the_arguments_and_the_words_of_the_awaited_one() -> None:
