@@ -209,6 +209,13 @@ class LetterEdit(ActionRequest):
     redrive: StrictBool = False
 
 
+class RestoreRequest(ActionRequest):
+    """Which revision a letter goes back to: the last one, unless another one is named. `redrive` runs it again."""
+
+    revision: Count | None = None
+    redrive: StrictBool = False
+
+
 class Difference(ResponseModel):
     """One place where two versions differ."""
 

@@ -68,6 +68,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "list": "letters.list_letters",
             "show": "letters.show",
             "revisions": "letters.revisions",
+            "restore": "letters.restore",
             "stats": "letters.stats",
             "watch": "watch.watch",
             "retry": "letter_actions.retry",

@@ -109,6 +109,7 @@ class SyncLetters(SyncFace[LetterOperations]):
     edit = SyncMethod(_of(LetterOperations).edit)
     preview_edit = SyncMethod(_of(LetterOperations).preview_edit)
     revisions = SyncMethod(_of(LetterOperations).revisions)
+    restore = SyncMethod(_of(LetterOperations).restore)
     retry_many = SyncMethod(_of(LetterOperations).retry_many)
     archive_many = SyncMethod(_of(LetterOperations).archive_many)
     resolve_many = SyncMethod(_of(LetterOperations).resolve_many)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from mahavishnu.classify.threads import call_in_thread
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, UnworkableLetter
@@ -14,6 +15,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor, Result, update_with_retry
 
 Change = Callable[[DeadLetter], DeadLetter]
+_NAMED_LETTERS = 50  # keys of moved letters that an audit entry names
 log = logging.getLogger(__name__)
 
 
@@ -142,3 +144,9 @@ async def _write_page(
         else:
             result.done.append(letter.key)
             moved(written)
+
+
+def bulk_summary(result: BulkResult) -> dict[str, Any]:
+    """What the audit keeps of a bulk verb: how many, and which ones as far as that is not too long."""
+    counts = {"moved": len(result.done), "refused": len(result.refused), "letters": result.done[:_NAMED_LETTERS]}
+    return {**counts, "left": result.left, **({"degraded": result.degraded} if result.degraded else {})}

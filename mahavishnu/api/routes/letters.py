@@ -43,6 +43,7 @@ from mahavishnu.api.schemas import (
     ReasonLine,
     RequeueRequest,
     RequeueResult,
+    RestoreRequest,
     RetryResult,
     Revision,
 )
@@ -236,6 +237,27 @@ async def preview(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, bo
 async def revisions(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str) -> Response:
     """Oldest first."""
     return json_response(to_json(await dlq.letters.revisions(decode_id(task_id), **where.arguments)))
+
+
+@router.post(
+    "/dlq/{task_id}/restore",
+    response_model=LetterDetail,
+    responses=problem_responses(404, 409, 412),
+    summary="Go back to a revision",
+)
+async def restore(
+    dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: RestoreRequest | None = None
+) -> Response:
+    """An edit: what the letter is now is kept as a revision too."""
+    body = body or RestoreRequest()
+    how: dict[str, Any] = {
+        "by": acting_name(actor, body.by),
+        "notes": body.notes,
+        "redrive": body.redrive,
+        **where.arguments,
+    }
+    restored = await dlq.letters.restore(decode_id(task_id), body.revision, **how)
+    return json_response(letter_json(restored, whole=True), 200, {"ETag": etag(restored.version)})
 
 
 @router.post(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -155,6 +156,7 @@ def edit(
     json: AsJson = False,
 ) -> None:
     """Change letters; what they were is kept as a revision. With TASK, --adapter names what is to run it."""
+    patch = sys.stdin.read() if patch == "-" else patch  # once: it is looked at again for each letter
     change = patch_of(patch, sets)
     fields = {"patch": change, "priority": priority, "max_retries": max_retries, "retry_policy": retry_policy}
     changes = {name: value for name, value in fields.items() if value is not None}

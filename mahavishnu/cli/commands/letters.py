@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.cli.client import Connection, path_part, require_store, run_conversation, task_path
-from mahavishnu.cli.letter_view import letter_block, letters_table, open_circuits
+from mahavishnu.cli.letter_view import difference, letter_block, letters_table, open_circuits, state_of
 from mahavishnu.cli.near_letters import NearLetters
 from mahavishnu.cli.options import (
     Every,
@@ -39,11 +39,14 @@ from mahavishnu.cli.output import (
 )
 from mahavishnu.cli.times import when
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.json_value import Difference
+from mahavishnu.model.json_value import difference as differences
 
 if TYPE_CHECKING:
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     from mahavishnu.engine.moves import BulkResult
 
+_RESTORED = ("task", "metadata", "repos", "depends_on", "retry_policy", "max_retries", "priority", "adapter")
 _NO_OPEN_LETTERS = "no open letters (--closed lists the others, too)"
 Apply: TypeAlias = Annotated[bool, typer.Option("--apply", help="Change the letters; without it nothing is changed.")]
 Task = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
@@ -133,6 +136,48 @@ def revisions(
             )
 
     run_conversation(session_of(context), converse)
+
+
+def restore(
+    context: typer.Context,
+    task: Task,
+    revision: Annotated[
+        int | None, typer.Option("--revision", min=0, help="Its number; without it the last one.")
+    ] = None,
+    redrive: Annotated[bool, typer.Option("--redrive", help="And redrive it, in the same step.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be changed.")] = False,
+    reason: Reason = None,
+    namespace: Namespace = None,
+    queue: Queue = None,
+    json: AsJson = False,
+) -> None:
+    """Make a letter what it was before an edit; what it is now is kept as a revision, too."""
+
+    async def converse(api: Connection) -> None:
+        place = {"namespace": namespace, "queue": queue}
+        before = await _get(api, task, "letter", place)
+        if dry_run:
+            known = {each["number"]: each for each in await _get(api, task, "revisions", place)}
+            wanted = max(known, default=None) if revision is None else revision
+            if wanted not in known:
+                raise InvalidInput(f"{task} has no revision {'' if wanted is None else wanted}".rstrip())
+            changes = compare(before, {**before, **{name: known[wanted][name] for name in _RESTORED}})
+            print_json({"task_id": task, "revision": wanted, "diff": changes}) if json else difference(changes)
+            return
+        body = api.with_actor(revision=revision, notes=reason, **({"redrive": True} if redrive else {}))
+        after = await api.post(task_path(task, "restore"), body, place)
+        if json:
+            print_json(after)
+            return
+        difference(compare(before, after))
+        print_line(f"{task}: {state_of(after)}, revision {after['revision']}")
+
+    run_conversation(session_of(context), converse)
+
+
+def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+    """Where two letters of the API differ in what people may change."""
+    return differences({name: before[name] for name in _RESTORED}, {name: after[name] for name in _RESTORED})
 
 
 async def _get(api: Connection, task: str, what: str, place: Mapping[str, str | None]) -> Any:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypedDict, Unpack
 
 from mahavishnu.core.queue import reads
+from mahavishnu.core.queue.restoring import EditPreview, changes_back_to
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
-from mahavishnu.engine.moves import BulkResult, move_many
+from mahavishnu.engine.moves import BulkResult, bulk_summary, move_many
 from mahavishnu.engine.verbs import (
     ARCHIVE,
     CANCEL,
@@ -28,7 +28,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE
-from mahavishnu.model.json_value import Difference, difference
+from mahavishnu.model.json_value import difference
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict
 from mahavishnu.model.namespaces import acting_namespace
@@ -38,8 +38,6 @@ from mahavishnu.model.work import original_task_id
 from mahavishnu.stores.base import Cursor, Page, get_one, scan, update_with_retry
 from mahavishnu.stores.retained import Revision, forget_revisions, keep_revisions
 
-_NAMED_LETTERS = 50  # keys of moved letters that an audit entry names
-
 
 class Act(TypedDict, total=False):
     """Who acts (`by`, kept on the letter) and why (`notes`), and in which namespace and queue the task is."""
@@ -48,19 +46,6 @@ class Act(TypedDict, total=False):
     notes: str | None
     namespace: str | None
     queue: str
-
-
-@dataclass(frozen=True, slots=True)
-class EditPreview:
-    """What an edit would do: the fields that people may change as they are and as they would be, and where they differ.
-
-    `refused` says why it could not be done now; `after` is None then.
-    """
-
-    before: dict[str, Any]
-    after: dict[str, Any] | None
-    diff: list[Difference]
-    refused: str | None = None
 
 
 class LetterOperations:
@@ -236,6 +221,22 @@ class LetterOperations:
         # An edit that was prepared and then not done has kept what the letter still is.
         return [revision for revision in kept if letter is None or revision.number < letter.revision]
 
+    async def restore(
+        self, task_id: str, number: int | None = None, *, redrive: bool = False, **act: Unpack[Act]
+    ) -> DeadLetter:
+        """Make the letter what it was as the revision of this number, the last one if None is given; an edit.
+
+        All that people may change comes back, but the date of the next retry. What the letter is now becomes a revision
+        too. Raises InvalidInput where there is no such revision, or nothing differs from it; and what `edit` raises.
+        """
+        namespace, queue = act.get("namespace"), act.get("queue", DEFAULT_QUEUE)
+        revisions = await self.revisions(task_id, namespace=namespace, queue=queue)
+        letter = await get_one(self._letters, self._context.key(task_id, namespace, queue))
+        if letter is None:
+            raise NoSuchLetter(self._context.key(task_id, namespace, queue))
+        changes = changes_back_to(letter, revisions, number)
+        return await self.edit(task_id, base=letter, redrive=redrive, **act, **changes)
+
     # --- many letters
 
     async def retry_many(
@@ -391,9 +392,3 @@ class LetterOperations:
 
         if why := await Assessor(self._context.chain).objection(after, self._clock.now()):
             raise InvalidInput(f"the task of letter {after.key!r} cannot be that: {why}")
-
-
-def bulk_summary(result: BulkResult) -> dict[str, Any]:
-    """What the audit keeps of a bulk verb: how many, and which ones as far as that is not too long."""
-    counts = {"moved": len(result.done), "refused": len(result.refused), "letters": result.done[:_NAMED_LETTERS]}
-    return {**counts, "left": result.left, **({"degraded": result.degraded} if result.degraded else {})}

@@ -33,6 +33,7 @@ ROUTES = {
     ("PATCH", "/api/v1/dlq/{task_id}"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/preview"): VIEW,
     ("GET", "/api/v1/dlq/{task_id}/revisions"): VIEW,
+    ("POST", "/api/v1/dlq/{task_id}/restore"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/requeue"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/retry"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/redrive"): ACT,

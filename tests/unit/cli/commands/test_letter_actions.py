@@ -89,7 +89,7 @@ def test_a_retry_needs_an_app(run: Run, home: Path, monkeypatch: pytest.MonkeyPa
     done = run("dlq", "retry", "wf_9", "--app", "retrying:make", "--json")
     assert (done.code, done.json[0]["success"], done.json[0]["status"]) == (0, True, "completed"), done.err
     failed = run("dlq", "retry", "wf_1", "--app", "retrying:make")
-    assert failed.code == 1 and failed.out.startswith("wf_1: ")
+    assert failed.code == 4 and "letter 'wf_1' names no adapter" in failed.err
     assert run("dlq", "retry", "--status", "pending", "--force").code == 2
 
 
@@ -230,6 +230,22 @@ def test_an_edit_of_what_no_letter_has_is_refused(run: Run, dry: tuple[str, ...]
     assert run("run", "list", "--json").json == []
     assert run(*command, "--set", "user.aeg=3", "--set", "user.age=4", "--create", *dry, "--detach").code == 0
     assert run("dlq", "show", "wf_5", "--json").json["task"]["user"] == {"age": "old", "name": "Jo"}
+
+
+def test_an_edit_is_taken_back(run: Run) -> None:
+    assert run("dlq", "restore", "wf_5", "--dry-run").code == run("dlq", "restore", "wf_5").code == 2
+    run("dlq", "edit", "wf_5", "--set", "user.age=31", "--priority", "4")
+    dry = run("dlq", "restore", "wf_5", "--dry-run")
+    difference = ["path            before  after", '/task/user/age  31      "old"', "/priority       4       0"]
+    assert (dry.code, dry.out.splitlines()) == (0, difference)
+    assert run("dlq", "show", "wf_5", "--json").json["priority"] == 4
+    done = run("dlq", "restore", "wf_5", "--revision", "0", "--redrive", "--reason", "it was right")
+    *lines, last = done.out.splitlines()
+    assert (
+        (done.code, lines) == (0, difference) and last.startswith("wf_5: retries at ") and last.endswith("revision 2")
+    )
+    assert run("audit", "list", "--action", "edit", "--json").json[0]["reason"] == "it was right"
+    assert run("dlq", "restore", "wf_9").code == 3
 
 
 @pytest.mark.parametrize("task", ["stats", "..", "a/.."])

@@ -25,6 +25,7 @@ from mahavishnu.model.errors import (
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import LETTERS, REVISIONS
+from mahavishnu.stores.retained import Revision
 from mahavishnu.testing import FaultyStore, Hold
 from tests.unit.queues import Gate, House, Runs, heard, letter_of, sound
 
@@ -59,7 +60,7 @@ class TestPatch:
             ({"patch": 5}, "patch must be a dict"),
             ({"patch": [1]}, "patch must be a dict"),
             ({"patch": PATCH, "task": {}}, "not both"),
-            ({"patch": {"a": object()}}, "patch.a"),
+            ({"patch": {"a": len}}, "patch.a"),
             ({"metadata": ["no", "object"]}, "metadata must be a dict"),
             ({"status": "completed"}, "status cannot be edited"),
             ({"revision": 7, "entry_id": "y"}, "entry_id, revision cannot be edited"),
@@ -181,6 +182,55 @@ class TestRevisions:
         with pytest.raises(StoreUnavailable):
             await queue.letters.edit("wf_1", patch=PATCH)
         assert (await letter_of(queue, "wf_1")).task == TASK
+
+
+class TestRestore:
+    async def test_a_letter_becomes_what_it_was(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await one(queue, metadata={"team": "a"}, priority=3, adapter="shop")
+        await queue.letters.edit("wf_1", payload_types={"/type": "path"})
+        captured = Revision.of(await letter_of(queue, "wf_1")).content()
+        await queue.letters.edit(
+            "wf_1", task={"other": 1}, payload_types={"/other": "date"}, adapter="mail", repos=["b"]
+        )
+        await queue.letters.edit("wf_1", priority=9, metadata={"team": "b"}, max_retries=7, retry_policy="linear")
+        edited = Revision.of(await letter_of(queue, "wf_1")).content()
+        events = heard(queue)
+        letter = await queue.letters.restore("wf_1", 1, by="ann", notes="they were wrong")
+        assert Revision.of(letter).content() | {"next_retry_at": None} == captured | {"next_retry_at": None}
+        assert (letter.revision, letter.payload_types.value) == (4, {"/type": "path"})
+        assert events[0].detail["by"] == "ann" and set(events[0].detail["changed"]) > {"adapter", "task", "priority"}
+        assert (await queue.audit.list(action="edit", actor="ann")).items[0].reason == "they were wrong"
+        again = await queue.letters.restore("wf_1", redrive=True)
+        assert Revision.of(again).content() | {"next_retry_at": edited["next_retry_at"]} == edited
+        assert (again.revision, again.retry_count, again.due_at) == (5, 0, any_house.clock.now())
+        await sound(queue)
+
+    async def test_retries_that_were_used_up_stay_used_up(self, house: House) -> None:
+        queue = house.queue()
+        await one(queue, max_retries=0)
+        await queue.letters.edit("wf_1", max_retries=5, redrive=True)
+        with pytest.raises(InvalidInput, match="letter 'wf_1' has no revision 4, but 0"):
+            await queue.letters.restore("wf_1", 4)
+        with pytest.raises(InvalidInput, match="has no revision -1, but 0"):
+            await queue.letters.restore("wf_1", -1)
+        assert (await queue.letters.restore("wf_1")).max_retries == 0
+
+    async def test_there_has_to_be_something_to_go_back_to(self, house: House) -> None:
+        queue = house.queue()
+        with pytest.raises(NoSuchLetter):
+            await queue.letters.restore("wf_1")
+        await one(queue)
+        with pytest.raises(InvalidInput, match="was never edited"):
+            await queue.letters.restore("wf_1")
+        await queue.letters.edit("wf_1", patch=PATCH)
+        await queue.letters.edit("wf_1", task=TASK)
+        with pytest.raises(InvalidInput, match="is what revision 0 says already"):
+            await queue.letters.restore("wf_1", 0)
+        assert (await queue.letters.restore("wf_1")).task == PATCHED
+        await queue.letters.resolve("wf_1")
+        with pytest.raises(AlreadyResolved):
+            await queue.letters.restore("wf_1", 0)
 
 
 class TestTwoAtOnce:
