@@ -163,6 +163,9 @@ class LetterDetail(Letter):
     verdict_author: str | None
     claim_owner: str | None
     due_at: str | None
+    waiting_for: str | None = Field(
+        default=None, description="Of a single letter: that no live worker can run it, in words"
+    )
     payload_types: dict[str, str]
 
 

@@ -160,7 +160,8 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapp
         "retries": _retries(letter),
         "next retry": instant_and_distance(letter["next_retry_at"]) if letter["next_retry_at"] else None,
         "circuit": _circuit(letter, circuits or {}),
-        "run by": letter.get("claim_owner"),
+        "waits": letter.get("waiting_for"),
+        "run by": _run_by(letter),
         "priority": letter["priority"] or None,
         "waits for": ", ".join(letter["depends_on"]),
         "group": _group(letter, group),
@@ -242,7 +243,19 @@ def place_of(trace: str | None) -> str | None:
     return f"{frame['file']}:{frame['line']} in {frame['function']}{code}"
 
 
+def _run_by(letter: Letter) -> str | None:
+    """Who runs it, since when, and until when the lease lasts."""
+    owner = letter.get("claim_owner")
+    if not owner:
+        return None
+    since = f", since {instant_and_distance(letter['last_retry_at'])}" if letter.get("last_retry_at") else ""
+    until = f"; its lease lasts until {instant_and_distance(letter['due_at'])}" if letter.get("due_at") else ""
+    return f"{owner}{since}{until}"
+
+
 def _next(letter: Letter) -> str:
+    if letter.get("waiting_for"):
+        return f"it is retried when there is such a worker and it is due; or {_OPEN}"
     if letter["status"] == DeadLetterStatus.EXHAUSTED and letter["resolution_status"] != ResolutionStatus.PENDING:
         return "nothing; redrive opens the case again"
     if letter["status"] == DeadLetterStatus.PENDING and letter["next_retry_at"] is None:

@@ -187,6 +187,7 @@ class SyncWorkers(SyncFace[Workers]):
     """`dlq.workers`."""
 
     list = SyncMethod(_of(Workers).list)
+    numbers = SyncMethod(_of(Workers).numbers)
     waiting = SyncMethod(_of(Workers).waiting)
     why_waiting = SyncMethod(_of(Workers).why_waiting)
 

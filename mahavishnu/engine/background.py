@@ -16,12 +16,11 @@ from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.namespaces import written_namespace
 from mahavishnu.model.query import Between, Query
-from mahavishnu.model.worker import Share, Worker, shares_of
+from mahavishnu.model.worker import LIVES_SECONDS, Share, Worker, shares_of
 from mahavishnu.stores.base import Collection, get_one, write_one
 
 log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 5.0
-LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
 _FORGOTTEN = timedelta(days=1)
 _MOST_WORKERS = 10_000
 _TRIES = 5
@@ -166,5 +165,42 @@ class WorkerRegistry:
                 current = await get_one(self._workers, self._name)
                 if current is None or (await self._workers.remove([current]))[0] is True:
                     return
+        except StoreError as problem:
+            log.debug("the list of workers is out of reach: %s", problem)
+
+
+class RemoteWorkers:
+    """Signs the list for those who claim letters from elsewhere, whenever they do, but not more often than a worker."""
+
+    def __init__(self, workers: Collection[Worker], clock: Clock) -> None:
+        self._workers, self._clock = workers, clock
+        self._signed: dict[str, float] = {}
+
+    async def note(self, name: str, namespace: str, queue: str | None, adapters: Iterable[str] | None) -> None:
+        """Record that this one lives, and what it asks for. If the store is away the list stays as it was."""
+        now = self._clock.monotonic()
+        if now - self._signed.get(name, -HEARTBEAT_SECONDS) < HEARTBEAT_SECONDS:
+            return
+        if len(self._signed) >= _MOST_WORKERS:
+            self._signed.clear()
+        self._signed[name] = now
+        asked = None if adapters is None else tuple(sorted(adapters))
+        try:
+            current = await get_one(self._workers, name)
+            if current is not None and not current.remote:
+                return  # a worker of this name signs for itself
+            seen = self._clock.now()
+            signed = Worker(
+                name,
+                current.started_at if current and current.lives_at(seen) else seen,
+                seen,
+                queues=None if queue is None else (queue,),
+                adapters=asked,
+                takes_all=True if asked is None else None,
+                remote=True,
+                namespace=written_namespace(namespace),
+                version=current.version if current else None,
+            )
+            await write_one(self._workers, signed)
         except StoreError as problem:
             log.debug("the list of workers is out of reach: %s", problem)

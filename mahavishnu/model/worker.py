@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mahavishnu.model.errors import NoAdapterNamed, NoSuchAdapter
-from mahavishnu.model.ids import PARTITIONS
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, PARTITIONS
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind, Version
 from mahavishnu.model.query import AnyOf, Condition, Is, Missing, Not
+
+LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
+REMOTE_LIVES_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +42,19 @@ class Worker:
         return self.name
 
     @property
-    def is_known(self) -> bool:
-        """Whether it says what it can run."""
-        return bool(self.takes_all) or self.adapters is not None
+    def whose(self) -> str:
+        """The namespace whose letters it takes."""
+        return self.namespace or DEFAULT_NAMESPACE
 
-    def may_run(self, queue: str, adapter: str | None) -> bool:
-        """Whether it may take a letter of this queue and adapter. One that does not say what it can run may."""
-        if self.queues and queue not in self.queues:
+    def lives_at(self, now: datetime) -> bool:
+        """Whether it has given a sign of life lately. A remote one gives them when it claims letters, and no others."""
+        return now - self.seen_at <= timedelta(seconds=REMOTE_LIVES_SECONDS if self.remote else LIVES_SECONDS)
+
+    def may_run(self, letters: WaitingLetters) -> bool:
+        """Whether it may take such letters. One that does not say what it can run may."""
+        if self.whose != letters.namespace or (self.queues and letters.queue not in self.queues):
             return False
-        return bool(self.takes_all) or self.adapters is None or adapter in self.adapters
+        return bool(self.takes_all) or self.adapters is None or letters.adapter in self.adapters
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +126,12 @@ class WaitingLetters:
     adapter: str | None
     count: int
     since: datetime | None = None
+    namespace: str = DEFAULT_NAMESPACE
 
 
 def without_worker(waiting: Iterable[WaitingLetters], workers: Collection[Worker]) -> list[WaitingLetters]:
     """Those of the waiting letters that none of the live workers can run, most letters first."""
-    left = [each for each in waiting if not any(worker.may_run(each.queue, each.adapter) for worker in workers)]
+    left = [each for each in waiting if not any(worker.may_run(each) for worker in workers)]
     return sorted(left, key=lambda each: (-each.count, each.adapter or "", each.queue))
 
 

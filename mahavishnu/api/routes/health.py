@@ -25,6 +25,7 @@ from mahavishnu.stores.base import Health
 
 log = logging.getLogger(__name__)
 router = Router(tag="health")
+_MOST_ADAPTERS = 50  # that have a line of their own
 _LIFETIME_COUNTERS = {
     "enqueued_total": "Letters written since the beginning",
     "retry_success": "Retries that succeeded",
@@ -120,6 +121,14 @@ class _StoreNumbers:
         yield GaugeMetricFamily(
             "mahavishnu_dlq_spool_entries", "Letters kept locally", numbers["storage"]["kept_locally"]
         )
+        if (live := numbers["live_workers"]) is not None:
+            yield GaugeMetricFamily("mahavishnu_dlq_live_workers", "Workers that live now", live)
+            yield _gauge_by(
+                "mahavishnu_dlq_waiting_for_worker",
+                "Open letters that no live worker can run",
+                "adapter",
+                _by_label(numbers["waiting_for_worker"]),
+            )
         yield from _counters(_LIFETIME_COUNTERS, lifetime)
         yield CounterMetricFamily("tasks_moved_to_dlq", "Letters written", lifetime["enqueued_total"])
         yield CounterMetricFamily("dlq_requeue_attempts", "Letters sent back", lifetime["requeued"])
@@ -168,6 +177,15 @@ def _by_category(numbers: Mapping[str, Any]) -> Mapping[str, int]:
     counts: Counter[str] = Counter()
     for category, count in numbers["error_categories"].items():
         counts[category if category in set(ErrorCategory) else OTHER] += count
+    return counts
+
+
+def _by_label(waiting: Mapping[str, int]) -> Mapping[str, int]:
+    """Those of the adapters that most letters wait for, and the others as one: anybody may name adapters."""
+    names = list(waiting)
+    counts: Counter[str] = Counter({name: waiting[name] for name in names[:_MOST_ADAPTERS]})
+    if len(names) > _MOST_ADAPTERS:
+        counts[OTHER] += sum(waiting[name] for name in names[_MOST_ADAPTERS:])
     return counts
 
 

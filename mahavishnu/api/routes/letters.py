@@ -189,12 +189,21 @@ async def _join_lines(first: str | None, lines: AsyncIterator[str]) -> AsyncIter
 async def one(
     dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, if_none_match: Annotated[str | None, Header()] = None
 ) -> Response:
-    """With all that is known; its ETag is wanted by an edit."""
+    """With all that is known; its ETag is wanted by an edit. A 304 is about the letter, and says nothing of workers."""
     letter = await _get_letter(dlq, task_id, where)
     mark = etag(letter.version)
     if etag_matches(if_none_match, letter.version):
         return Response(None, 304, {"ETag": mark})
-    return json_response(letter_json(letter, whole=True), 200, {"ETag": mark})
+    shown = {**letter_json(letter, whole=True), "waiting_for": await _why_waiting(dlq, letter)}
+    return json_response(shown, 200, {"ETag": mark})
+
+
+async def _why_waiting(dlq: DeadLetterQueue, letter: DeadLetter) -> str | None:
+    """What the letter waits for; None if that cannot be told now, or if it waits for nothing."""
+    try:
+        return await dlq.workers.why_waiting(letter)
+    except StoreError:
+        return None
 
 
 @router.patch(

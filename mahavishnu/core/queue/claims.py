@@ -15,6 +15,7 @@ from mahavishnu.adapters.base import Attempt
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import category as named_category
 from mahavishnu.engine.attempt import apply_outcome
+from mahavishnu.engine.background import RemoteWorkers
 from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.dependencies import blocked_by
@@ -29,6 +30,7 @@ from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.query import SOONEST_FIRST, Condition, Is, Not, Query, Sort, adapter_is, claim_order, letter_query
 from mahavishnu.model.worker import run_by
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
+from mahavishnu.stores.kinds import WORKERS
 
 MOST_CLAIMS = 500
 LONGEST_LEASE = 86_400.0
@@ -60,6 +62,7 @@ class Claims:
         """`wake` is called with the date of a retry that somebody else may run."""
         self._context, self._letters, self._clock = context, context.letters, context.clock
         self._wake = wake
+        self._signs = RemoteWorkers(context.store.collection(WORKERS), context.clock)
         self._lookups = 0
         self._claiming: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
@@ -87,6 +90,7 @@ class Claims:
             raise InvalidInput(f"limit must be a whole number from 1 to {MOST_CLAIMS}, not {limit!r:.80}")
         lease, names = self._lease(lease_seconds), _adapter_names(adapters)
         await self._context.open()
+        await self._signs.note(owner, namespace or self._context.namespace, queue, names)
         self._lookups += 1
         found = letter_query(
             due=self._clock.now(),

@@ -7,8 +7,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.core.queue.health import store_health
-from mahavishnu.model.letter_parts import RESOLUTIONS, DeadLetterStatus, ResolutionStatus, Tallies
+from mahavishnu.model.letter_parts import NO_ADAPTER, RESOLUTIONS, DeadLetterStatus, ResolutionStatus, Tallies
 from mahavishnu.model.query import Query
+from mahavishnu.model.worker import what_is_missing
 from mahavishnu.stores.base import Cell, Tally
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ BY_REASON = ("reason", "resolution_status")
 
 FULL_PERCENT = 80
 MANY_EXHAUSTED = 100
+_MOST_ADAPTERS = 5  # that are named, each in a line
 LOW_SUCCESS, ENOUGH_RETRIES = 0.5, 20  # of a few retries the rate says nothing
 
 
@@ -126,6 +128,7 @@ def warnings(stats: Mapping[str, Any]) -> list[str]:
         found.append(f"WARNING: DLQ is {full}% full!")
     if waiting := stats.get("waiting"):
         found.append(f"WARNING: {waiting} failures wait for room in the DLQ!")
+    found += _without_worker(stats.get("due_without_worker") or {}, stats.get("live_workers"))
     exhausted = stats["status_breakdown"]["exhausted"]
     if exhausted > MANY_EXHAUSTED:
         found.append(f"WARNING: {exhausted} exhausted tasks in DLQ!")
@@ -134,6 +137,25 @@ def warnings(stats: Mapping[str, Any]) -> list[str]:
     if retries >= ENOUGH_RETRIES and succeeded / retries < LOW_SUCCESS:
         found.append(f"WARNING: Low retry success rate: {succeeded / retries:.1%}")
     return found
+
+
+def _without_worker(due: Mapping[str, int], live_workers: int | None) -> list[str]:
+    """That letters are due which no live worker can run."""
+    count = sum(due.values())
+    if count and not live_workers:
+        return [f"WARNING: {_letters(count)} due, and no worker lives to run them: mahavishnu worker --app MODULE:NAME"]
+    lines = [
+        f"WARNING: {_letters(number)} due and {what_is_missing(None if name == NO_ADAPTER else name)}"
+        for name, number in due.items()
+    ]
+    if len(lines) > _MOST_ADAPTERS:
+        more = sum(list(due.values())[_MOST_ADAPTERS:])
+        lines[_MOST_ADAPTERS:] = [f"WARNING: {_letters(more)} due and waiting for workers that have other adapters"]
+    return lines
+
+
+def _letters(count: int) -> str:
+    return "1 letter is" if count == 1 else f"{count} letters are"
 
 
 def _count(cells: Mapping[tuple[Any, ...], Cell], place: int, value: str) -> int:

@@ -7,16 +7,25 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from mahavishnu.engine.background import LIVES_SECONDS
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Query, Sort
-from mahavishnu.model.worker import WaitingLetters, Worker, what_is_missing, without_worker
+from mahavishnu.model.worker import (
+    LIVES_SECONDS,
+    REMOTE_LIVES_SECONDS,
+    WaitingLetters,
+    Worker,
+    count_by_adapter,
+    what_is_missing,
+    without_worker,
+)
 from mahavishnu.stores.kinds import WORKERS
 
 MOST_HELD = 20  # letters that are named of what one worker holds
+PATIENCE = timedelta(seconds=LIVES_SECONDS)  # for which letters may be due before it is a reason to worry
 _AT_ONCE = 1000
 _RUNNING = Query((Is("status", (DeadLetterStatus.RETRYING,)),), (Sort("due_at"),), _AT_ONCE)
 
@@ -65,6 +74,7 @@ class Workers:
     def __init__(self, context: QueueContext) -> None:
         self._context = context
         self._workers = context.own_records(WORKERS)
+        self._of_all = context.store.collection(WORKERS)
 
     async def list(self) -> WorkerList:
         """The live workers, the oldest first, and then those that hold letters and give no sign of life.
@@ -72,6 +82,7 @@ class Workers:
         Raises StoreError.
         """
         await self._context.open()
+        now = self._context.clock.now()
         page = await self._workers.find(Query(sort=(Sort("started_at"),), limit=_AT_ONCE))
         counts = await self._context.letters.tally(_RUNNING, ["claim_owner"])
         running = await self._context.letters.find(_RUNNING)
@@ -82,8 +93,10 @@ class Workers:
                 names.append(letter.task_id)
         signed = {worker.name: worker for worker in page.items}
         reports = [
-            WorkerReport(name, self._is_live(signed.get(name)), signed.get(name), held.get(name, 0), tuple(some))
-            for name, some in ((name, holds.get(name, ())) for name in dict.fromkeys([*signed, *held]))
+            WorkerReport(name, worker is not None and worker.lives_at(now), worker, held.get(name, 0), tuple(some))
+            for name, worker, some in (
+                (name, signed.get(name), holds.get(name, ())) for name in dict.fromkeys([*signed, *held])
+            )
         ]
         found = WorkerList(sorted((each for each in reports if each.live or each.held), key=lambda each: not each.live))
         found.degraded = page.degraded or counts.degraded or running.degraded
@@ -96,26 +109,27 @@ class Workers:
         while a worker of an earlier version lives, which does not say what it can run. Raises StoreError.
         """
         await self._context.open()
-        now = self._context.clock.now()
-        chosen: tuple[Condition, ...]
-        if overdue is None:  # one that is being run needs no other worker
-            chosen = (
-                AnyOf((Is("status", (DeadLetterStatus.PENDING,)), Between("due_at", at_most=now))),
-                Between("due_at"),
-            )
-        else:
-            chosen = (Between("due_at", at_most=now - overdue),)
-        query = Query((Is("resolution_status", (ResolutionStatus.PENDING,)), *chosen))
-        tally = await self._context.letters.tally(query, ["queue", "adapter"], spans=["due_at"])
-        letters = [
-            WaitingLetters(str(values[0]), values[1] or None, cell.count, cell.earliest.get("due_at"))
-            for values, cell in tally.cells.items()
-            if cell.count
-        ]
-        if not letters or tally.degraded:
-            return []
-        page = await self._workers.find(self._signed_lately())
-        return [] if page.degraded else without_worker(letters, page.items)
+        live = await self._live()
+        return [] if live is None else await self._waiting(live, overdue)
+
+    async def numbers(self) -> dict[str, Any]:
+        """How many workers live, and how many letters wait for one, by adapter: all, and those that are overdue.
+
+        Raises StoreError.
+        """
+        await self._context.open()
+        live = await self._live()
+        if live is None:
+            return {"live_workers": None, "waiting_for_worker": {}, "due_without_worker": {}}
+        waiting = await self._waiting(live, None)
+        overdue = self._context.clock.now() - PATIENCE
+        late = any(each.since is not None and each.since <= overdue for each in waiting)
+        due = await self._waiting(live, PATIENCE) if late else ()
+        return {
+            "live_workers": len([each for each in live if self._context.namespace in (ALL_NAMESPACES, each.whose)]),
+            "waiting_for_worker": count_by_adapter(waiting, NO_ADAPTER),
+            "due_without_worker": count_by_adapter(due, NO_ADAPTER),
+        }
 
     async def why_waiting(self, letter: DeadLetter) -> str | None:
         """What the letter waits for, in words, if no live worker can run it; None if one can, or if it waits for none.
@@ -124,14 +138,36 @@ class Workers:
         """
         if letter.status is not DeadLetterStatus.PENDING or letter.due_at is None or not letter.is_open:
             return None
-        page = await self._workers.find(self._signed_lately())
-        alone = [WaitingLetters(letter.queue, letter.adapter, 1)]
-        return what_is_missing(letter.adapter) if not page.degraded and without_worker(alone, page.items) else None
+        await self._context.open()
+        live = await self._live()
+        alone = WaitingLetters(letter.queue, letter.adapter, 1, namespace=letter.namespace)
+        if live is None or not without_worker([alone], live):
+            return None
+        return what_is_missing(letter.adapter)
 
-    def _signed_lately(self) -> Query:
-        since = self._context.clock.now() - timedelta(seconds=LIVES_SECONDS)
-        return Query((Between("seen_at", at_least=since),), limit=10_000)
+    async def _live(self) -> Sequence[Worker] | None:
+        """The live workers of all namespaces; None while that is not known."""
+        now = self._context.clock.now()
+        since = now - timedelta(seconds=REMOTE_LIVES_SECONDS)
+        page = await self._of_all.find(Query((Between("seen_at", at_least=since),), limit=10_000))
+        return None if page.degraded else [worker for worker in page.items if worker.lives_at(now)]
 
-    def _is_live(self, worker: Worker | None) -> bool:
-        since = self._context.clock.now() - timedelta(seconds=LIVES_SECONDS)
-        return worker is not None and worker.seen_at >= since
+    async def _waiting(self, live: Sequence[Worker], overdue: timedelta | None) -> Sequence[WaitingLetters]:
+        now = self._context.clock.now()
+        chosen: tuple[Condition, ...]
+        if overdue is None:  # one that is being run needs no other worker
+            pending = Is("status", (DeadLetterStatus.PENDING,))
+            chosen = (AnyOf((pending, Between("due_at", at_most=now))), Between("due_at"))
+        else:
+            chosen = (Between("due_at", at_most=now - overdue),)
+        query = Query((Is("resolution_status", (ResolutionStatus.PENDING,)), *chosen))
+        tally = await self._context.letters.tally(
+            query, ["namespace", "queue", "adapter", "source_queue"], spans=["due_at"]
+        )
+        letters = [
+            WaitingLetters(queue, (source if adapter is None else adapter) or None, cell.count, since, namespace)
+            for (namespace, queue, adapter, source), cell in tally.cells.items()
+            # Where neither is known, an earlier version wrote the letter: what runs it stands in its task.
+            if cell.count and (since := cell.earliest.get("due_at")) and not adapter is source is None
+        ]
+        return [] if tally.degraded else without_worker(letters, live)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.cli import times
-from mahavishnu.cli.letter_view import _next, _retries, place_of, state_of
+from mahavishnu.cli.letter_view import _next, _retries, _run_by, place_of, state_of
 from tests.unit.letters import NOON
 
 
@@ -25,10 +25,21 @@ def said(**changes: Any) -> str:
         ({"status": "exhausted", "next_retry_at": None}, "it waits for a person"),
         ({"status": "exhausted", "resolution_status": "permanently_failed"}, "redrive opens the case again"),
         ({"status": "retrying"}, "it is being run"),
+        ({"waiting_for": "waiting for a worker that has 'invoice'"}, "when there is such a worker"),
     ],
 )
 def test_what_is_next(changes: dict[str, Any], words: str) -> None:
     assert words in said(**changes)
+
+
+def test_who_runs_it() -> None:
+    letter = {
+        "claim_owner": "worker-7",
+        "last_retry_at": "2026-01-01T12:00:00.000Z",
+        "due_at": "2026-01-01T12:05:00.000Z",
+    }
+    assert _run_by(letter) == ("worker-7, since 2026-01-01 12:00:00Z; its lease lasts until 2026-01-01 12:05:00Z")
+    assert _run_by({"claim_owner": None}) is None
 
 
 TRACE = """Traceback (most recent call last):

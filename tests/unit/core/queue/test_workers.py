@@ -7,8 +7,9 @@ from datetime import timedelta
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.workers import MOST_HELD
 from mahavishnu.model.query import Query
+from mahavishnu.model.worker import Worker
 from mahavishnu.stores.kinds import WORKERS
-from tests.unit.queues import Gate, House, Runs, fill
+from tests.unit.queues import Gate, House, Runs, fill, letter_of, queue_of
 
 
 async def test_live_workers_say_what_they_run_and_hold(any_house: House) -> None:
@@ -61,3 +62,108 @@ async def test_a_worker_that_ends_is_not_listed(any_house: House) -> None:
     await queue.stop_retry_processor()
     assert await queue.workers.list() == []
     assert (await queue.store.collection(WORKERS).tally(Query())).total.count == 0
+
+
+class TestWaiting:
+    """Letters that no live worker can run are counted, and named when they are due."""
+
+    async def _letters(self, queue: DeadLetterQueue) -> None:
+        for name, adapter, policy in (
+            ("a", "invoice", "immediate"),
+            ("b", "invoice", "exponential"),
+            ("c", "mail", "immediate"),
+            ("d", None, "immediate"),
+            ("e", "never", "never"),
+        ):
+            await queue.enqueue(name, {}, [], "connection refused", policy, adapter=adapter)
+
+    async def test_they_are_reported_in_statistics_and_warnings(self, any_house: House) -> None:
+        app = any_house.app()
+        app.register_adapter("mail", gate := Gate())
+        queue = queue_of(app)
+        await self._letters(queue)
+        stats = await queue.get_statistics()
+        assert stats["waiting_for_worker"] == {"invoice": 2, "mail": 1, "(none)": 1}
+        assert (stats["live_workers"], stats["due_without_worker"]) == (0, {})
+        assert await queue.health_warnings() == [], "they are due for a moment only"
+        any_house.clock.advance(seconds=20)
+        assert [each for each in await queue.health_warnings() if "worker" in each] == [
+            "WARNING: 3 letters are due, and no worker lives to run them: mahavishnu worker --app MODULE:NAME"
+        ]
+        await app.start_dlq_processor()
+        await gate.reached()
+        stats = await queue.get_statistics()
+        assert stats["waiting_for_worker"] == {"invoice": 2, "(none)": 1}
+        assert stats["live_workers"] == 1
+        warnings = await queue.health_warnings(stats)
+        assert "WARNING: 1 letter is due and waiting for a worker that has 'invoice'" in warnings
+        assert any("--adapter NAME" in warning for warning in warnings)
+        gate.open()
+
+    async def test_a_letter_says_what_it_waits_for(self, any_house: House) -> None:
+        app = any_house.app()
+        app.register_adapter("mail", Runs())
+        queue = queue_of(app)
+        await self._letters(queue)
+        await queue.processing.workers.heartbeat()
+        said = {name: await queue.workers.why_waiting(await letter_of(queue, name)) for name in "abcde"}
+        assert said["a"] == said["b"] == "waiting for a worker that has 'invoice'"
+        assert said["d"] is not None and "--adapter NAME" in said["d"]
+        assert (said["c"], said["e"]) == (None, None), "one has a worker, and one waits for a person"
+
+    async def test_a_letter_that_is_being_run_waits_for_nobody(self, house: House) -> None:
+        queue = house.queue()
+        await queue.enqueue("a", {}, [], "connection refused", "immediate", adapter="invoice")
+        await queue.claims.claim("shell", adapters=["mail"], limit=5)
+        assert (await queue.get_statistics())["waiting_for_worker"] == {"invoice": 1}
+        (claim,) = await queue.claims.claim("shell-2", lease_seconds=3600, adapters=["invoice"])
+        house.clock.advance(minutes=6)  # it signs only when it claims
+        assert (await queue.get_statistics())["waiting_for_worker"] == {}
+        await queue.claims.settle("a", claim.token, "failed", error="connection refused")
+        assert (await queue.get_statistics())["waiting_for_worker"] == {"invoice": 1}
+
+    async def test_what_is_not_known_is_not_said(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await self._letters(queue)
+        now = any_house.clock.now()
+        earlier = Worker("earlier", now, now)
+        await queue.store.collection(WORKERS).write([earlier])
+        stats = await queue.get_statistics()
+        assert (stats["live_workers"], stats["waiting_for_worker"]) == (1, {})
+
+    async def test_those_who_claim_from_elsewhere_sign_the_list(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await self._letters(queue)
+        await queue.claims.claim("shell", adapters=["invoice"])
+        await queue.claims.claim("other", queue="mail")
+        reports = {each.name: each.to_dict() for each in await queue.workers.list()}
+        assert (reports["shell"]["adapters"], reports["shell"]["remote"], reports["shell"]["held"]) == (
+            ["invoice"],
+            True,
+            1,
+        )
+        assert (reports["other"]["takes_all"], reports["other"]["queues"]) == (True, ["mail"])
+        any_house.clock.advance(minutes=2)
+        assert {each.name for each in await queue.workers.list()} == {"shell", "other"}
+        assert set((await queue.get_statistics())["waiting_for_worker"]) == {"mail", "(none)"}
+        own = any_house.queue(Runs(), owner="shell")
+        await own.start_retry_processor()
+        assert await own.processing.workers.others() == []
+        assert [share.partitions for share in own.processing.workers.shares()] == [(range(256),)]
+
+    async def test_a_name_that_a_worker_has_is_not_signed_by_another(self, any_house: House) -> None:
+        queue = any_house.queue(Runs(), owner="mine")
+        await queue.start_retry_processor(queue="mail")
+        await queue.claims.claim("mine")
+        (one,) = await queue.workers.list()
+        assert (one.to_dict()["remote"], one.to_dict()["queues"]) == (False, ["mail"])
+
+    async def test_a_worker_of_another_namespace_is_none_for_these(self, any_house: House) -> None:
+        here, there = any_house.queue(), any_house.queue(Runs(), namespace="eu", owner="there")
+        await there.start_retry_processor()
+        await here.enqueue("a", {}, [], "connection refused", "exponential", adapter="invoice")
+        await here.enqueue("b", {}, [], "connection refused", "exponential", adapter="invoice", namespace="eu")
+        stats = await here.get_statistics()
+        assert (stats["live_workers"], stats["waiting_for_worker"]) == (0, {"invoice": 1})
+        letters = [await letter_of(here, "a"), await letter_of(here, "b", namespace="eu")]
+        assert [bool(await here.workers.why_waiting(letter)) for letter in letters] == [True, False]
