@@ -41,11 +41,13 @@ def json_text(value: Any) -> str:
 
 
 def _builtin(value: Any) -> Any:
-    """For texts and numbers of a class of their own, which msgspec does not take."""
+    """For texts and numbers of a class of their own, and for JSON that stands as it is, which msgspec does not take."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int | float):
         return int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, msgspec.Raw):
+        return json.loads(bytes(value))
     raise TypeError(f"a document cannot hold a {type(value).__name__}")
 
 

@@ -592,6 +592,18 @@ class TestTypes:
         assert [each.occurrences for each in await letters_of(app)] == [1]
         assert same_value(work.calls, [(Decimal("1.50"),)] * 2)
 
+    async def test_an_error_in_any_language_is_kept_beside_types(self, any_house: House) -> None:
+        app = any_house.app()
+
+        @app.workflow("charge")
+        async def charge(amount: Decimal) -> None:
+            raise ConnectionError("Verbindung abgelehnt – später \ud800")
+
+        with pytest.raises(ConnectionError):
+            await charge(Decimal("1.50"))
+        (letter,) = await letters_of(app)
+        assert letter.payload_types.value == {"/amount": "decimal"}
+
     async def test_what_cannot_come_back_is_kept_and_waits_for_a_person(self, any_house: House) -> None:
         app = any_house.app()
 
