@@ -136,6 +136,9 @@ class Signature:
 
     def write_task(self, task: Any, describe: Callable[[Any], str] = safe_repr) -> WrittenValues:
         """The task of a workflow `(task, repos)` as JSON."""
+        hint = self._task_hints.get(_TASK)
+        if (hint is None or hint.allows_any(task)) and type(task) is dict and all(type(name) is str for name in task):
+            return _written(*self._write(task, {}, describe))  # one part that is lost leaves the others their types
         plain, types, lost = self._write({_TASK: task}, self._task_hints, describe)
         prefix = f"/{_TASK}"
         below = {path.removeprefix(prefix): kind for path, kind in types.items()}
@@ -195,7 +198,8 @@ class Signature:
                 return None
             return f"of type {type(value).__name__} would come back as something else"
         except CannotRestore as problem:
-            return self._explain(problem).why
+            why, inner = self._explain(problem).why, problem.path.removeprefix(_pointer(name))
+            return f"cannot come back: its {label_of(inner)} {why}" if inner else why
         except Exception as problem:  # values of a user are compared
             return f"cannot be compared: {problem!r:.200}"
 

@@ -24,6 +24,7 @@ from mahavishnu.model.json_value import Json, safe_repr
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind, fast_constructor
 from mahavishnu.model.typed_json import plain_text, write_all
+from mahavishnu.model.value_kinds import ValueKind
 
 if TYPE_CHECKING:
     from mahavishnu.adapters.arguments import Signature
@@ -55,14 +56,17 @@ class PythonAdapter:
     {'swept': ['api']}
     """
 
-    def __init__(self, function: Workflow) -> None:
-        """Raises InvalidInput for a generator function: calling it runs nothing of it."""
+    def __init__(self, function: Workflow, kinds: tuple[ValueKind, ...] = ()) -> None:
+        """`kinds` of values are kept besides the built-in ones.
+
+        Raises InvalidInput for a generator function: calling it runs nothing of it.
+        """
         if is_generator(function):
             raise InvalidInput(
                 f"{function!r} is a generator function: calling it would run nothing of it. "
                 "Give a function that does the work and returns"
             )
-        self.function = function
+        self.function, self.kinds = function, kinds
         self._is_async = is_async(function)
 
     async def run(self, task: Any, repos: list[str]) -> Any:
@@ -164,6 +168,7 @@ class AdapterRegistry:
     def __init__(self) -> None:
         self._known: dict[str, Adapter] = {}
         self._signatures: dict[str, Signature | None] = {}
+        self.kinds: tuple[ValueKind, ...] = ()  # of values, besides the built-in ones
 
     def signature(self, name: str | None) -> Signature | None:
         """What the adapter's hints say about a task; None where there is no such adapter, or Python cannot tell."""
@@ -172,9 +177,11 @@ class AdapterRegistry:
         if name not in self._signatures:
             from mahavishnu.adapters.arguments import Signature  # only what failed needs it
 
+            if getattr(adapter, "takes_json", False):  # whatever is in a task, it is given the JSON of it
+                return Signature.of_any_task(self.kinds)
             run = adapter.function if isinstance(adapter, PythonAdapter) else adapter.run
             try:
-                self._signatures[name] = Signature.of(run)
+                self._signatures[name] = Signature.of(run, kinds=self.kinds)
             except (TypeError, ValueError):
                 self._signatures[name] = None
         return self._signatures[name]

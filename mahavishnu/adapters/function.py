@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from types import MethodType
 from typing import Any
 
 from mahavishnu.adapters.arguments import Signature
-from mahavishnu.adapters.base import AdapterRegistry, is_async, is_generator, run_function
+from mahavishnu.adapters.base import AdapterRegistry, Workflow, is_async, is_generator, run_function
 from mahavishnu.adapters.hints import can_be_made
-from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.json_value import EMPTY
+from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.typed_json import read
+from mahavishnu.model.typed_json import LOST, read
+from mahavishnu.model.value_kinds import ValueKind
 
 _TASK_FORM = ("task", "repos")
 
@@ -131,8 +131,8 @@ class FunctionAdapter:
 
     reads_results = False  # a dict with a `status` is a function's own business
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self.function, self.name, self.receiver = function, name, Receiver.of(function)
+    def __init__(self, function: Callable[..., Any], name: str, kinds: Iterable[ValueKind] = ()) -> None:
+        self.function, self.name, self.receiver, self.kinds = function, name, Receiver.of(function), tuple(kinds)
         self._is_async = is_async(function)
 
     @cached_property
@@ -140,10 +140,10 @@ class FunctionAdapter:
         """The parameters that a letter keeps arguments of. The class of a method is known only after its making."""
         receiver = self.receiver
         if receiver is None or receiver.owner is None:
-            return Signature.of(self.function)
+            return Signature.of(self.function, kinds=self.kinds)
         if receiver.name == "cls":
-            return Signature.of(MethodType(self.function, receiver.owner))
-        return Signature.of(self.function, hints={"self": receiver.owner})
+            return Signature.of(MethodType(self.function, receiver.owner), kinds=self.kinds)
+        return Signature.of(self.function, hints={"self": receiver.owner}, kinds=self.kinds)
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by name. Raises TypeError if they are not the function's, or a retry could not have them."""
@@ -170,16 +170,43 @@ class FunctionAdapter:
         return f"FunctionAdapter({getattr(self.function, '__qualname__', self.function)!r})"
 
 
-def restore_task(letter: DeadLetter, adapters: AdapterRegistry | None = None) -> Any:
+def restore_task(letter: DeadLetter, adapters: AdapterRegistry) -> Any:
     """What a run of the letter is given: its task with the types that it had, or the arguments of its function.
 
     Raises CannotRestore, naming what cannot be read.
     """
-    task, types = letter.task, letter.payload_types
-    adapter = adapters.known.get(letter.adapter or "") if adapters is not None else None
+    task, types = letter.task, letter.payload_types.value
+    adapter = adapters.known.get(letter.adapter or "")
     if isinstance(adapter, FunctionAdapter):
-        return RestoredArguments(adapter.signature.restore_by_name(task, types.value))
-    if types.text == EMPTY.text:
+        return RestoredArguments(adapter.signature.restore_by_name(task, types))
+    if getattr(adapter, "takes_json", False):
         return task
-    signature = adapters.signature(letter.adapter) if adapters is not None else None
-    return read(task, types.value) if signature is None else signature.restore_task(task, types.value)
+    signature = adapters.signature(letter.adapter)
+    return read(task, types, kinds=adapters.kinds) if signature is None else signature.restore_task(task, types)
+
+
+def why_unrestorable(letter: DeadLetter, adapters: AdapterRegistry) -> str | None:
+    """Why what runs the letter could not be given its task; None if it can, or if that is not known here.
+
+    What was lost when it was captured is no news: an edit need not give all of it at once.
+    """
+    adapter = adapters.known.get(letter.adapter or "")
+    if adapter is None:
+        return None
+    try:
+        restored = restore_task(letter, adapters)
+        if isinstance(adapter, FunctionAdapter):
+            adapter.signature.place(restored)
+    except CannotRestore as problem:
+        is_lost = letter.payload_types.value.get(problem.path, "").startswith(f"{LOST}:")
+        return None if is_lost else str(problem)
+    return None
+
+
+def restorer_of(callback: Workflow, kinds: Iterable[ValueKind] = ()) -> Callable[[DeadLetter], Any]:
+    """Gives a callback `(task, repos)` the tasks of letters as its own hints say. It raises CannotRestore."""
+    try:
+        signature = Signature.of(callback, kinds=kinds)
+    except (TypeError, ValueError):  # Python does not know its parameters
+        signature = Signature.of_any_task(kinds)
+    return lambda letter: signature.restore_task(letter.task, letter.payload_types.value)

@@ -148,12 +148,16 @@ class Hint:
         self._hint, self._adapter, self._is_ready = hint, None, False
         self._fits_all = _kind_of_anything(hint)
 
+    def allows_any(self, value: Any) -> bool:
+        """Whether the hint says nothing about what is in the value."""
+        return self._fits_all is not None and isinstance(value, self._fits_all)
+
     def coerce(self, value: Any) -> Any:
         """The value that the hint means, as pydantic sees it; what fits already is not changed.
 
         Raises pydantic's ValidationError where it cannot be, and what validators of a user raise.
         """
-        if type(value) is self._hint or value is None or (self._fits_all and isinstance(value, self._fits_all)):
+        if type(value) is self._hint or value is None or self.allows_any(value):
             return value
         if not self._is_ready:
             self._adapter, self._is_ready = _type_adapter(self._hint), True

@@ -96,8 +96,9 @@ class RunVerb:
         return problems
 
     async def objection(self, letter: DeadLetter) -> InvalidInput | None:
-        """What a plugin has against the edited task."""
-        why = await Assessor(self._context.chain).objection(letter, self._context.clock.now())
+        """What a plugin, or the function that runs it, has against the edited task."""
+        why = self._context.why_unrestorable(letter)
+        why = why or await Assessor(self._context.chain).objection(letter, self._context.clock.now())
         return InvalidInput(f"the task cannot be that: {why}") if why else None
 
     def announce(self, letter: DeadLetter) -> None:

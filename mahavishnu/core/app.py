@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
 from mahavishnu.adapters.base import Adapter, AdapterRegistry, Workflow, current_attempt, run_as
-from mahavishnu.adapters.function import restore_task
+from mahavishnu.adapters.function import restore_task, why_unrestorable
 from mahavishnu.adapters.runner import WorkflowResult, WorkflowRunner
 from mahavishnu.adapters.snapshot import TaskSnapshot
 from mahavishnu.core import wiring
@@ -75,6 +75,7 @@ class MahavishnuApp:
         if self.config.dlq_enabled:
             self.dlq = wiring.queue_from(self.config, store=store, clock=clock, chain=self.chain)
             self.dlq.context.restore_task = lambda letter: restore_task(letter, self.adapters)
+            self.dlq.context.why_unrestorable = lambda letter: why_unrestorable(letter, self.adapters)
             self.dlq_integration = create_dlq_integration(self)
 
     @cached_property

@@ -64,7 +64,8 @@ class Calls:
         check_workflow(function)
         name = function_name(function) if name is None else name
         has_task = takes_task_and_repos(function)
-        adapter = PythonAdapter(function) if has_task else FunctionAdapter(function, name)
+        kinds = self._adapters.kinds
+        adapter = PythonAdapter(function, kinds) if has_task else FunctionAdapter(function, name, kinds)
         read_key = key_reader(options.key, function)
         workflow = FunctionWorkflow(name, function, options, adapter, read_key, has_task)
         known = self._workflows.get(name)

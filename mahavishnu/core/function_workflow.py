@@ -6,6 +6,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mahavishnu.adapters.arguments import Signature
@@ -18,6 +19,7 @@ from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.payload import WriteValues
 from mahavishnu.model.ids import new_task_id
 from mahavishnu.model.letter_parts import RetryPolicy
+from mahavishnu.model.value_kinds import ValueKind
 
 log = logging.getLogger(__name__)
 NOT_BOUND = "dlq_not_bound"  # in the metadata: why the arguments are not those of the function
@@ -118,7 +120,7 @@ class Call:
         task: Any
         if workflow.has_task:
             task, given = self._task_and_repos(args, kwargs)
-            write = Signature.of(workflow.function).write_task
+            write = _task_signature(workflow.function, getattr(adapter, "kinds", ())).write_task
         elif not isinstance(adapter, FunctionAdapter):
             task, write = kwargs, _unknown_parameters.write
         else:
@@ -143,6 +145,11 @@ class Call:
     def _task_and_repos(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
         task = args[0] if args else kwargs.get("task")
         return task, args[1] if len(args) > 1 else kwargs.get("repos", ())
+
+
+@lru_cache(256)
+def _task_signature(function: Callable[..., Any], kinds: tuple[ValueKind, ...]) -> Signature:
+    return Signature.of(function, kinds=kinds)
 
 
 def given_id(task_id: str | None, task: Any) -> str | None:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from mahavishnu.adapters.base import PythonAdapter, Workflow, current_attempt, new_attempt
+from mahavishnu.adapters.function import restorer_of
 from mahavishnu.adapters.runner import failed_repos, failure_in_result
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.engine.breaker import CircuitState
@@ -64,6 +65,7 @@ class AttemptRunner:
         self._context, self._leases, self._counts, self._wake = context, leases, counts, wake
         self._clock, self._breakers = context.clock, context.breakers
         self._adapter = PythonAdapter(callback)
+        self._restore_task = context.restore_task or restorer_of(callback, context.value_kinds)
 
     async def run(self, leased: LeasedLetter) -> None:
         """Run the letter unless the guard keeps it from that."""
@@ -179,7 +181,7 @@ class AttemptRunner:
         error: BaseException | str | None
         try:
             async with asyncio.timeout(limit_seconds) as limit:
-                result = await self._adapter.run(self._context.restore_task(letter), list(letter.repos))
+                result = await self._adapter.run(self._restore_task(letter), list(letter.repos))
                 error = failure_in_result(result)
         except BaseException as problem:  # also pytest's `fail`: meant for whoever calls workflows, which is us
             if is_end(problem):

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.adapters.base import Workflow
-from mahavishnu.adapters.function import restore_task
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
@@ -125,8 +124,9 @@ class QueueContext:
         self._enter_namespace()
         self.events = EventBus(self.counts)
         self.events.subscribe(self._update_capacity, {EventName.RETRY_SUCCEEDED, *_MAKES_ROOM})
-        self.restore_task: Callable[[DeadLetter], Any] = restore_task  # what a letter's run is given
-        self.value_kinds: tuple[ValueKind, ...] = ()  # of plugins, besides the built-in ones
+        # What a letter's run is given, and why it cannot be: set by an app, which knows what its adapters take.
+        self.restore_task: Callable[[DeadLetter], Any] | None = None
+        self.why_unrestorable: Callable[[DeadLetter], str | None] = lambda letter: None
         self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
 
     def _enter_namespace(self) -> None:
@@ -189,6 +189,11 @@ class QueueContext:
             lambda: is_home_away(self.store),
             self.namespace,
         )
+
+    @property
+    def value_kinds(self) -> tuple[ValueKind, ...]:
+        """The kinds of values that are kept besides the built-in ones."""
+        return self.letter_factory.value_kinds
 
     @cached_property
     def chain(self) -> Chain:

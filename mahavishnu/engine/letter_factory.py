@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mahavishnu.classify.verdict import POLICY_OF, policy
-from mahavishnu.engine.payload import NOT_JSON, WriteValues, redact, write_payload
+from mahavishnu.engine.payload import NOT_JSON, Payload, WriteValues, redact, write_payload, write_values
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
@@ -25,6 +25,7 @@ from mahavishnu.model.letter_parts import (
     fast_constructor,
 )
 from mahavishnu.model.namespaces import require_namespace
+from mahavishnu.model.value_kinds import ValueKind
 
 if TYPE_CHECKING:
     from mahavishnu.classify.assess import Assessment
@@ -98,6 +99,11 @@ class LetterFactory:
     max_task_bytes: int = 1024 * 1024
     redact_keys: tuple[str, ...] = ()
     namespace: str = DEFAULT_NAMESPACE
+    value_kinds: tuple[ValueKind, ...] = ()
+
+    def write_payload(self, request: LetterRequest) -> Payload:
+        """The request's task as its letter keeps it. Raises InvalidPayload for what has no JSON form at all."""
+        return write_payload(request, self.redact_keys, self.value_kinds)
 
     def make(
         self,
@@ -114,7 +120,7 @@ class LetterFactory:
         """
         _check(request)
         namespace = require_namespace(self.namespace if request.namespace is None else request.namespace)
-        written = write_payload(request, self.redact_keys)
+        written = self.write_payload(request)
         payload = written.payload
         if written.notes:  # a run would be given something else
             labels = {**(request.metadata or {}), **written.notes}
@@ -175,8 +181,12 @@ class LetterFactory:
         Nothing retries such a letter by itself: it waits for a person, who reads the reason in its metadata.
         """
         labels = json_safe_copy(request.metadata, self._describe)
-        task = json_safe_copy(request.task, self._describe)
-        plain = LetterRequest(request.task_id, task, source=request.source, adapter=request.adapter)
+        plain = LetterRequest(request.task_id, None, source=request.source, adapter=request.adapter)
+        try:
+            written = write_values(request, self._describe, self.value_kinds)
+            plain = plain._replace(task=written.payload.value, payload_types=written.types)
+        except Exception:  # the task is user code: anything can happen in it
+            plain = plain._replace(task=json_safe_copy(request.task, self._describe))
         given = {}
         for name in ("task_id", "repos", "priority", "depends_on", "namespace", "queue", "reason"):
             value = getattr(request, name)

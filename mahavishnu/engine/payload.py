@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mahavishnu.model.errors import InvalidPayload
+from mahavishnu.adapters.arguments import Signature, WrittenValues
 from mahavishnu.model.json_value import EMPTY, Json, safe_repr, type_label
-from mahavishnu.model.typed_json import plain_text, write
+from mahavishnu.model.typed_json import LOST, MASKED, plain_text
+from mahavishnu.model.value_kinds import ValueKind
+from mahavishnu.model.value_parts import pointer_step, unescape
 
 if TYPE_CHECKING:
-    from mahavishnu.adapters.arguments import WrittenValues
     from mahavishnu.engine.letter_factory import LetterRequest
 
 MASK = "***"
 # In the metadata of letters that nothing retries by itself:
 NOT_JSON = "dlq_not_json"  #: why: mostly because JSON cannot hold the task or the metadata
 REDACTED = "dlq_redacted"  #: that arguments are masked
-_CLASSES = ("enum:", "dataclass:", "namedtuple:", "model:")
 WriteValues: TypeAlias = "Callable[[Any, Callable[[Any], str]], WrittenValues]"
 """Writes a task as JSON, with descriptions in the place of what cannot come back."""
 
@@ -36,40 +36,56 @@ class Payload:
     notes: Mapping[str, str] = field(default_factory=dict)
 
 
-def write_payload(request: LetterRequest, patterns: Sequence[str] = ()) -> Payload:
-    """The request's task as a letter keeps it. Raises InvalidPayload if it is no JSON and nothing else writes it."""
-    if request.write is None and not patterns and not request.redact:
-        if (text := plain_text(request.task)) is not None:  # nearly always
-            return Payload(Json(text), request.payload_types)
-        return _without_hints(request.task, request.payload_types)
+def write_payload(request: LetterRequest, patterns: Sequence[str] = (), kinds: Iterable[ValueKind] = ()) -> Payload:
+    """The request's task as a letter keeps it. Raises InvalidPayload for what has no JSON form at all.
+
+    What would not come back equal is noted, and so is what the request wants to be masked: a person has to look at it.
+    """
+    is_usual = request.write is None and not patterns and not request.redact
+    if is_usual and (text := plain_text(request.task)) is not None:  # nearly always
+        return Payload(Json(text), request.payload_types)
+    written = write_values(request, type_label if patterns or request.redact else safe_repr, kinds)
     notes: dict[str, str] = {}
-    if request.write is None:
-        task, types = request.task, request.payload_types
-        if not patterns:
-            plain = _without_hints(task, types)
-            task, types = plain.payload.value, plain.types
-    else:
-        written = request.write(request.task, type_label if patterns or request.redact else safe_repr)
-        if written.why_lost is not None:
-            notes[NOT_JSON] = written.why_lost
-        if not patterns and not request.redact:
-            return Payload(written.payload, written.types, notes)
-        task, types = written.payload.value, written.types
-    if request.redact and (masked := redact(task, request.redact)) != task:
-        task = masked
-        notes[REDACTED] = f"masked by {', '.join(request.redact)}: give the values by an edit before it is run again"
-    return Payload(Json.of(redact(task, patterns)), types, notes)
+    if written.why_lost is not None:
+        if request.write is None:
+            Json.of(request.task)  # raises
+        notes[NOT_JSON] = written.why_lost
+    if not patterns and not request.redact:
+        return Payload(written.payload, written.types, notes)
+    plain, types = written.payload.value, written.types.value
+    masked = redact(plain, (*request.redact, *patterns))
+    paths = list(_changed_paths(plain, masked, ""))
+    for path in paths:
+        below = [each for each in types if each == path or each.startswith(f"{path}/")]
+        wanted = any(is_secret(unescape(step), request.redact) for step in path.split("/"))
+        if below or wanted:  # nobody takes the mask for the value
+            types = {each: kind for each, kind in types.items() if each not in below} | {path: f"{LOST}:{MASKED}"}
+        if wanted:
+            names = ", ".join(request.redact)
+            notes[REDACTED] = f"masked by {names}: give the values by an edit before it is run again"
+    return Payload(Json.of(masked), Json.of(types) if types else EMPTY, notes)
 
 
-def _without_hints(task: Any, types: Json) -> Payload:
-    """A task of which no function says what is in it: classes become plain, as nothing could make them again."""
-    try:
-        plain, found = write(task)
-        if found and not any(kind.startswith(_CLASSES) for kind in found.values()):
-            return Payload(Json.of(plain), Json.of(found))
-    except InvalidPayload:
-        pass  # JSON may be able to hold it all the same
-    return Payload(Json.of(task), types)
+def write_values(request: LetterRequest, describe: Callable[[Any], str], kinds: Iterable[ValueKind]) -> WrittenValues:
+    """The request's task with its types: by the hints of what runs it, if they are known here."""
+    if request.payload_types.text != EMPTY.text:  # it is written already
+        return WrittenValues(Json.of(request.task), request.payload_types)
+    if request.write is not None:
+        return request.write(request.task, describe)
+    if (text := plain_text(request.task)) is not None:
+        return WrittenValues(Json(text))
+    return Signature.of_any_task(kinds).write_task(request.task, describe)
+
+
+def _changed_paths(plain: Any, masked: Any, path: str) -> Iterator[str]:
+    if isinstance(plain, dict) and isinstance(masked, dict):
+        for name, item in plain.items():
+            yield from _changed_paths(item, masked[name], f"{path}/{pointer_step(name)}")
+    elif isinstance(plain, list) and isinstance(masked, list):
+        for place, item in enumerate(plain):
+            yield from _changed_paths(item, masked[place], f"{path}/{place}")
+    elif plain != masked:
+        yield path
 
 
 def is_secret(key: str, patterns: Sequence[str]) -> bool:

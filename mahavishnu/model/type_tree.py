@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mahavishnu.model.value_parts import unescape
+
 Types = dict[str, str]  # JSON pointer → kind
 EACH = "-"  # in place of an element's place: each of them
 
@@ -40,6 +42,6 @@ def tree_of(types: Mapping[str, str]) -> TypeTree:
     for path, kind in types.items():
         node = root
         for step in path.split("/")[1:]:
-            node = node.parts.setdefault(step.replace("~1", "/").replace("~0", "~"), TypeTree())
+            node = node.parts.setdefault(unescape(step), TypeTree())
         node.kind = kind
     return root

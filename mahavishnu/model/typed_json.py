@@ -34,6 +34,7 @@ from mahavishnu.model.value_kinds import (
 from mahavishnu.model.value_parts import find_class, label_of, members_of, pointer_step, qualified_name, reason_of
 
 EXACT, LOST = "exact", "lost"
+MASKED = "masked"  # in place of the type of what is lost
 _NO_TYPES: Types = {}
 _TEXT = frozenset([str])
 _ALWAYS_PLAIN = frozenset([str, bool, type(None)])
@@ -319,6 +320,8 @@ class _Reader:
             if form == EXACT:
                 return plain
             if form == LOST:
+                if name == MASKED:
+                    raise CannotRestore(path, "is masked: give the value by an edit")
                 raise CannotRestore(path, f"was of type {name}, which cannot come back: give a value by an edit")
             if form in _MAKERS:
                 return _MAKERS[form](_require(plain, list, "a list"))

@@ -92,6 +92,11 @@ def pointer_step(step: object) -> str:
     return str(step).replace("~", "~0").replace("/", "~1")
 
 
+def unescape(step: str) -> str:
+    """The name that a part of a JSON pointer stands for."""
+    return step.replace("~1", "/").replace("~0", "~")
+
+
 def label_of(path: str, before: str = "") -> str:
     """A JSON pointer as people write it, below the name `before`.
 
@@ -100,7 +105,7 @@ def label_of(path: str, before: str = "") -> str:
     """
     label = before
     for step in path.split("/")[1:]:
-        step = step.replace("~1", "/").replace("~0", "~")
+        step = unescape(step)
         label += f"[{step}]" if step.isdecimal() else f".{step}" if label else step
     return label
 

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letter_factory import RequestOf
-from mahavishnu.engine.payload import NOT_JSON, write_payload
+from mahavishnu.engine.payload import NOT_JSON
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.events import EventName
@@ -299,7 +299,7 @@ class Closing:
         """What was done; None where no letter that could be run again can have it."""
         try:
             request = noted[1]()
-            written = write_payload(request, self._context.letter_factory.redact_keys)
+            written = self._context.letter_factory.write_payload(request)
             if NOT_JSON in written.notes:  # descriptions, which do not say what it was
                 return None
             return Success(written.payload, request.adapter, texts(request.repos, "repos"), noted[2])

@@ -390,5 +390,6 @@ class LetterOperations:
             return
         from mahavishnu.classify.assess import Assessor
 
-        if why := await Assessor(self._context.chain).objection(after, self._clock.now()):
+        why = self._context.why_unrestorable(after)
+        if why := why or await Assessor(self._context.chain).objection(after, self._clock.now()):
             raise InvalidInput(f"the task of letter {after.key!r} cannot be that: {why}")
