@@ -37,6 +37,7 @@ class ServerInfo(ResponseModel):
 
     name: str
     version: str
+    namespace: str
     api: str
     openapi: str
     health: str
@@ -97,9 +98,8 @@ async def server_info(request: Request, actor: Viewer) -> Response:
     mounted_at = request.scope.get("root_path", "")
     openapi = str(request.app.openapi_url)
     paths = {"api": openapi.rpartition("/")[0], "openapi": openapi, "health": "/readyz"}
-    return json_response(
-        {"name": "mahavishnu", "version": __version__, **{name: mounted_at + path for name, path in paths.items()}}
-    )
+    known = {"name": "mahavishnu", "version": __version__, "namespace": request.app.state.dlq.namespace}
+    return json_response(known | {name: mounted_at + path for name, path in paths.items()})
 
 
 def _document(api: FastAPI) -> None:

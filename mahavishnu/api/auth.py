@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from mahavishnu.api.routing import Depends
+from mahavishnu.api.schemas import NamespaceName
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput
 
@@ -108,10 +109,20 @@ def _digest(token: str) -> bytes:
     ).digest()  # the time of a lookup reveals nothing about the token
 
 
-async def get_queue(request: Request) -> DeadLetterQueue:  # async: FastAPI runs others in threads
+async def get_own_queue(request: Request) -> DeadLetterQueue:  # async: FastAPI runs others in threads
     """The queue that this API serves."""
     queue: DeadLetterQueue = request.app.state.dlq
     return queue
+
+
+async def get_queue(request: Request, namespace: NamespaceName | None = None) -> DeadLetterQueue:
+    """The queue that this API serves, for letters of the namespace that the request names; `*` for all."""
+    queue = await get_own_queue(request)
+    if namespace is None:
+        return queue
+    if len(request.query_params.getlist("namespace")) > 1:
+        raise InvalidInput("this is about one namespace, or about all of them: name one, or '*'")
+    return queue.in_namespace(namespace)
 
 
 def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor]]:
@@ -122,7 +133,7 @@ def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor
         if actor.role < role:
             what = request.scope["request_path"]
             why = f"needs the role {role.name.lower()}, and {actor.name} has the role {actor.role.name.lower()}"
-            dlq = await get_queue(request)
+            dlq = await get_own_queue(request)
             await dlq.audit.record_denial(actor.name, actor.role.name.lower(), action, what, why)
             raise HTTPException(403, f"{action} {why}")
         return actor
@@ -131,6 +142,7 @@ def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor
 
 
 Queue = Annotated[DeadLetterQueue, Depends(get_queue)]
+OwnQueue = Annotated[DeadLetterQueue, Depends(get_own_queue)]  # where the parameters of a list name namespaces
 Viewer = Annotated[Actor, Depends(require_role(Role.VIEWER, "looking"))]
 
 

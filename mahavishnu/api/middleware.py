@@ -24,6 +24,7 @@ from mahavishnu.core.queue.replies import Reply
 from mahavishnu.engine.audit import acting_as
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -163,7 +164,10 @@ class ApiMiddleware:
         if len(key) > 200:
             await problem(400, "bad-request", "an Idempotency-Key has at most 200 characters")(scope, receive, send)
             return
-        reply_key = hashlib.sha256(json.dumps([actor.name, key]).encode()).hexdigest()
+        whose = [actor.name, key]
+        if self._dlq.namespace != DEFAULT_NAMESPACE:  # the servers of other apps share the store
+            whose.append(self._dlq.namespace)
+        reply_key = hashlib.sha256(json.dumps(whose).encode()).hexdigest()
         try:
             await self._dlq.open()
             former = await self._dlq.replies.begin(reply_key, request)

@@ -23,7 +23,7 @@ from mahavishnu.model import query as queries
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.group import GroupPage
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
+from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, without_payload
 from mahavishnu.model.letter_parts import Failure, Version
@@ -78,15 +78,11 @@ def decode_id(task_id: str) -> str:
 
 
 class LetterScope:
-    """The namespace and the queue that a task id in a path belongs to."""
+    """The queue that a task id in a path belongs to; its namespace is that of the `Queue` that a route gets."""
 
-    def __init__(
-        self,
-        namespace: Annotated[str, Field(min_length=1, max_length=500)] = DEFAULT_NAMESPACE,
-        queue: Annotated[str, Field(min_length=1, max_length=500)] = DEFAULT_QUEUE,
-    ) -> None:
-        self.namespace, self.queue = namespace, queue
-        self.arguments = {"namespace": namespace, "queue": queue}
+    def __init__(self, queue: Annotated[str, Field(min_length=1, max_length=500)] = DEFAULT_QUEUE) -> None:
+        self.queue = queue
+        self.arguments = {"queue": queue}
 
 
 ScopeQuery = Annotated[LetterScope, Depends()]

@@ -87,11 +87,20 @@ class RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+NamespaceName = Annotated[str, Field(min_length=1, max_length=200, description="Another namespace, or `*` for all")]
+
+
 class PageQuery(RequestModel):
     """How much of a list, and from where."""
 
     limit: Annotated[int, Field(ge=1, le=1000)] = 50
     cursor: Annotated[str | None, Field(max_length=10_000, description="From the Link header of a page")] = None
+
+
+class NamespacePageQuery(PageQuery):
+    """The same of a list that is about one namespace, or about all."""
+
+    namespace: NamespaceName | None = None
 
 
 class ResponseModel(BaseModel):
@@ -182,7 +191,7 @@ class NewLetter(RequestModel):
     metadata: dict[str, Any] = {}
     priority: Int32 | None = None
     depends_on: list[StrictStr] = []
-    namespace: Name = "default"
+    namespace: Name | None = None
     queue: Name = "default"
     reason: DlqReason = DlqReason.WORKFLOW_FAILED
     adapter: Name | None = None

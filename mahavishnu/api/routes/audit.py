@@ -8,11 +8,12 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Queue, Viewer
+from mahavishnu.api.auth import OwnQueue, Viewer
 from mahavishnu.api.responses import json_response, page_headers, to_json
 from mahavishnu.api.routing import Query, Router
-from mahavishnu.api.schemas import Instant, PageQuery, ResponseModel, fields_of
+from mahavishnu.api.schemas import Instant, NamespacePageQuery, ResponseModel, fields_of
 from mahavishnu.model.events import AuditEntry
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
 
 router = Router(tag="audit")
 Word = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -23,7 +24,7 @@ class AuditLine(ResponseModel):
     """Who did what, or tried to."""
 
 
-class AuditQuery(PageQuery):
+class AuditQuery(NamespacePageQuery):
     """Which acts."""
 
     actor: Annotated[str, Field(min_length=1, max_length=500)] | None = None
@@ -36,8 +37,11 @@ class AuditQuery(PageQuery):
 
 
 @router.get("/audit", response_model=list[AuditLine], summary="Who did what, newest first", name="list")
-async def list_audit(request: Request, dlq: Queue, actor: Viewer, params: Annotated[AuditQuery, Query()]) -> Response:
+async def list_audit(
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[AuditQuery, Query()]
+) -> Response:
     """Acts of people and rules, and those that were refused."""
+    dlq = dlq.in_namespace(params.namespace or dlq.namespace)
     page = await dlq.audit.list(
         actor=params.actor,
         action=params.action,
@@ -48,4 +52,5 @@ async def list_audit(request: Request, dlq: Queue, actor: Viewer, params: Annota
         limit=params.limit,
         after=params.cursor,
     )
-    return json_response([to_json(entry) for entry in page.items], 200, page_headers(request, page))
+    shown = [{**to_json(entry), "namespace": entry.namespace or DEFAULT_NAMESPACE} for entry in page.items]
+    return json_response(shown, 200, page_headers(request, page))

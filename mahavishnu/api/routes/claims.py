@@ -49,7 +49,7 @@ class RenewRequest(RequestModel):
     task_id: TaskId
     token: Name
     lease_seconds: LeaseSeconds | None = None
-    namespace: Name = "default"
+    namespace: Name | None = None
     queue: Name = "default"
 
 
@@ -69,7 +69,7 @@ class SettleRequest(RequestModel):
     error_type: Name | None = None
     category: ErrorCategory | None = None
     retry_in: Seconds | None = None
-    namespace: Name = "default"
+    namespace: Name | None = None
     queue: Name = "default"
 
 

@@ -25,6 +25,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text, wait_for
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.query import Between, Query, Sort
 from mahavishnu.stores.base import Page
 from mahavishnu.stores.kinds import GROUPS, RUNS
@@ -38,8 +39,8 @@ _MAX_QUEUED = 2000  # events kept for a slow listener
 _MAX_SEEN = 10_000
 _LETTER = ("task_id", "namespace", "queue", "entry_id", "status", "error_category", "fingerprint", "retry_count",
            "priority", "updated_at")  # fmt: skip
-_RUN = ("run_id", "verb", "state", "counts", "halted_because", "updated_at")
-_GROUP = ("fingerprint", "state", "owner", "updated_at")
+_RUN = ("run_id", "namespace", "verb", "state", "counts", "halted_because", "updated_at")
+_GROUP = ("fingerprint", "namespace", "state", "owner", "updated_at")
 router = Router(tag="live")
 
 Seen = OrderedDict[tuple[str, str, Any], None]
@@ -65,12 +66,20 @@ class LiveFeed:
         """`pace` times the polls; it is not the clock of the letters, whose time may be another one."""
         self._dlq = dlq
         self._pace = pace or SystemClock()
+        self._others: dict[str, LiveFeed] = {}  # of other namespaces
         self._listeners: set[asyncio.Queue[LiveEvent | None]] = set()
         self._polling: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._seen: Seen = OrderedDict()
         self._degraded: str | None = None
         self._cleared = False
+
+    def within(self, dlq: DeadLetterQueue) -> LiveFeed:
+        """The feed of the namespace of this queue."""
+        if dlq.namespace == self._dlq.namespace:
+            return self
+        self._others = {name: feed for name, feed in self._others.items() if feed._listeners}
+        return self._others.setdefault(dlq.namespace, LiveFeed(dlq, self._pace))
 
     async def listen(self, since: datetime | None = None) -> AsyncIterator[LiveEvent | None]:
         """All events from now on, or from shortly before `since`; None now and then while nothing changes.
@@ -105,6 +114,8 @@ class LiveFeed:
         """End the streams of all listeners, and stop polling."""
         self._publish(_END)
         self._stop_polling()
+        for other in self._others.values():
+            await other.close()
 
     def _stop_polling(self) -> None:
         if self._polling is not None:
@@ -162,11 +173,11 @@ class LiveFeed:
 
     async def _changes(self, since: datetime, seen: Seen | None = None) -> tuple[list[LiveEvent], str | None]:
         """What has changed, except for what is in `seen`, and why some of it may be missing."""
-        store = self._dlq.store
+        context = self._dlq.context
         query = Query((Between("updated_at", at_least=since),), (Sort("updated_at"),), _MAX_CHANGES)
-        letters = await self._dlq.context.letters.find(query)
-        runs = await store.collection(RUNS).find(query)
-        groups = await store.collection(GROUPS).find(query)  # all three are read before anything counts as seen
+        letters = await context.letters.find(query)
+        runs = await context.own_records(RUNS).find(query)
+        groups = await context.own_records(GROUPS).find(query)  # all three are read before anything counts as seen
         changes = _events_of("letter", letters, _LETTER, seen) + _events_of("run", runs, _RUN, seen)
         changes += _events_of("group", groups, _GROUP, seen)
         return sorted(changes, key=lambda event: event.id), letters.degraded or runs.degraded or groups.degraded
@@ -199,6 +210,7 @@ def _events_of(name: str, page: Page[Any], shown: tuple[str, ...], seen: Seen | 
             while len(seen) > _MAX_SEEN:
                 seen.popitem(last=False)
         data = {field: to_json(getattr(record, field)) for field in shown}
+        data["namespace"] = data["namespace"] or DEFAULT_NAMESPACE
         events.append(LiveEvent(instant_text(record.updated_at), name, data))
     if page.next is not None:
         events.append(LiveEvent(events[-1].id if events else "", "many", {"of": name}))
@@ -219,7 +231,7 @@ async def events(
     `degraded`: changes may be missing, until `many` tells that it is over. With Last-Event-ID it goes on shortly
     before that: a change may be told twice, and none is left out.
     """
-    live: LiveFeed = request.app.state.live
+    live: LiveFeed = request.app.state.live.within(dlq)
     since = _instant_from_id(last_event_id)
     await dlq.open()
     return StreamingResponse(_as_sse(live.listen(since)), media_type="text/event-stream", headers=_UNBUFFERED)

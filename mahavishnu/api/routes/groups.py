@@ -8,11 +8,11 @@ from pydantic import Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import decode_id, etag, json_response, page_headers, refuse_if_changed
 from mahavishnu.api.routing import Depends, Header, Query, Router
-from mahavishnu.api.schemas import Instant, Name, PageQuery, RequestModel, ResponseModel, Text, fields_of
+from mahavishnu.api.schemas import Instant, Name, NamespacePageQuery, RequestModel, ResponseModel, Text, fields_of
 from mahavishnu.model.group import GroupView
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]
@@ -56,7 +56,7 @@ class ReleaseResult(ResponseModel):
     released: list[str]
 
 
-class GroupQuery(PageQuery):
+class GroupQuery(NamespacePageQuery):
     """Which groups, and which of them first."""
 
     state: State | None = None
@@ -69,8 +69,11 @@ class GroupQuery(PageQuery):
 
 
 @router.get("", response_model=list[Group], summary="Groups of letters with the same cause", name="list")
-async def list_groups(request: Request, dlq: Queue, actor: Viewer, params: Annotated[GroupQuery, Query()]) -> Response:
+async def list_groups(
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[GroupQuery, Query()]
+) -> Response:
     """The largest first, or those that grow, or the latest."""
+    dlq = dlq.in_namespace(params.namespace or dlq.namespace)
     page = await dlq.groups.list(
         state=params.state,
         owner=params.owner,

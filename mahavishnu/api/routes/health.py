@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, require_role
+from mahavishnu.api.auth import Actor, OwnQueue, Role, require_role
 from mahavishnu.api.responses import json_response
 from mahavishnu.api.routing import Depends, Router
 from mahavishnu.api.schemas import ResponseModel
@@ -63,13 +63,13 @@ _DOWN: dict[int | str, dict[str, Any]] = {503: {"model": HealthReport, "descript
 
 
 @router.get("/healthz", response_model=HealthReport, summary="Is the process alive?")
-async def healthz(request: Request, dlq: Queue) -> Response:
+async def healthz(request: Request, dlq: OwnQueue) -> Response:
     """Always 200 while it can answer; `degraded` tells that letters are kept locally, or that the store is away."""
     return json_response(_health_json(await dlq.health(), request.scope["actor"]))
 
 
 @router.get("/readyz", response_model=HealthReport, responses=_DOWN, summary="Can it work?")
-async def readyz(request: Request, dlq: Queue) -> Response:
+async def readyz(request: Request, dlq: OwnQueue) -> Response:
     """200 for `ok` and `degraded`, in which nothing is lost; 503 for `down`."""
     health = await dlq.health()
     return json_response(_health_json(health, request.scope["actor"]), 503 if health.status == "down" else 200)
@@ -88,7 +88,7 @@ def _health_json(health: Health, actor: Actor) -> dict[str, Any]:
     summary="The numbers, for Prometheus",
 )
 async def metrics(
-    dlq: Queue, actor: Annotated[Actor, Depends(require_role(Role.VIEWER, "reading metrics"))]
+    dlq: OwnQueue, actor: Annotated[Actor, Depends(require_role(Role.VIEWER, "reading metrics"))]
 ) -> Response:
     """Lifetime numbers are those of the store, not of this process: they survive it. While it is away they are left
     out, and `mahavishnu_dlq_store_up` is 0.

@@ -10,7 +10,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.errors import problem, problem_responses
 from mahavishnu.api.responses import (
     JSON,
@@ -38,6 +38,7 @@ from mahavishnu.api.schemas import (
     Letter,
     LetterDetail,
     LetterEdit,
+    NamespaceName,
     NewLetter,
     PageQuery,
     ReasonLine,
@@ -83,7 +84,7 @@ class LetterQuery(Filter, PageQuery):
 
 @router.get("/dlq", response_model=list[Letter], summary="Letters, newest first", name="list")
 async def list_letters(
-    request: Request, dlq: Queue, actor: Viewer, params: Annotated[LetterQuery, Query()]
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[LetterQuery, Query()]
 ) -> Response:
     """A page of letters; the Link header leads to the next one, X-Degraded says why some may be missing."""
     query = as_query(params, limit=params.limit, sort=SORTS[params.sort])
@@ -127,13 +128,17 @@ async def clear(dlq: Queue, actor: Admin, body: ClearRequest) -> Response:
 
 @router.post("/dlq/import", response_model=ImportSummary, summary="Take in letters that were exported", name="import")
 async def import_letters(
-    dlq: Queue, actor: Operator, letters: list[dict[str, Any]], even_deleted: bool = False
+    dlq: OwnQueue,
+    actor: Operator,
+    letters: list[dict[str, Any]],
+    even_deleted: bool = False,
+    namespace: NamespaceName | None = None,
 ) -> Response:
     """Letters as `export` gives them, one JSON document each. One that is here already stays as it is.
 
-    One that was deleted here is refused, unless `even_deleted`.
+    One that was deleted here is refused, unless `even_deleted`. Each stays in its namespace, unless one is named.
     """
-    result = await dlq.transfer.import_letters(letters, by=actor.name, even_deleted=even_deleted)
+    result = await dlq.transfer.import_letters(letters, by=actor.name, even_deleted=even_deleted, namespace=namespace)
     return json_response(
         {"taken": result.taken, "refused": {name: _import_problem(why) for name, why in result.refused.items()}}
     )
@@ -152,7 +157,7 @@ def _import_problem(problem: MahavishnuError) -> str:
     responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}, "description": "Lines"}},
     summary="Letters as lines of JSON, which import takes",
 )
-async def export(dlq: Queue, actor: Viewer, params: Annotated[Filter, Query()]) -> Response:
+async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[Filter, Query()]) -> Response:
     """Whole, as they are stored. An answer that ends early, without the end that HTTP gives it, is not complete."""
     lines = dlq.transfer.export(as_query(params))
     first = await anext(lines, None)  # if the store is away, the status can still say so
@@ -283,7 +288,6 @@ async def requeue(
             body.max_retries,
             body.priority_boost,
             acting_name(actor, body.resolved_by),
-            namespace=where.namespace,
             queue=where.queue,
         )
     except StoreError:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import as_query, json_response, letter_json, next_link, page_headers, to_json
 from mahavishnu.api.routing import Depends, Query, Router
-from mahavishnu.api.schemas import Difference, Filter, Name, PageQuery, RequestModel, ResponseModel, Text, fields_of
+from mahavishnu.api.schemas import (
+    Difference,
+    Filter,
+    Name,
+    NamespacePageQuery,
+    RequestModel,
+    ResponseModel,
+    Text,
+    fields_of,
+)
 from mahavishnu.model import bulk_run
 from mahavishnu.model.bulk_run import BulkRun
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
@@ -66,6 +77,7 @@ class ResumeRequest(RunAction):
 class Run(ResponseModel):
     """A bulk run as it stands."""
 
+    namespace: str
     counts: dict[str, int]
 
 
@@ -92,13 +104,13 @@ class RunPreview(ResponseModel):
     unknown_paths: list[str] = Field(description="Places of the patch that none of the letters has")
 
 
-class RunQuery(PageQuery):
+class RunQuery(NamespacePageQuery):
     """Which runs."""
 
     state: Literal["planning", "running", "paused", "halted", "cancelled", "done"] | None = None
 
 
-class RunItemQuery(PageQuery):
+class RunItemQuery(NamespacePageQuery):
     """Which members of a run."""
 
     state: Literal["waiting", "moved", "refused", "gone"] | None = None
@@ -137,12 +149,15 @@ async def begin(request: Request, dlq: Queue, actor: Operator, body: NewRun) -> 
         redrive=body.redrive,
         everything=body.everything,
     )
-    return json_response(run_json(run), 202, {"Location": f"{request.url.path.rstrip('/')}/{run.run_id}"})
+    shown, own = run_json(run), request.app.state.dlq.namespace
+    there = "" if shown["namespace"] == own else f"?{urlencode({'namespace': shown['namespace']})}"
+    return json_response(shown, 202, {"Location": f"{request.url.path.rstrip('/')}/{run.run_id}{there}"})
 
 
 @router.get("", response_model=list[Run], summary="Runs, newest first", name="list")
-async def list_runs(request: Request, dlq: Queue, actor: Viewer, params: Annotated[RunQuery, Query()]) -> Response:
+async def list_runs(request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[RunQuery, Query()]) -> Response:
     """A page of runs."""
+    dlq = dlq.in_namespace(params.namespace or dlq.namespace)
     page = await dlq.runs.list(params.state, limit=params.limit, after=params.cursor)
     return json_response([run_json(run) for run in page.items], 200, page_headers(request, page))
 
@@ -155,9 +170,10 @@ async def one(dlq: Queue, actor: Viewer, run_id: str) -> Response:
 
 @router.get("/{run_id}/items", response_model=list[RunItem], responses=_NO_RUN, summary="The members of a run")
 async def items(
-    request: Request, dlq: Queue, actor: Viewer, run_id: str, params: Annotated[RunItemQuery, Query()]
+    request: Request, dlq: OwnQueue, actor: Viewer, run_id: str, params: Annotated[RunItemQuery, Query()]
 ) -> Response:
     """Each letter that was meant when the run began, and what became of it."""
+    dlq = dlq.in_namespace(params.namespace or dlq.namespace)
     page = await dlq.runs.items(
         run_id, state=params.state, outcome=params.outcome, limit=params.limit, after=params.cursor
     )
@@ -192,4 +208,4 @@ def run_json(run: BulkRun) -> dict[str, Any]:
     """A run as HTTP and the command line show it: without the lease of the worker that executes it."""
     shown: dict[str, Any] = to_json(run)
     shown.pop("lease", None)
-    return shown
+    return {**shown, "namespace": run.namespace or DEFAULT_NAMESPACE}
