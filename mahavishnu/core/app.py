@@ -375,8 +375,8 @@ class OpenSearchIntegration:
 
     @cached_property
     def client(self) -> Any:
-        """An `opensearchpy.AsyncOpenSearch`. A queue that is made from it waits for answers as long as the URL says."""
-        names = ("url", "user", "password", "headers")
+        """An `opensearchpy.AsyncOpenSearch`; a queue made from it waits for answers as long as the app's own."""
+        names = ("url", "user", "password", "headers", "timeout")
         return opensearch_client(**{name: self._arguments[name] for name in names})
 
     async def close(self) -> None:

@@ -36,6 +36,7 @@ FROM_THE_START = frozenset(
         "dlq_store_user",
         "dlq_store_password",
         "dlq_store_headers",
+        "dlq_store_timeout_seconds",
     }
 )
 

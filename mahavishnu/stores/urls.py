@@ -30,6 +30,7 @@ def open_store(
     user: str | None = None,
     password: str | None = None,
     headers: Mapping[str, str] | None = None,
+    timeout: float | None = None,
     kinds: Sequence[Kind[Any]] = KINDS,
 ) -> Store:
     """The store that `url` means, to be used with `async with`.
@@ -39,7 +40,7 @@ def open_store(
     - `opensearch://host:9200` speaks plain HTTP, `opensearchs://` TLS with verification. Several hosts are separated by
       commas. A path is the prefix of the index names (default `mahavishnu`). Options: `ca` (a file), `verify=false`,
       `timeout` (seconds), `refresh_interval`, `shards`, `replicas`. Give credentials as `user` and `password` or as
-      `headers` rather than in the URL, which tends to end up in logs.
+      `headers` rather than in the URL, which tends to end up in logs; `timeout` counts where the URL has none.
     - with `local`, another URL, what the first store cannot take is kept in the second one until it can.
 
     Raises InvalidInput for anything else; the message never contains the password.
@@ -50,7 +51,7 @@ def open_store(
     if local is not None:
         from mahavishnu.stores.fallback import FallbackStore
 
-        primary = open_store(url, user=user, password=password, headers=headers, kinds=kinds)
+        primary = open_store(url, user=user, password=password, headers=headers, timeout=timeout, kinds=kinds)
         return FallbackStore(primary, open_store(local, kinds=kinds), kinds=kinds)
     check_url(url)
     match url.partition(":")[0]:
@@ -66,7 +67,8 @@ def open_store(
             from mahavishnu.stores.opensearch import OpenSearchStore
 
             hosts, options = _opensearch(url)
-            options = {"user": user, "password": password} | options
+            chosen = {"user": user, "password": password} | ({} if timeout is None else {"timeout": timeout})
+            options = chosen | options
             return OpenSearchStore(hosts, headers=headers, kinds=kinds, **options)
 
 
@@ -93,13 +95,18 @@ def check_url(url: str) -> None:
 
 
 def opensearch_client(
-    url: str, *, user: str | None = None, password: str | None = None, headers: Mapping[str, str] | None = None
+    url: str,
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float | None = None,
 ) -> AsyncOpenSearch:
     """A client of opensearch-py for the OpenSearch that `url` means, to be closed by whoever asked for it."""
     from mahavishnu.stores.opensearch.client import Client
 
     hosts, options = _opensearch(url)
-    known = {"user": user, "password": password, "ca": None, "verify": True, "timeout": 2.0}
+    known = {"user": user, "password": password, "ca": None, "verify": True, "timeout": timeout or 2.0}
     chosen: dict[str, Any] = {name: options.get(name, value) for name, value in known.items()}
     return Client(hosts, None, headers=headers, **chosen).connection()
 

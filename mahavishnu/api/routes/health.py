@@ -112,15 +112,22 @@ class _StoreNumbers:
     numbers: Mapping[str, Any]
     requeues: Mapping[str, int]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether they are of all letters, and not only of those that are kept locally during an outage."""
+        return not self.numbers["degraded"]
+
     def collect(self) -> Iterator[Metric]:
         numbers, lifetime = self.numbers, self.numbers["lifetime_stats"]
-        yield GaugeMetricFamily("dlq_size", "Open letters", numbers["queue_size"])
-        yield _gauge_by("mahavishnu_dlq_entries", "Open letters", "status", numbers["status_breakdown"])
-        yield _gauge_by("mahavishnu_dlq_entries_by_category", "Open letters", "category", _by_category(numbers))
         yield GaugeMetricFamily("mahavishnu_dlq_waiting", "Failures that wait for room", numbers["waiting"])
         yield GaugeMetricFamily(
             "mahavishnu_dlq_spool_entries", "Letters kept locally", numbers["storage"]["kept_locally"]
         )
+        if not self.is_whole:  # those of a part would look like a fall, and the next scrape like a rise
+            return
+        yield GaugeMetricFamily("dlq_size", "Open letters", numbers["queue_size"])
+        yield _gauge_by("mahavishnu_dlq_entries", "Open letters", "status", numbers["status_breakdown"])
+        yield _gauge_by("mahavishnu_dlq_entries_by_category", "Open letters", "category", _by_category(numbers))
         if (live := numbers["live_workers"]) is not None:
             yield GaugeMetricFamily("mahavishnu_dlq_live_workers", "Workers that live now", live)
             yield _gauge_by(
@@ -150,7 +157,7 @@ class _Scrape:
     mode: str
 
     def collect(self) -> Iterator[Metric]:
-        up = int(self.stored is not None)
+        up = int(self.stored is not None and self.stored.is_whole)
         yield GaugeMetricFamily("mahavishnu_dlq_store_up", "0 while the store cannot tell its numbers", up)
         modes = {mode: int(self.mode == mode) for mode in ("ok", "degraded", "down")}
         yield _gauge_by("mahavishnu_dlq_store_state", "1 for the state that the store is in", "state", modes)

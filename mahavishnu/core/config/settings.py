@@ -33,6 +33,7 @@ from mahavishnu.core.config.schema import (
     default_store_url,
     describe_allowed,
     fields,
+    is_opensearch,
     schema_at,
     variable,
     without_passwords,
@@ -169,6 +170,12 @@ class MahavishnuSettings(Section):
     dlq_store_password: SecretStr | None = setting(None, "Password for OpenSearch")
     dlq_store_headers: Mapping[str, SecretStr] = setting(
         {}, "HTTP headers for OpenSearch, such as Authorization; their values are secrets"
+    )
+    dlq_store_timeout_seconds: float = setting(
+        2.0,
+        "How long a call of OpenSearch may take before it counts as an outage; ?timeout= of the URL overrules it",
+        0.1,
+        300,
     )
 
     # --- retries ---
@@ -310,12 +317,14 @@ class MahavishnuSettings(Section):
 
     def store_arguments(self) -> dict[str, Any]:
         """What `stores.urls.open_store` is to be called with, passwords in clear."""
+        remote = is_opensearch(self.dlq_store_url)
         return {
             "url": self.dlq_store_url,
             "local": None if self.dlq_local_url == NO_STORE else self.dlq_local_url,
             "user": self.dlq_store_user,
             "password": self.dlq_store_password.get_secret_value() if self.dlq_store_password else None,
             "headers": {name: value.get_secret_value() for name, value in self.dlq_store_headers.items()} or None,
+            "timeout": self.dlq_store_timeout_seconds if remote else None,
         }
 
     @field_validator("dlq_default_retry_policy")

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import re
 
+import httpx
 import pytest
 
+from mahavishnu.api import create_app
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.transfer import letter_as_line
 from mahavishnu.engine.breaker import MOST_CIRCUITS, MOST_LABELS
 from mahavishnu.engine.letters import VisibleLetters
 from mahavishnu.stores.base import Health
+from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
-from mahavishnu.testing import FaultyStore
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.testing.letters import make_letter
 from tests.unit.api.conftest import ApiHarness, bearer
 
@@ -62,6 +67,22 @@ async def test_a_scrape_without_the_store_has_the_numbers_of_this_process(
     assert own | down <= set(without.text.splitlines())
     assert not re.search("^dlq_size|enqueued_total", without.text, re.MULTILINE)  # a 0 would be a lie
     assert "the metrics are without those of the store" in caplog.text
+
+
+async def test_a_scrape_during_an_outage_does_not_count_what_is_kept_locally() -> None:
+    clock = ManualClock()
+    primary = FaultyStore(MemoryStore())
+    async with DeadLetterQueue(store=FallbackStore(primary, MemoryStore(), clock=clock), clock=clock) as dlq:
+        await dlq.enqueue("before", {}, ["api"], "boom")
+        api = httpx.AsyncClient(transport=httpx.ASGITransport(create_app(dlq)), base_url="http://localhost")
+        async with api:
+            whole = (await api.get("/metrics")).text.splitlines()
+            primary.faults.unavailable()
+            await dlq.enqueue("during", {}, ["api"], "boom")
+            away = (await api.get("/metrics")).text
+    assert {"mahavishnu_dlq_store_up 1.0", "dlq_size 1.0", "mahavishnu_dlq_enqueued_total 1.0"} <= set(whole)
+    assert {"mahavishnu_dlq_store_up 0.0", "mahavishnu_dlq_spool_entries 1.0"} <= set(away.splitlines())
+    assert not re.search("^dlq_size|^mahavishnu_dlq_entries|enqueued_total|requeue_", away, re.MULTILINE)
 
 
 async def test_a_store_that_is_down_is_reported_as_documented(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,6 +205,7 @@ def test_store_arguments_are_plain_values() -> None:
         "user": "ann",
         "password": "hunter2",
         "headers": {"Authorization": "Bearer hunter3"},
+        "timeout": 2.0,
     }
     empty = MahavishnuSettings(dlq_store_url="memory:", dlq_store_user="", dlq_store_password="")
     assert set(empty.store_arguments().values()) == {"memory:", None}

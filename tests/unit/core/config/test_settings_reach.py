@@ -25,6 +25,7 @@ from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from tests.unit.queues import NETWORK, House, Runs, queue_of
 
@@ -57,7 +58,7 @@ def client_arguments(app: MahavishnuApp) -> dict[str, Any]:
     return (
         app.opensearch_integration._arguments
         if app.opensearch_integration
-        else {"user": 0, "password": 0, "headers": 0}
+        else {"user": 0, "password": 0, "headers": 0, "timeout": 0}
     )
 
 
@@ -111,6 +112,7 @@ REACHES: dict[str, Reach] = {
     "dlq_store_headers": Reach(
         {"X-Team": "blue"}, lambda app: client_arguments(app)["headers"], {"X-Team": "blue"}, OPENSEARCH
     ),
+    "dlq_store_timeout_seconds": Reach(7.5, lambda app: client_arguments(app)["timeout"], 7.5, OPENSEARCH),
     "dlq_default_retry_policy": Reach("linear", lambda app: queue_of(app).context.letter_factory.retry_policy),
     "dlq_default_max_retries": Reach(7, lambda app: queue_of(app).context.letter_factory.max_retries),
     "dlq_automatic_policy": Reach(
@@ -206,6 +208,17 @@ async def test_passwords_reach_the_client_that_writes(house: House) -> None:
         wiring.store_from(settings)
     assert (given["user"], given["password"], given["headers"]) == ("ann", "s3cret", headers)
     assert (given["url"], given["local"]) == ("opensearch://127.0.0.1:1", "memory:")
+    assert given["timeout"] == 2.0
+
+
+@pytest.mark.parametrize(("option", "seconds"), [("", 7.5), ("?timeout=3", 3.0)])
+def test_the_time_out_reaches_the_client_unless_the_url_has_one(option: str, seconds: float) -> None:
+    url = f"opensearch://127.0.0.1:1{option}"
+    for local in ("none", "memory:"):
+        given = {"dlq_store_url": url, "dlq_local_url": local, "dlq_store_timeout_seconds": 7.5}
+        store = wiring.store_from(MahavishnuSettings(**given))
+        primary = store.primary if isinstance(store, FallbackStore) else store
+        assert isinstance(primary, OpenSearchStore) and primary._client.timeout == seconds
 
 
 async def test_what_limits_do(house: House) -> None:
