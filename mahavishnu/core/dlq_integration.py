@@ -208,7 +208,9 @@ class DLQIntegration:
 
         `request()` is what a letter of the run would have; it is asked if there is one under its task id.
         """
-        self.dlq.closing.note_success(task_id, request, began=began, queue=queue)
+        attempt = live_attempt()
+        if attempt is None or task_id not in (attempt.letter.task_id, attempt.letter.source.id):  # a part of its retry
+            self.dlq.closing.note_success(task_id, request, began=began, queue=queue)
 
     def count_cancelled(self) -> None:
         """Count a run that its caller cancelled, and that is not kept."""

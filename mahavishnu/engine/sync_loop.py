@@ -101,6 +101,28 @@ class SyncLoop:
                 raise StoreUnavailable("the interpreter is ending: this was cancelled") from None
             raise
 
+    def begin(self, work: Coroutine[Any, Any, object]) -> None:
+        """Run this in the loop's thread, from whatever thread. Nobody waits for it but the end, for a while.
+
+        Raises StoreUnavailable at the interpreter's end, or where there can be no such thread.
+        """
+
+        async def run() -> None:
+            try:
+                await work
+            finally:
+                self._jobs.discard(job)
+
+        job = _Job(run(), Context())
+        self._jobs.add(job)
+        try:
+            job.begin_in(self._start())
+        except (RuntimeError, StoreUnavailable) as problem:
+            self._jobs.discard(job)
+            job.cancel()
+            work.close()
+            raise StoreUnavailable(f"no thread can do this now: {problem}") from problem
+
     def end(self, seconds: float = _EXIT_SECONDS) -> None:
         """Let what is under way end for so long at most, cancel the rest, and end the thread."""
         self._is_ending = True
@@ -108,15 +130,20 @@ class SyncLoop:
         loop, thread = self._loop, self._thread
         if loop is None or thread is None or thread is threading.current_thread() or self._process != os.getpid():
             return
-        until = time.monotonic() + seconds
-        for job in list(self._jobs):
-            job.ended.wait(max(0.0, until - time.monotonic()))
+        self._wait_for_jobs(seconds)
         self._run_unasked([tenant.shutdown() for tenant in self._tenants if tenant.is_open_in(loop)], seconds)
         with suppress(RuntimeError):  # it is closed
             loop.call_soon_threadsafe(loop.stop)
         thread.join(_CANCEL_SECONDS + seconds)
         if thread.is_alive():
             log.error("the thread %r does not end: something in its event loop holds it up", thread.name)
+
+    def _wait_for_jobs(self, seconds: float = _EXIT_SECONDS) -> None:
+        if self._process != os.getpid() or self._thread is threading.current_thread():
+            return
+        until = time.monotonic() + seconds
+        for job in list(self._jobs):
+            job.ended.wait(max(0.0, until - time.monotonic()))
 
     def prepare_fork(self) -> None:
         """Close what is open here, so that both processes can open it: no store survives a fork. Nothing begins then.
@@ -180,6 +207,10 @@ class SyncLoop:
                 self._loop, self._thread = loop, thread
                 thread.start()
                 atexit.register(self.end)
+                # Before thread pools are closed, which opening a store may need: that is too early for `atexit`.
+                if (register := getattr(threading, "_register_atexit", None)) is not None:
+                    with suppress(RuntimeError):  # it is too late
+                        register(self._wait_for_jobs)
             return self._loop
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:

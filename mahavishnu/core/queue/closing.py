@@ -1,7 +1,7 @@
 """Closes open letters whose work the application has done since: successes are noted at once, and looked up later.
 
-A success waits for none of this. Many are looked up together, one look at a time, and looks take a tenth of the time at
-most; what comes faster is let be and counted. A letter that was not closed for any reason stays, and is retried.
+A success waits for none of this. Many are looked up together, one look at a time, and looks take a quarter of the time
+at most; what comes faster is let be and counted. A letter that was not closed for any reason stays, and is retried.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ from typing import TypeAlias
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letter_factory import RequestOf
 from mahavishnu.engine.payload import NOT_JSON
+from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.events import EventName
@@ -37,9 +39,9 @@ MOST_NOTED = 10_000  # that wait for a look
 MOST_PUT_OFF = 1_000  # that wait for a store that is away
 _AT_ONCE = 500  # keys in one read
 _WORTH_ASKING = 50  # successes for which it is first asked whether anything is open
-_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 5.0  # between two looks
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0  # between two looks
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 60.0  # for a store that is away
-_SHARE = 3  # a look is followed by a rest of so many times its length
+_REST = 3  # a look is followed by a rest of so many times its length
 _ANY_OPEN = Query((Is("resolution_status", (ResolutionStatus.PENDING,)),), limit=1)
 
 _closings: weakref.WeakSet[Closing] = weakref.WeakSet()
@@ -92,7 +94,8 @@ class Closing:
             self._context.counts[NOT_LOOKED_UP] += 1
             return
         noted.append((task_id, request, began, self._context.namespace if namespace is None else namespace, queue))
-        if self._loop is None or self._loop is not asyncio._get_running_loop():
+        loop = self._loop
+        if loop is None or (loop is not asyncio._get_running_loop() and not loop.is_running()):
             self._start()
 
     async def flush(self) -> None:
@@ -129,24 +132,45 @@ class Closing:
     # --- one look after the other
 
     def _start(self) -> None:
-        """Take looks in this event loop from now on; where there is none, in the one that uses the store."""
-        loop = asyncio._get_running_loop()
-        if loop is None:
-            self._context.session.call_at_home(self._start)
-        elif not self._flushes and (self._loop is not loop or self._looking is None):
-            # In a context of its own: it has nothing to do with the run that succeeded just now.
-            self._loop, self._looking = loop, asyncio.Task(self._take_looks(), loop=loop, context=Context())
-            self._looking._log_destroy_pending = False  # type: ignore[attr-defined]  # it may end with its loop
+        """Take looks in this event loop from now on; where there is none, in the one that uses the store.
 
-    async def _take_looks(self) -> None:
+        If that is the loop for code without one, or if there is none, then there: at the interpreter's end it waits.
+        """
+        loop, sync = asyncio._get_running_loop(), current_sync_loop()
+        if self._flushes or (loop is None and self._context.session.call_at_home(self._start)):
+            return
+        if loop is None or loop is sync.loop:
+            try:
+                sync.begin(self._take_looks(until_away=True))
+            except StoreUnavailable as problem:
+                log.debug("successes wait for an event loop: %s", problem)
+            return
+        # In a context of its own: it has nothing to do with the run that succeeded just now.
+        self._loop, self._looking = loop, asyncio.Task(self._take_looks(), loop=loop, context=Context())
+        self._looking._log_destroy_pending = False  # type: ignore[attr-defined]  # it may end with its loop
+        self._looking.add_done_callback(self._note_end)
+
+    def _note_end(self, looking: object) -> None:
+        if self._looking is looking:
+            self._loop = self._looking = None
+
+    async def _take_looks(self, until_away: bool = False) -> None:
+        """One after the other until nothing is left; `until_away`: or until the store is away."""
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        if self._looking is not task:
+            if self._looking is not None and self._loop is not None and self._loop.is_running():
+                return  # it is done there
+            self._loop, self._looking = loop, task
         try:
-            while (self._noted or self._put_off) and not self._flushes:
+            while (self._noted or (self._put_off and not until_away)) and not self._flushes:
                 await self._rest()
                 if not self._flushes:
                     await self._look()
         finally:
-            if self._looking is asyncio.current_task():
-                self._loop = self._looking = None
+            if self._looking is task:
+                self._note_end(task)
+                if self._noted and not self._flushes and sys.exc_info()[1] is None:
+                    self._start()  # a thread noted one at this moment
 
     async def _rest(self) -> None:
         until = self._next_look if self._noted else max(self._next_look, self._next_try)
@@ -174,7 +198,7 @@ class Closing:
         finally:  # also where it was cancelled
             self._put_back(left)
             now = self._clock.monotonic()
-            self._next_look = now + min(max(_PAUSE_SECONDS, _SHARE * (now - began)), _LONGEST_PAUSE_SECONDS)
+            self._next_look = now + min(max(_PAUSE_SECONDS, _REST * (now - began)), _LONGEST_PAUSE_SECONDS)
 
     def _take(self, now: float) -> list[_Noted]:
         batch = [self._noted.popleft() for _ in range(len(self._noted))]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +104,45 @@ async def test_a_decorated_function_with_an_id(any_house: House) -> None:
     any_house.clock.advance(1)
     await sweep({"id": "wf_1"}, ["api"])
     assert (await flushed(app)).resolution.by == "application"
+
+
+async def test_arguments_that_are_no_json(any_house: House) -> None:
+    """They are compared as a letter keeps them."""
+    app, answers = any_house.app(), Runs(NETWORK, NETWORK, "done", "done")
+
+    @app.workflow("charge", key="{customer}", queue="money")
+    async def charge(customer: str, amount: Decimal, *days: date) -> Any:
+        return await answers({}, [])
+
+    for day in (date(2026, 1, 1), date(2026, 1, 2)):
+        with pytest.raises(ConnectionError):
+            await charge("ann", Decimal("12.50"), day)
+    any_house.clock.advance(1)
+    await charge("ann", Decimal("12.50"), date(2026, 1, 2))
+    await queue_of(app).closing.flush()
+    (left,) = await queue_of(app).list_tasks()
+    assert left.task["days"] == ["2026-01-01"]
+    await charge("ann", Decimal("12.50"), date(2026, 1, 1))
+    await queue_of(app).closing.flush()
+    assert await queue_of(app).list_tasks() == []
+
+
+async def test_a_block_inside_of_its_own_retry_is_no_success_of_the_application(house: House) -> None:
+    """The run goes on after it, and may fail."""
+    app = house.app()
+
+    @app.workflow("sweep", key="number")
+    async def sweep(number: int) -> None:
+        async with app.capture("sweep", number=number):
+            pass
+        raise NETWORK
+
+    with pytest.raises(ConnectionError):
+        await sweep(1)
+    house.clock.advance(hours=1)
+    assert await queue_of(app).run_due() == 1
+    letter = await flushed(app, "sweep:1")
+    assert (letter.is_open, letter.retry_count) == (True, 1)
 
 
 async def test_each_repo_by_itself(any_house: House) -> None:
@@ -421,6 +463,37 @@ async def test_a_fork_forgets_what_its_parent_looks_up(house: House) -> None:
         os._exit(len(closing._noted))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0  # noqa: ASYNC222 - it ends at once
     assert len(closing._noted) == 1
+
+
+SCRIPT = """
+import sys
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+
+app = MahavishnuApp(MahavishnuSettings(dlq_store_url=sys.argv[1]))
+
+@app.workflow(key="number")
+def sweep(number):
+    if sys.argv[2] == "fail":
+        raise ConnectionError("connection refused")
+
+sweep(1)
+"""
+
+
+def test_a_script_without_an_event_loop(tmp_path: Path) -> None:
+    """It fails in one night, and succeeds in the next one: what it noted is looked up before it ends."""
+    url = f"sqlite:///{tmp_path}/letters.db"
+    assert subprocess.run(
+        [sys.executable, "-c", SCRIPT, url, "fail"], stderr=subprocess.DEVNULL, check=False
+    ).returncode
+    subprocess.run([sys.executable, "-c", SCRIPT, url, "succeed"], check=True)
+
+    async def look() -> DeadLetter:
+        async with MahavishnuApp(MahavishnuSettings(dlq_store_url=url)) as app:
+            return await letter_of(queue_of(app), "sweep:1")
+
+    assert asyncio.run(look()).resolution.by == "application"
 
 
 def test_one_event_loop_after_the_other(tmp_path: Path) -> None:
