@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from mahavishnu.classify.hookspecs import hookimpl
     from mahavishnu.classify.verdict import Verdict
     from mahavishnu.model.letter_parts import ErrorCategory
+    from mahavishnu.model.value_kinds import ValueKind
 
 __version__ = "0.1.0"
-__all__ = ["ErrorCategory", "Verdict", "__version__", "hookimpl"]
+__all__ = ["ErrorCategory", "ValueKind", "Verdict", "__version__", "hookimpl"]
 
 # Loaded when first asked for: importing the package must cost a plugin, or a command that only prints help, nothing.
 _HOMES = {
     "ErrorCategory": "mahavishnu.model.letter_parts",
+    "ValueKind": "mahavishnu.model.value_kinds",
     "Verdict": "mahavishnu.classify.verdict",
     "hookimpl": "mahavishnu.classify.hookspecs",
 }

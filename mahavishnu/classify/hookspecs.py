@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mahavishnu.classify.verdict import Context, Verdict
     from mahavishnu.model.backoff import FailedRetry
     from mahavishnu.model.letter_parts import ErrorCategory
+    from mahavishnu.model.value_kinds import ValueKind
 
 PROJECT = "mahavishnu"
 hookspec = HookspecMarker(PROJECT)
@@ -55,5 +56,14 @@ def backoffs() -> Mapping[str, Callable[[FailedRetry], timedelta | float]]:
     """Retry delays of your own, by name: a letter whose policy is `custom:<name>` waits as long as the function says.
 
     Asked once, when an app is made.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def value_kinds() -> Mapping[str, ValueKind]:
+    """Types whose values letters keep and runs are given again, by the names that stand beside the payload.
+
+    Asked once, when an app is made. A name that an earlier plugin gave counts; built-in types cannot be replaced.
     """
     raise NotImplementedError

@@ -230,7 +230,7 @@ class Plugins:
             )
 
     def offers(self, hook: str) -> list[tuple[str, str, Any]]:
-        """What plugins offer by name through `adapters` or `backoffs`, as (plugin, name, thing), the first one first.
+        """What plugins offer by name through such a hook as `adapters`, as (plugin, name, thing), the first one first.
 
         A plugin that raises, or offers no mapping of names, is named in the log and passed over.
         """

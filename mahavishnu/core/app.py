@@ -77,6 +77,7 @@ class MahavishnuApp:
             self.dlq.context.restore_task = lambda letter: restore_task(letter, self.adapters)
             self.dlq.context.why_unrestorable = lambda letter: why_unrestorable(letter, self.adapters)
             self.dlq_integration = create_dlq_integration(self)
+            self.adapters.kinds = self.dlq.context.value_kinds
 
     @cached_property
     def sync(self) -> SyncApp:

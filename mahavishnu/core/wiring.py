@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.requeue_rules import RequeueRules
+from mahavishnu.model.value_kinds import ValueKind, named_kind
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
 
@@ -141,6 +143,8 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
         dlq.context.chain = chain
     if given.letter_factory is None:
         dlq.context.letter_factory = letter_factory_from(settings)
+    kinds = {kind.name: kind for kind in (*value_kinds_from(dlq.context.chain), *dlq.context.value_kinds)}
+    dlq.context.letter_factory = replace(dlq.context.letter_factory, value_kinds=tuple(kinds.values()))
     if given.requeues is None:
         dlq.context.requeues = requeues_from(settings)
     if dlq.context.backoffs is backoff.DEFAULT:
@@ -156,6 +160,17 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
     )
 
 
+def value_kinds_from(chain: Chain) -> tuple[ValueKind, ...]:
+    """The types that plugins have values kept of."""
+    found: dict[str, ValueKind] = {}
+
+    def note(name: str, kind: Any) -> None:
+        found[name] = named_kind(name, kind)
+
+    register_plugin_offers(chain, "value_kinds", note)
+    return tuple(found.values())
+
+
 def register_plugin_offers(chain: Chain, hook: str, register: Callable[[str, Any], None]) -> None:
     """Register what plugins offer; an offer that cannot be used is logged and left out."""
     for plugin, name, thing in reversed(chain.plugins.offers(hook)):  # the first plugin counts most, so it comes last
@@ -168,7 +183,8 @@ def register_plugin_offers(chain: Chain, hook: str, register: Callable[[str, Any
 def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
     """Go on with other settings. The store stays: another one needs a restart."""
     dlq.max_size = settings.dlq_max_size
-    dlq.context.letter_factory = letter_factory_from(settings)
+    kinds = dlq.context.value_kinds  # plugins were asked for them at the start
+    dlq.context.letter_factory = replace(letter_factory_from(settings), value_kinds=kinds)
     dlq.context.backoffs = BackoffRegistry(dlq.context.backoffs.custom, backoffs_from(settings).random)
     dlq.context.requeues = requeues_from(settings)
     dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings), keep_interval=True)

@@ -6,7 +6,7 @@ import base64
 import binascii
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from functools import lru_cache
@@ -26,15 +26,15 @@ _Moment = datetime | time
 class ValueKind:
     """How values of exactly one type become plain JSON that a person can edit, and values again.
 
-    `name` stands beside the payload. `to_plain` raises ValueError for a value that cannot come back, `from_plain` for
-    JSON that is no such value. `what` says in messages what such a value is.
+    `to_plain` raises ValueError for a value that cannot come back, `from_plain` for JSON that is no such value. `what`
+    says in messages what such a value is, as in "a Decimal". `name` stands beside the payload.
     """
 
-    name: str
     type: type
     to_plain: Callable[[Any], Any]
     from_plain: Callable[[Any], Any]
     what: str = ""
+    name: str = ""
 
     @property
     def article_and_name(self) -> str:
@@ -52,17 +52,15 @@ def kinds_by_name(further: Iterable[ValueKind] = ()) -> Mapping[str, ValueKind]:
     return {**_BY_NAME, **{kind.name: kind for kind in further}} if further else _BY_NAME
 
 
-def require_further_kinds(kinds: Iterable[Any]) -> tuple[ValueKind, ...]:
-    """The kinds of a plugin. Raises InvalidInput for what is none, and for names and types that are built in."""
-    result = tuple(kinds)
-    for kind in result:
-        if not isinstance(kind, ValueKind):
-            raise InvalidInput(f"value_kinds gives ValueKind, not {kind!r:.80}")
-        if not kind.name.replace("-", "_").replace(".", "_").isidentifier():
-            raise InvalidInput(f"a kind of values is named by letters, digits, '.', '-' and '_', not {kind.name!r:.80}")
-        if kind.name in RESERVED or kind.type in _BY_TYPE or kind.type in _PLAIN_TYPES:
-            raise InvalidInput(f"the kind {kind.name!r} of {kind.type.__name__} is built in: it cannot be replaced")
-    return result
+def named_kind(name: str, kind: Any) -> ValueKind:
+    """A further kind under its name. Raises InvalidInput for what is none, and for what is built in."""
+    if not isinstance(kind, ValueKind):
+        raise InvalidInput(f"a kind of values is a ValueKind, not {kind!r:.80}")
+    if not name.replace("-", "_").replace(".", "_").isidentifier():
+        raise InvalidInput(f"a kind of values is named by letters, digits, '.', '-' and '_', not {name!r:.80}")
+    if name in RESERVED or kind.type in _BY_TYPE or kind.type in _PLAIN_TYPES:
+        raise InvalidInput(f"the kind {name!r} of {kind.type.__name__} is built in: it cannot be replaced")
+    return replace(kind, name=name)
 
 
 # --- text of the JSON value that is read
@@ -206,25 +204,29 @@ def _base64(value: bytes | bytearray) -> str:
     return base64.b64encode(value).decode()
 
 
+def _named(
+    name: str, of: type, to_plain: Callable[[Any], Any], from_plain: Callable[[Any], Any], what: str
+) -> ValueKind:
+    return ValueKind(of, to_plain, from_plain, what, name)
+
+
 BUILT_IN: tuple[ValueKind, ...] = (
-    ValueKind("decimal", Decimal, str, _decimal, "a Decimal"),
-    ValueKind("datetime", datetime, _moment_plain, _datetime, "a datetime"),
-    ValueKind("date", date, date.isoformat, lambda plain: date.fromisoformat(_text(plain)), "a date"),
-    ValueKind("time", time, _moment_plain, _time, "a time"),
-    ValueKind("timedelta", timedelta, _timedelta_plain, _timedelta, "a timedelta"),
-    ValueKind("uuid", UUID, str, lambda plain: UUID(_text(plain)), "a UUID"),
-    ValueKind("path", type(Path()), str, lambda plain: Path(_text(plain)), "a Path"),
-    ValueKind("pure-posix-path", PurePosixPath, str, lambda plain: PurePosixPath(_text(plain)), "a PurePosixPath"),
-    ValueKind(
-        "pure-windows-path", PureWindowsPath, str, lambda plain: PureWindowsPath(_text(plain)), "a PureWindowsPath"
-    ),
-    ValueKind("bytes", bytes, _base64, _bytes, "bytes as base64"),
-    ValueKind("bytearray", bytearray, _base64, lambda plain: bytearray(_bytes(plain)), "a bytearray as base64"),
-    ValueKind("complex", complex, str, _complex, "a complex number"),
+    _named("decimal", Decimal, str, _decimal, "a Decimal"),
+    _named("datetime", datetime, _moment_plain, _datetime, "a datetime"),
+    _named("date", date, date.isoformat, lambda plain: date.fromisoformat(_text(plain)), "a date"),
+    _named("time", time, _moment_plain, _time, "a time"),
+    _named("timedelta", timedelta, _timedelta_plain, _timedelta, "a timedelta"),
+    _named("uuid", UUID, str, lambda plain: UUID(_text(plain)), "a UUID"),
+    _named("path", type(Path()), str, lambda plain: Path(_text(plain)), "a Path"),
+    _named("pure-posix-path", PurePosixPath, str, lambda plain: PurePosixPath(_text(plain)), "a PurePosixPath"),
+    _named("pure-windows-path", PureWindowsPath, str, lambda plain: PureWindowsPath(_text(plain)), "a PureWindowsPath"),
+    _named("bytes", bytes, _base64, _bytes, "bytes as base64"),
+    _named("bytearray", bytearray, _base64, lambda plain: bytearray(_bytes(plain)), "a bytearray as base64"),
+    _named("complex", complex, str, _complex, "a complex number"),
 )
 #: For numbers that JSON, or parsers of it, do not have.
-LARGE_INT = ValueKind("int", int, _large_int_plain, _int, "a whole number")
-SPECIAL_FLOAT = ValueKind("float", float, repr, _float, "a number")
+LARGE_INT = _named("int", int, _large_int_plain, _int, "a whole number")
+SPECIAL_FLOAT = _named("float", float, repr, _float, "a number")
 _PLAIN_TYPES = frozenset([str, int, float, bool, type(None), dict, list, tuple, set, frozenset])
 _BY_TYPE: Mapping[type, ValueKind] = {kind.type: kind for kind in BUILT_IN}
 _BY_NAME: Mapping[str, ValueKind] = {kind.name: kind for kind in (*BUILT_IN, LARGE_INT, SPECIAL_FLOAT)}

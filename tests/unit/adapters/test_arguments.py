@@ -266,8 +266,8 @@ def test_a_lost_value_that_a_person_has_replaced_fits_the_hint() -> None:
 
 
 def test_further_kinds_of_plugins_come_back() -> None:
-    kind = ValueKind("never", Never, lambda value: "n", lambda plain: Never())
-    money = ValueKind("range", range, lambda value: [value.start, value.stop], lambda plain: range(*plain))
+    kind = ValueKind(Never, lambda value: "n", lambda plain: Never(), name="never")
+    money = ValueKind(range, lambda value: [value.start, value.stop], lambda plain: range(*plain), name="range")
     signature = Signature.of(keep, kinds=[kind, money])
     written = signature.write({"order": ORDER, "job": range(3)})
     assert not written.lost

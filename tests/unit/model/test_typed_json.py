@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, Flag, IntEnum, StrEnum
@@ -21,7 +21,7 @@ from pydantic import BaseModel, RootModel
 from mahavishnu.model.errors import CannotRestore, InvalidInput, InvalidPayload
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.typed_json import plain_text, read, write, write_all, write_json
-from mahavishnu.model.value_kinds import ValueKind, require_further_kinds
+from mahavishnu.model.value_kinds import ValueKind, named_kind
 from mahavishnu.model.value_parts import qualified_name, same_value
 
 
@@ -299,20 +299,16 @@ def test_equal_sets_are_spelled_alike() -> None:
 
 
 def test_further_kinds_are_written_and_read_by_their_own_functions() -> None:
-    text = ValueKind("text", Text, lambda value: {"t": str(value)}, lambda it: Text(it["t"]))
+    text = ValueKind(Text, lambda value: {"t": str(value)}, lambda it: Text(it["t"]), name="text")
     written, types = write([Text("a"), {Text("b"): 1}][:1], [text])
     assert (written, types) == ([{"t": "a"}], {"/-": "text"})
     back = read(json.loads(json.dumps(written)), types, kinds=[text])
     assert same_value(back, [Text("a")])
-    for wrong in (
-        ValueKind("decimal", Text, str, str),
-        ValueKind("a", int, str, str),
-        ValueKind("a b", Text, str, str),
-        7,
-    ):
+    plain = ValueKind(Text, str, str)
+    for name, wrong in (("decimal", plain), ("a", ValueKind(int, str, str)), ("a b", plain), ("a", 7)):
         with pytest.raises(InvalidInput):
-            require_further_kinds([wrong])
-    assert require_further_kinds([text]) == (text,)
+            named_kind(name, wrong)
+    assert named_kind("text", replace(text, name="")) == text
 
 
 @pytest.mark.parametrize(
