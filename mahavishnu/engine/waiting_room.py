@@ -56,6 +56,7 @@ class WaitingRoom:
     namespace: str = ALL_NAMESPACES
     in_memory: list[DeadLetter] = field(default_factory=list)
     on_outside: Callable[[], object] = lambda: None  # called when a letter waits outside of the store
+    _filed: dict[str, str] = field(default_factory=dict)  # entry ids that this process has put into files: their keys
 
     async def keep(self, letter: DeadLetter) -> WaitingPlace:
         """Keep the letter until there is room. Raises StoreError if not even this process's memory has room for it."""
@@ -130,7 +131,15 @@ class WaitingRoom:
         except Exception as problem:  # a full disk, no permission, or what cannot be encoded
             log.error("letter %r cannot wait in a file in %s: %s", letter.key, self.files.folder, problem)
             return False
+        self._filed[letter.entry_id] = letter.key
         return True
+
+    def keys_outside(self) -> set[str]:
+        """The keys of letters that this process keeps outside of the store, on their way into it."""
+        if self._filed:
+            there = set(self.files.names())
+            self._filed = {entry_id: key for entry_id, key in self._filed.items() if entry_id in there}
+        return {*self._filed.values(), *(letter.key for letter in self.in_memory)}
 
     def drop_outside(self, letter: DeadLetter) -> None:
         """Forget a letter that waits outside of the store: it is in the store."""

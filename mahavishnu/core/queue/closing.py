@@ -243,6 +243,8 @@ class Closing:
         left = list(batch) if is_home_away(self._context.store) else []  # what is in there is looked up later
         names = [_task_id(each) for each in batch]
         keys = [document_key(name, *each[3:]) for name, each in zip(names, batch, strict=True)]
+        if outside := self._context.waiting.keys_outside():
+            left += [each for key, each in zip(keys, batch, strict=True) if key in outside]
         found: dict[str, tuple[DeadLetter, list[tuple[_Noted, Success]]]] = {}
         known: list[tuple[str, _Noted, Success]] = []
         for name, noted, letter in zip(names, batch, await self._letters.records.get(keys), strict=True):
@@ -255,7 +257,12 @@ class Closing:
             others = [
                 document_key(derived_task_id(name, each.payload.digest), *noted[3:]) for name, noted, each in known
             ]
-            for (name, noted, success), letter in zip(known, await self._letters.get(others), strict=True):
+            results: Sequence[Result[DeadLetter]]
+            try:
+                results = await self._letters.get(others)
+            except (StoreUnavailable, StoreMisconfigured) as problem:  # what was found can be closed all the same
+                results = [problem] * len(others)
+            for (name, noted, success), letter in zip(known, results, strict=True):
                 if not isinstance(letter, DeadLetter) or original_task_id(letter) == name:
                     self._sort(letter, noted, success, found, left)
         await self._write([*found.values()], left)

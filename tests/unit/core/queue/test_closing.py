@@ -21,6 +21,7 @@ from mahavishnu.core.queue import closing as closing_module
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
 from tests.unit.queues import NETWORK, Gate, House, Runs, heard, letter_of, queue_of, settle, sound
 
@@ -143,6 +144,31 @@ async def test_a_block_inside_of_its_own_retry_is_no_success_of_the_application(
     assert await queue_of(app).run_due() == 1
     letter = await flushed(app, "sweep:1")
     assert (letter.is_open, letter.retry_count) == (True, 1)
+
+
+async def test_a_sync_function_in_an_event_loop(any_house: House) -> None:
+    """Its failure waits in a file, or in memory, until the loop has its turn: only then can it be looked up."""
+    app, answers = any_house.app(), iter([NETWORK, None])
+
+    @app.workflow("sweep", key="number")
+    def sweep(number: int) -> None:
+        if (problem := next(answers)) is not None:
+            raise problem
+
+    await queue_of(app).open()
+    held = any_house.faults.hold("write", kind=LETTERS)
+    with pytest.raises(ConnectionError):
+        sweep(1)
+    any_house.clock.advance(1)
+    sweep(1)
+    await queue_of(app).closing.flush()
+    await held.wait_for_call()
+    held.release()
+    async with asyncio.timeout(10):
+        while (letter := await queue_of(app).get_task("sweep:1")) is None or letter.is_open:
+            any_house.clock.advance(1)
+            await turn()
+    assert letter.resolution.by == "application"
 
 
 async def test_each_repo_by_itself(any_house: House) -> None:
