@@ -90,9 +90,12 @@ ScopeQuery = Annotated[LetterScope, Depends()]
 
 def letter_json(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
     """A letter as HTTP and the command line show it; `whole` with its failures, verdict and lease."""
-    shown = _letter_fields(letter, whole)
-    task = letter.task
-    return shown | {"task": task, "metadata": letter.metadata, "task_snapshot": task}
+    return {
+        **_letter_fields(letter, whole),
+        "task": letter.task,
+        "metadata": letter.metadata,
+        "task_snapshot": letter.task_snapshot,
+    }
 
 
 def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes:
@@ -102,7 +105,7 @@ def letters_json(letters: Iterable[DeadLetter], *, whole: bool = False) -> bytes
             **_letter_fields(letter, whole),
             "task": (task := letter.payload.shared_value),
             "metadata": letter.labels.shared_value,
-            "task_snapshot": task,
+            "task_snapshot": task if letter.captured_task is None else letter.captured_task.shared_value,
         }
         for letter in letters
     ]
@@ -140,6 +143,8 @@ def _letter_fields(letter: DeadLetter, whole: bool) -> dict[str, Any]:
             "source_id": letter.source.id,
             "recoveries": letter.recoveries,
             "payload_types": letter.payload_types.value,
+            "policy_by_verdict": letter.policy_by_verdict,
+            "former_fingerprints": list(letter.former_fingerprints),
         }
     return shown
 

@@ -159,7 +159,7 @@ class Letter(ResponseModel):
     resolution_notes: str | None
 
 
-@fields_of(letter_parts.Failure, "at message type category traceback processor duration_seconds")
+@fields_of(letter_parts.Failure, "at message type category traceback processor duration_seconds retry_in_seconds")
 class Failure(ResponseModel):
     """One run that failed."""
 
@@ -176,6 +176,8 @@ class LetterDetail(Letter):
         default=None, description="Of a single letter: that no live worker can run it, in words"
     )
     payload_types: dict[str, str]
+    policy_by_verdict: bool
+    former_fingerprints: list[str]
 
 
 class NewLetter(RequestModel):

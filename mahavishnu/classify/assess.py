@@ -19,7 +19,14 @@ from mahavishnu.classify.fingerprint import VERSION, fingerprint_of
 from mahavishnu.classify.threads import call_in_thread
 from mahavishnu.classify.verdict import BUILT_IN, NO_CONTEXT, NOBODY, Context, Verdict, category
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, Failure, RetryPolicy, fast_constructor
+from mahavishnu.model.letter_parts import (
+    LEASE_RAN_OUT,
+    DeadLetterStatus,
+    ErrorCategory,
+    Failure,
+    RetryPolicy,
+    fast_constructor,
+)
 
 T = TypeVar("T")
 BY_CALLER = "caller"
@@ -31,7 +38,7 @@ _new_context = fast_constructor(Context)
 class Assessment:
     """A failure as it is recorded, what the classifier says about it, and what follows for the letter.
 
-    `fingerprint` is what groups letters by their cause; a retry leaves its letter's fingerprint as it is, and has none.
+    `fingerprint` is what groups letters by their cause.
     """
 
     failure: Failure
@@ -66,17 +73,12 @@ class Assessor:
         The plugins are asked even then, because some of them count what they see. Raises InvalidInput for a category
         that does not exist.
         """
-        assessment = await self._assess(error, at, context, named)
-        if self.chain.names_causes or not is_light(error):
-            cause = await call_in_thread(self.chain.fingerprint, error, context, assessment.failure)
-        else:
-            cause = fingerprint_of(assessment.failure)
-        return replace(assessment, fingerprint=cause)
+        return await self._with_fingerprint(await self._assess(error, at, context, named), error, context)
 
     def assess_sync(self, error: BaseException | str, at: datetime, context: Context = NO_CONTEXT) -> Assessment:
         """Assess as `assess` does, without a wait; for a chain that `is_prompt`, and an error that `is_light`."""
         verdict = self.chain.classify(error, context)
-        failure = failure_of(error, at=at, category=verdict.category)
+        failure = failure_of(error, at=at, category=verdict.category, retry_in=verdict.retry_in)
         return _new_assessment(
             failure=failure,
             verdict=verdict,
@@ -87,7 +89,7 @@ class Assessor:
 
     async def assess_attempt(self, error: BaseException | str, at: datetime, letter: DeadLetter) -> Assessment:
         """Assess how a retry of `letter` failed."""
-        return await self._assess(error, at, letter_context(letter, at))
+        return await self.assess(error, at, letter_context(letter, at))
 
     async def assess_reported(
         self,
@@ -114,9 +116,22 @@ class Assessor:
         failure = replace(failure, processor=letter.lease.owner if letter.lease else None)
         if error_type is not None:
             failure = replace(failure, type=cut(error_type, _LONGEST_TYPE))
+        assessment = await self._with_fingerprint(replace(assessment, failure=failure), each, context)
+        if isinstance(error, str) and _looks_the_same(letter, failure):
+            assessment = replace(assessment, fingerprint=letter.fingerprint)
         if retry_in is None:
-            return replace(assessment, failure=failure)
+            return assessment
+        failure = replace(failure, retry_in_seconds=retry_in.total_seconds())
         return replace(assessment, failure=failure, retry_in=retry_in, hopeless=False)
+
+    async def _with_fingerprint(
+        self, assessment: Assessment, error: BaseException | str, context: Context
+    ) -> Assessment:
+        if self.chain.names_causes or not is_light(error):
+            cause = await call_in_thread(self.chain.fingerprint, error, context, assessment.failure)
+        else:
+            cause = fingerprint_of(assessment.failure)
+        return replace(assessment, fingerprint=cause)
 
     async def _assess(
         self, error: BaseException | str, at: datetime, context: Context, named: ErrorCategory | str | None = None
@@ -152,21 +167,38 @@ class Assessor:
     def fingerprint_again(self, letter: DeadLetter) -> str | None:
         """The fingerprint that the letter would get today: the one that it has, unless a rule changed. Never raises.
 
-        It is made of the failure that the letter was written for, not of later ones. A letter that keeps no failure
-        keeps its fingerprint. So does an exception that a plugin named when it was raised and does not name now: the
-        plugin saw all of it then, and now only its text, so its silence says nothing.
+        It is made of the latest failure that says its cause. A letter that keeps none keeps its fingerprint. So does
+        an exception that a plugin named when it was raised and does not name now: the plugin saw all of it then, and
+        now only its text, so its silence says nothing.
         """
-        if not letter.failures:
+        told = [failure for failure in letter.failures if failure.type != LEASE_RAN_OUT]
+        if not told:
             return letter.fingerprint
-        first = letter.failures[0]
-        context = _stored_context(letter)
-        for error in rebuild_errors(first.type, first.message, first.traceback):
+        last, context = told[-1], _stored_context(letter)
+        for error in rebuild_errors(last.type, last.message, last.traceback):
             if (named := self.chain.named_fingerprint(error, context)) is not None:
                 return named
         was_named = letter.fingerprint is not None and letter.fingerprint.startswith(f"{VERSION}:")
-        if was_named and first.type is not None and self.chain.plugins.steps("fingerprint_failure"):
+        if was_named and last.type is not None and self.chain.plugins.steps("fingerprint_failure"):
             return letter.fingerprint
-        return fingerprint_of(first)
+        if last.traceback is None and letter.fingerprint is not None and len(told) > 1:
+            # Reported as a text by a worker elsewhere, which may be all that is different.
+            before = [failure for failure in told[:-1] if _same_words(failure, last)]
+            last = before[-1] if before else last
+        return fingerprint_of(last)
+
+
+def _looks_the_same(letter: DeadLetter, failure: Failure) -> bool:
+    """Whether it is what the letter failed with before, as far as a report without a traceback can tell."""
+    told = [each for each in letter.failures if each.type != LEASE_RAN_OUT]
+    return bool(told) and letter.fingerprint is not None and _same_words(told[-1], failure)
+
+
+def _same_words(one: Failure, other: Failure) -> bool:
+    def plain(failure: Failure) -> str:
+        return fingerprint_of(replace(failure, traceback=None))
+
+    return plain(one) == plain(other)
 
 
 def _assessment(
@@ -175,7 +207,7 @@ def _assessment(
     if named is not None and category(named) is not verdict.category:
         verdict = Verdict(category(named), "the caller says so", BY_CALLER)
     return Assessment(
-        failure_of(error, at=at, category=verdict.category),
+        failure_of(error, at=at, category=verdict.category, retry_in=verdict.retry_in),
         verdict,
         retry_in=verdict.retry_in,
         hopeless=verdict.policy == RetryPolicy.NEVER,

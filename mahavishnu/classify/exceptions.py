@@ -6,7 +6,7 @@ import linecache
 import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from subprocess import CalledProcessError
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
@@ -212,6 +212,7 @@ def failure_of(
     category: str | None = None,
     processor: str | None = None,
     duration_seconds: float | None = None,
+    retry_in: timedelta | None = None,
 ) -> Failure:
     """The record of one failed run. Never raises.
 
@@ -232,6 +233,7 @@ def failure_of(
         traceback=stack,
         processor=processor,
         duration_seconds=duration_seconds,
+        retry_in_seconds=None if retry_in is None else retry_in.total_seconds(),
     )
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 
 from mahavishnu.adapters.base import Adapter, AdapterRegistry, Workflow, current_attempt, run_as
 from mahavishnu.adapters.function import restore_task, why_unrestorable
@@ -16,21 +16,20 @@ from mahavishnu.core import wiring
 from mahavishnu.core.call_options import CallOptions, Key, OnCancel
 from mahavishnu.core.calls import Calls, CaptureBlock
 from mahavishnu.core.config import MahavishnuSettings, ReloadResult
-from mahavishnu.core.config.schema import is_opensearch
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.function_workflow import given_id
+from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.resilience import ErrorRecoveryManager
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.pending_capture import CaptureOutcome
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import InvalidInput, NoAdapterNamed
+from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, QueueDisabled
 from mahavishnu.model.ids import new_task_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DEFAULT_ADAPTER, adapter_named_by
 from mahavishnu.model.letter_parts import Source
 from mahavishnu.stores.base import Store
-from mahavishnu.stores.urls import opensearch_client
 
 if TYPE_CHECKING:
     from mahavishnu.core.sync import SyncApp
@@ -67,17 +66,37 @@ class MahavishnuApp:
         self.runner = WorkflowRunner(self.adapters)
         self.chain = wiring.chain_from(self.config)
         self.error_recovery_manager = ErrorRecoveryManager(self.chain)
-        self.dlq: DeadLetterQueue | None = None
+        self._dlq: DeadLetterQueue | None = None
+        self._dlq_was_set = False
         self.dlq_integration: DLQIntegration | None = None
         self.calls = Calls(self.adapters, lambda: self.dlq_integration, lambda: self.config.retry_only_failed_repos)
         self.config_error: str | None = None  # why the last reload was refused
         wiring.register_plugin_offers(self.chain, "adapters", self.adapters.register)
         if self.config.dlq_enabled:
-            self.dlq = wiring.queue_from(self.config, store=store, clock=clock, chain=self.chain)
-            self.dlq.context.restore_task = lambda letter: restore_task(letter, self.adapters)
-            self.dlq.context.why_unrestorable = lambda letter: why_unrestorable(letter, self.adapters)
+            self._dlq = wiring.queue_from(self.config, store=store, clock=clock, chain=self.chain)
+            self._dlq.context.restore_task = lambda letter: restore_task(letter, self.adapters)
+            self._dlq.context.why_unrestorable = lambda letter: why_unrestorable(letter, self.adapters)
             self.dlq_integration = create_dlq_integration(self)
             self.adapters.kinds = self.dlq.context.value_kinds
+
+    @property
+    def dlq(self) -> DeadLetterQueue:
+        """The dead-letter queue. Raises QueueDisabled where the settings say that there is none.
+
+        An app may be given another one, or None for none.
+        """
+        if self._dlq is None and not self._dlq_was_set:
+            raise QueueDisabled
+        return cast(DeadLetterQueue, self._dlq)  # None only for who has said so
+
+    @dlq.setter
+    def dlq(self, queue: DeadLetterQueue | None) -> None:
+        self._dlq, self._dlq_was_set = queue, True
+
+    @property
+    def queue_if_enabled(self) -> DeadLetterQueue | None:
+        """The dead-letter queue, or None where there is none."""
+        return self._dlq
 
     @cached_property
     def sync(self) -> SyncApp:
@@ -91,8 +110,8 @@ class MahavishnuApp:
     def register_adapter(self, name: str, adapter: Adapter | Workflow) -> None:
         """Run workflows of this name with an adapter, or with a function `(task, repos)`, sync or async."""
         self.adapters.register(name, adapter)
-        if self.dlq is not None:
-            self.dlq.processing.note_adapters()
+        if self._dlq is not None:
+            self._dlq.processing.note_adapters()
 
     @overload
     def workflow(self, function: F, /) -> F: ...
@@ -228,7 +247,7 @@ class MahavishnuApp:
 
     async def start_dlq_processor(self, callback: Workflow | None = None) -> None:
         """Retry failed workflows in the background, by `run_again` or by `callback(task, repos)`."""
-        if not self.config.dlq_enabled or self.dlq is None:
+        if not self.config.dlq_enabled or self._dlq is None:
             return
         if not self.config.dlq_retry_processor_enabled:
             self.logger.info("DLQ retry processor disabled in configuration")
@@ -238,7 +257,7 @@ class MahavishnuApp:
 
     async def stop_dlq_processor(self) -> None:
         """Stop retrying; what runs may finish for a while."""
-        if self.dlq is not None:
+        if self._dlq is not None:
             await self.dlq.stop_retry_processor()
             self.logger.info("DLQ retry processor stopped")
 
@@ -255,24 +274,23 @@ class MahavishnuApp:
         self.config, self.config_error = settings, None
         if later := [key for key in reloaded.changed if key in wiring.FROM_THE_START]:
             self.logger.warning("these settings count from the next start: %s", ", ".join(later))
-        if self.dlq is not None and self.dlq_integration is not None:
+        if self._dlq is not None and self.dlq_integration is not None:
             wiring.reconfigure(self.dlq, self.config)
             if "dlq_strategy" in reloaded.changed:
                 self.dlq_integration.set_strategy(self.config.dlq_strategy)
-            self.dlq_integration.by_category = self.config.dlq_automatic_policy == "category"
         return reloaded
 
     async def shutdown(self) -> None:
         """Stop the processor and close the store."""
         if self.dlq_integration is not None:
             await self.dlq_integration.finish()
-        if self.dlq is not None:
+        if self._dlq is not None:
             await self.dlq.shutdown()
         if self.opensearch_integration is not None:
             await self.opensearch_integration.close()
 
     async def __aenter__(self) -> Self:
-        if self.dlq is not None:
+        if self._dlq is not None:
             await self.dlq.open()
         return self
 
@@ -361,26 +379,3 @@ def _request_of(task_id: str, snapshot: TaskSnapshot, adapter_name: str, repos: 
 async def _inside_attempt(run: Awaitable[T], task_id: str | None, task: Any, adapter_name: str) -> T:
     with run_as(given_id(task_id, task), task, adapter_name):
         return await run
-
-
-class OpenSearchIntegration:
-    """The app's own connection to OpenSearch, for those who want to query the index of letters."""
-
-    def __init__(self, settings: MahavishnuSettings) -> None:
-        self._arguments = settings.store_arguments()
-
-    @classmethod
-    def from_settings(cls, settings: MahavishnuSettings) -> Self | None:
-        """The integration, or None where letters are not kept in OpenSearch."""
-        return cls(settings) if is_opensearch(settings.dlq_store_url) else None
-
-    @cached_property
-    def client(self) -> Any:
-        """An `opensearchpy.AsyncOpenSearch`; a queue made from it waits for answers as long as the app's own."""
-        names = ("url", "user", "password", "headers", "timeout")
-        return opensearch_client(**{name: self._arguments[name] for name in names})
-
-    async def close(self) -> None:
-        """Close the client, if there is one."""
-        if "client" in self.__dict__:
-            await self.__dict__.pop("client").close()

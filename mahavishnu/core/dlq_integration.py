@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
 from mahavishnu.adapters.base import live_attempt
 from mahavishnu.classify.assess import Assessment, Assessor
-from mahavishnu.classify.verdict import POLICY_OF
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -56,10 +56,13 @@ class DLQIntegration:
         *,
         by_category: bool = True,
     ) -> None:
+        """`by_category`: failures of the queue, from here or not, get the retry policy of their category."""
         self.app, self.dlq = app, dlq
-        self.by_category = by_category
+        factory = dlq.context.letter_factory
+        if factory.by_category != by_category:
+            dlq.context.letter_factory = replace(factory, by_category=by_category)
         self._counts: Counter[str] = Counter()
-        self._pipeline = CapturePipeline(dlq.context, dlq.intake, self._counts, by_category=lambda: self.by_category)
+        self._pipeline = CapturePipeline(dlq.context, dlq.intake, self._counts)
         self._decide_by(resolve_strategy(strategy))
 
     def set_strategy(self, strategy: Strategy | str) -> None:
@@ -86,9 +89,8 @@ class DLQIntegration:
     async def determine_retry_policy(
         self, error: BaseException | str, error_category: ErrorCategory | str | None = None
     ) -> RetryPolicy | str:
-        """The policy that such a failure's category, or its classifier, advises."""
-        verdict = (await self._assess(error, error_category)).verdict
-        return verdict.policy or POLICY_OF[verdict.category]
+        """The policy that such a failure would get, if nobody chooses one."""
+        return self.dlq.context.letter_factory.policy_for((await self._assess(error, error_category)).verdict)
 
     async def _assess(self, error: BaseException | str, named: ErrorCategory | str | None) -> Assessment:
         return await Assessor(self.dlq.context.chain).assess(error, self.dlq.clock.now(), named=named)

@@ -41,14 +41,12 @@ class SyncCalls:
 
     @property
     def dlq(self) -> DeadLetterQueue:
-        """The app's queue. Raises MahavishnuError where it is disabled."""
-        if self.app.dlq is None:
-            raise MahavishnuError("this app keeps no letters: dlq_enabled is false in its settings")
+        """The app's queue. Raises QueueDisabled where there is none."""
         return self.app.dlq
 
     def run(self, name: str, work: Callable[[], Coroutine[Any, Any, R]], *, at_home: bool = True) -> R:
         """Run this in the loop thread, or, `at_home`, in the event loop that uses the store."""
-        dlq = self.app.dlq if at_home else None
+        dlq = self.app.queue_if_enabled if at_home else None
         run = work() if dlq is None else dlq.context.session.run_in_home_loop(work)
         return current_sync_loop().run(run, timeout=self.timeout, name=name)
 
@@ -301,7 +299,7 @@ class SyncApp(SyncFace[MahavishnuApp]):
         return self.service.dlq_integration
 
     def __enter__(self) -> Self:
-        if self.service.dlq is not None:
+        if self.service.queue_if_enabled is not None:
             self.dlq.open()
         return self
 

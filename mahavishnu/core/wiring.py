@@ -66,6 +66,7 @@ def letter_factory_from(settings: MahavishnuSettings) -> LetterFactory:
     """The defaults of new letters."""
     return LetterFactory(
         retry_policy=settings.dlq_default_retry_policy,
+        by_category=settings.dlq_automatic_policy == "category",
         max_retries=settings.dlq_default_max_retries,
         category_max_retries=settings.dlq_category_max_retries,
         max_task_bytes=settings.dlq_max_task_bytes,

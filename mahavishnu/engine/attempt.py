@@ -15,6 +15,7 @@ from mahavishnu.adapters.base import PythonAdapter, Workflow, current_attempt, n
 from mahavishnu.adapters.function import restorer_of
 from mahavishnu.adapters.runner import failed_repos, failure_in_result
 from mahavishnu.classify.assess import Assessment
+from mahavishnu.classify.verdict import Verdict
 from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.dependencies import blocked_by
@@ -24,8 +25,7 @@ from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import CannotRestore, StoreError, is_end
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus
-from mahavishnu.model.letter_parts import RecordedVerdict as Explanation
+from mahavishnu.model.letter_parts import DeadLetterStatus, LatestVerdict, RecordedVerdict
 
 log = logging.getLogger(__name__)
 _PROBE_SECONDS = 1.0  # for which a letter is given back whose target is being probed
@@ -242,6 +242,7 @@ class AttemptRunner:
             attempt.assessment,
             attempt.failed_repos if self._context.limits.only_failed_repos else None,
             self._context.backoffs,
+            policy_for=self._context.letter_factory.policy_for,
         )
 
     def _announce(self, attempt: RunningAttempt, letter: DeadLetter) -> None:
@@ -263,6 +264,8 @@ def apply_outcome(
     assessment: Assessment | None,
     failed_repos: tuple[str, ...] | None = None,
     backoffs: BackoffRegistry = backoff.DEFAULT,
+    *,
+    policy_for: Callable[[Verdict], str | None] = lambda verdict: verdict.policy,
 ) -> DeadLetter:
     """The letter after a run that failed as the `assessment` says, or that succeeded if there is none.
 
@@ -271,7 +274,12 @@ def apply_outcome(
     if assessment is None:
         return lifecycle.succeed(letter, token=token, now=now, backoffs=backoffs)
     failure, verdict = assessment.failure, assessment.verdict
-    why = Explanation(verdict.reason, verdict.author)
+    why = LatestVerdict(
+        RecordedVerdict(verdict.reason or None, verdict.author or None),
+        verdict.tags,
+        assessment.fingerprint,
+        policy_for(verdict),
+    )
     if assessment.hopeless:
         return lifecycle.exhaust(letter, token=token, failure=failure, now=now, left=failed_repos, verdict=why)
     return lifecycle.fail(

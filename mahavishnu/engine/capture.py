@@ -72,10 +72,8 @@ _new_occurrence, _new_outcome = fast_constructor(Occurrence), fast_constructor(C
 class CapturePipeline:
     """Takes failed runs through the steps; `counts` are how often each end was reached."""
 
-    def __init__(
-        self, context: QueueContext, intake: LetterIntake, counts: Counter[str], *, by_category: Callable[[], bool]
-    ) -> None:
-        self._queue, self._intake, self._counts, self._by_category = context, intake, counts, by_category
+    def __init__(self, context: QueueContext, intake: LetterIntake, counts: Counter[str]) -> None:
+        self._queue, self._intake, self._counts = context, intake, counts
         self._batcher = Batcher(self._run_batch, self._keep_unfinished)
         _pipelines.add(self)
 
@@ -248,14 +246,14 @@ class CapturePipeline:
 
     def _make(self, request: LetterRequest, assessment: Assessment, now: datetime) -> DeadLetter:
         """The letter. What is in the request that no letter can have is replaced, and kept in the metadata."""
-        factory, by_category, backoffs = self._queue.letter_factory, self._by_category(), self._queue.backoffs
+        factory, backoffs = self._queue.letter_factory, self._queue.backoffs
         try:
-            return factory.make(request, assessment, now, by_category=by_category, backoffs=backoffs)
+            return factory.make(request, assessment, now, backoffs=backoffs)
         except ENDS:
             raise
         except BaseException as problem:  # encoding it runs code of whatever is in it
             why = cut(safe_str(problem) or type(problem).__name__, _LONGEST_REASON)
-        make = partial(factory.make, by_category=by_category, backoffs=backoffs)
+        make = partial(factory.make, backoffs=backoffs)
         if (named := factory.with_usable_id(request)) is not request:
             try:
                 return make(named, assessment, now)

@@ -113,7 +113,12 @@ class QueueContext:
         )
         self.capacities = Capacities(self.namespace, max_size, self._count_open, clock)
         self.recorder = LetterRecorder(
-            store.collection(LETTERS), store.collection(HISTORY), self.capacities, clock, self.lease_watch
+            store.collection(LETTERS),
+            store.collection(HISTORY),
+            self.capacities,
+            clock,
+            self.lease_watch,
+            lambda: self.backoffs,
         )
         self.waiting = self._waiting_room()
         self.admits_waiting = True  # whether letters that wait for room are let in
@@ -179,7 +184,12 @@ class QueueContext:
         """It lets letters in where all processes meet: see `WaitingRoom`."""
         home = home_of(self.store)
         recorder = LetterRecorder(
-            home.collection(LETTERS), home.collection(HISTORY), self.capacities, self.clock, self.lease_watch
+            home.collection(LETTERS),
+            home.collection(HISTORY),
+            self.capacities,
+            self.clock,
+            self.lease_watch,
+            lambda: self.backoffs,
         )
         return WaitingRoom(
             self.store.collection(WAITING),

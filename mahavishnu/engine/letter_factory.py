@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from mahavishnu.classify.verdict import POLICY_OF, policy
+from mahavishnu.classify.verdict import POLICY_OF, Verdict, policy
 from mahavishnu.engine.payload import NOT_JSON, Payload, WriteValues, redact, write_payload, write_values
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
@@ -61,13 +61,14 @@ class LetterRequest(NamedTuple):
     payload_types: Json = EMPTY
     write: WriteValues | None = None  # writes the task by the hints of its function
     redact: tuple[str, ...] = ()  # patterns of keys whose values are masked, so that nothing retries it by itself
+    advised_policy: str | None = None  # by a strategy: it counts where the caller named none
 
     def with_advice(self, retry_policy: str | None, max_retries: int | None) -> LetterRequest:
         """The request with this policy and budget where the caller named none."""
         if retry_policy is None and max_retries is None:
             return self
         return self._replace(
-            retry_policy=self.retry_policy if self.retry_policy is not None else retry_policy,
+            advised_policy=retry_policy,
             max_retries=self.max_retries if self.max_retries is not None else max_retries,
         )
 
@@ -89,11 +90,12 @@ RequestOf: TypeAlias = Callable[[], LetterRequest]
 class LetterFactory:
     """The defaults and limits under which letters are made.
 
-    Precedence of the retry policy and budget: the caller's, then the verdict's own advice, then `policy_by_category`
-    where `by_category` asks for it, then the default.
+    Precedence of the retry policy and budget: the caller's, the strategy's, the verdict's own advice, that of the
+    category (for the policy if `by_category` says so), the default.
     """
 
     retry_policy: str = RetryPolicy.EXPONENTIAL
+    by_category: bool = False
     max_retries: int = 3
     category_max_retries: Mapping[ErrorCategory, int] = field(default_factory=dict)
     max_task_bytes: int = 1024 * 1024
@@ -111,7 +113,6 @@ class LetterFactory:
         assessment: Assessment,
         now: datetime,
         *,
-        by_category: bool = False,
         backoffs: BackoffRegistry,
     ) -> DeadLetter:
         """A sound new letter, not stored yet. Raises InvalidInput, naming what cannot be taken and why.
@@ -126,7 +127,7 @@ class LetterFactory:
             labels = {**(request.metadata or {}), **written.notes}
             request = request._replace(metadata=labels, retry_policy=RetryPolicy.NEVER)
         failure, verdict, task_id = assessment.failure, assessment.verdict, request.task_id
-        retry_policy = self._policy(request, assessment, by_category)
+        retry_policy = self._policy(request, assessment.verdict)
         max_retries = self._budget(request, assessment)
         priority, reason = _priority(request), _reason(request)
         metadata = redact(request.metadata, self.redact_keys) if self.redact_keys else request.metadata
@@ -156,6 +157,7 @@ class LetterFactory:
                 adapter=adapter,
                 tags=verdict.tags,
                 payload_types=written.types,
+                policy_by_verdict=request.retry_policy is None,
                 verdict=_new_verdict(verdict.reason or None, verdict.author or None),
                 fingerprint=assessment.fingerprint,
             ),
@@ -221,12 +223,17 @@ class LetterFactory:
         """Whether the payload is not too large."""
         return len(letter.payload.text) <= self.max_task_bytes
 
-    def _policy(self, request: LetterRequest, assessment: Assessment, by_category: bool) -> str:
-        if request.retry_policy is not None:
-            return policy(request.retry_policy)
-        if assessment.verdict.policy is not None:
-            return assessment.verdict.policy
-        return POLICY_OF[assessment.verdict.category] if by_category else _default_policy(self.retry_policy)
+    def policy_for(self, verdict: Verdict) -> str:
+        """The retry policy of a failure for which nobody chose one."""
+        if verdict.policy is not None:
+            return verdict.policy
+        return POLICY_OF[verdict.category] if self.by_category else _default_policy(self.retry_policy)
+
+    def _policy(self, request: LetterRequest, verdict: Verdict) -> str:
+        for chosen in (request.retry_policy, request.advised_policy):
+            if chosen is not None:
+                return policy(chosen)
+        return self.policy_for(verdict)
 
     def _budget(self, request: LetterRequest, assessment: Assessment) -> int:
         if request.max_retries is not None:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from mahavishnu.model import lifecycle
+from mahavishnu.model import backoff, lifecycle
+from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import LetterBusy, QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
@@ -81,6 +82,7 @@ class LetterRecorder:
     capacities: Capacities
     clock: Clock
     lease_watch: LeaseWatch
+    backoffs: Callable[[], BackoffRegistry] = lambda: backoff.DEFAULT
     _merge_locks: dict[str, _MergeLock] = field(default_factory=dict)
 
     async def record(self, fresh: DeadLetter, failure: Failure) -> CaptureResult:
@@ -197,7 +199,16 @@ class LetterRecorder:
                 return None
             now = self.clock.now()
             current = with_types_of(current, fresh)
-            return lifecycle.merge(current, failure, now, fresh.repos, fresh.depends_on, fresh.entry_id)
+            return lifecycle.merge(
+                current,
+                failure,
+                now,
+                fresh.repos,
+                fresh.depends_on,
+                fresh.entry_id,
+                verdict=lifecycle.verdict_of(fresh),
+                backoffs=self.backoffs(),
+            )
 
         key = fresh.key
         merge_lock = self._merge_locks.setdefault(key, _MergeLock())

@@ -8,6 +8,7 @@ MahavishnuError
 │   └── InvalidQuery            … because the kind has no such field, or the cursor is of another list
 ├── CannotRestore               a payload cannot be read back with the types that it was captured with
 ├── UnworkableLetter            this one letter has values that no move can work with; the others are well
+├── QueueDisabled               the app keeps no letters, and somebody asks for its queue
 ├── QueueFull (ValueError)      one open letter too many; nothing was stored
 ├── NoSuchLetter (LookupError)  there is no letter for this task
 ├── NoSuchGroup (LookupError)   no letter has this fingerprint, and nothing is recorded about it
@@ -103,6 +104,16 @@ class NoAdapterNamed(InvalidInput):
 
 class InvalidQuery(InvalidInput):
     """The query uses a field that the kind of record does not have, or a value that the field cannot have."""
+
+
+class QueueDisabled(MahavishnuError):
+    """The app keeps no letters: `dlq_enabled` is false in its settings."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this app keeps no letters: dlq_enabled is false in its settings. Turn it on, or look at "
+            "app.queue_if_enabled, which is None then"
+        )
 
 
 class QueueFull(MahavishnuError, ValueError):

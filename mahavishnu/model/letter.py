@@ -56,10 +56,12 @@ class DeadLetter(_CachedText):
     the latest failures that were counted on it instead of becoming letters. `runs` are the bulk runs that have moved
     it: the last ones, and all that are not over; `run_outcomes` are its outcomes for those that redrove it, as
     `<outcome> <run id>`, `open` if not known yet. `revision` counts the edits; the state before each is
-    kept. `captured_digest` is the digest of the payload as it was captured, once a person has changed the payload.
+    kept. `captured_task` is the payload as it was captured, `captured_digest` its digest, once a person has changed it.
     `settled` is the last outcome reported for a claim of `claims.claim`, as `<outcome> <token>`. `more_repos` are the
     repos that the task failed for while it was being run; none are all of them, if the lease says `failed_again`.
     `adapter` names what runs it; None if nobody has said. `tags` are those that a classifier gave its latest failure.
+    `policy_by_verdict`: nobody chose the retry policy, so that it is that of the latest failure's verdict; so is the
+    fingerprint, and `former_fingerprints` are those that it had before.
     `payload_types` says how values of the payload are read that JSON has no type for: a path in it → what is there.
     """
 
@@ -95,6 +97,8 @@ class DeadLetter(_CachedText):
     adapter: str | None = None
     tags: tuple[str, ...] = ()
     payload_types: Json = EMPTY
+    policy_by_verdict: bool = False
+    former_fingerprints: tuple[str, ...] = ()
     priority: int = 0
     depends_on: tuple[str, ...] = ()
     generation: int = 1
@@ -108,6 +112,7 @@ class DeadLetter(_CachedText):
     run_outcomes: tuple[str, ...] = ()
     revision: int = 0
     captured_digest: str | None = None
+    captured_task: Json | None = None
     settled: str | None = None
     tallies: Tallies = _NO_TALLIES
     exhausted_at: datetime | None = None
@@ -124,6 +129,14 @@ class DeadLetter(_CachedText):
     def task(self) -> Any:
         """The job description, as a fresh copy."""
         return self.payload.value
+
+    @property
+    def task_snapshot(self) -> Any:
+        """The job description as it was captured, whatever people have made of it since, as a fresh copy.
+
+        Of a letter that people changed with an earlier version it is what they made of it.
+        """
+        return (self.captured_task or self.payload).value
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, cast
 from mahavishnu.model.clock import instant
 
 KEPT_FAILURES = 5
+LEASE_RAN_OUT = "LeaseRanOut"  # the type of a failure that nobody met: the run was not heard of again
 NO_ADAPTER = "(none)"  # in queries and in numbers: letters that name no adapter
 Version = tuple[int, ...]  # a store's mark of one state of one record; only the store that gave it reads it
 T = TypeVar("T")
@@ -113,6 +114,7 @@ class Failure:
     traceback: str | None = None
     processor: str | None = None
     duration_seconds: float | None = None
+    retry_in_seconds: float | None = None  # the wait before the next run that somebody asked for, such as a server
 
     def __post_init__(self) -> None:
         if (at := instant(self.at)) is not self.at:
@@ -174,6 +176,20 @@ class RecordedVerdict:
 
     reason: str | None = None
     author: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LatestVerdict:
+    """What is said about a letter's latest failure: why it has its category, its tags, its group, the retry policy.
+
+    The letter keeps a fingerprint or policy of None. `by_verdict` False: a caller chose the policy.
+    """
+
+    recorded: RecordedVerdict
+    tags: tuple[str, ...] = ()
+    fingerprint: str | None = None
+    policy: str | None = None
+    by_verdict: bool = True
 
 
 @dataclass(frozen=True, slots=True)

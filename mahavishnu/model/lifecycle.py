@@ -27,9 +27,11 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter, adapter_named_by, evolve, source_naming
 from mahavishnu.model.letter_parts import (
     KEPT_FAILURES,
+    LEASE_RAN_OUT,
     DeadLetterStatus,
     DlqReason,
     Failure,
+    LatestVerdict,
     Lease,
     RecordedVerdict,
     Requeue,
@@ -41,6 +43,7 @@ from mahavishnu.model.letter_parts import (
 from mahavishnu.model.work import Success, all_repos, has_failed_again, repos_left, with_more_work
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
+MAX_FORMER_FINGERPRINTS = 10  # that a letter keeps
 MAX_MERGED = 10  # entry ids that a letter keeps of failures that were counted on it
 MAX_ABSORBED = 50  # entry ids that a letter keeps of those that it absorbed or succeeded
 MAX_PRIORITY = 100  # that requeues may lift a letter to
@@ -159,8 +162,14 @@ def merge(
     repos: tuple[str, ...] = (),
     depends_on: tuple[str, ...] = (),
     entry_id: str | None = None,
+    *,
+    verdict: LatestVerdict | None = None,
+    backoffs: BackoffRegistry = backoff.DEFAULT,
 ) -> DeadLetter:
-    """Record that the same open task failed again: one more occurrence; the schedule and the budget stay.
+    """Record that the same open task failed again: one more occurrence; the budget stays.
+
+    The failure brings its category, and what is in its `verdict`. The schedule stays, unless the failure asks for a
+    wait of its own, or its policy is `never` and the former one was not, or the other way round.
 
     Adds `depends_on` to the dependencies of the next run, and `repos` to those to be done; none are all. While the
     letter is being run that is for the run after this one, which there is even if this one succeeds: nobody knows
@@ -170,16 +179,32 @@ def merge(
     _guard(letter, Move.MERGE)
     if letter.requeue is not None and letter.status is not RETRYING and instant(failure.at) >= letter.requeue.at:
         letter = _close_requeue(letter, RequeueOutcome.FAILED)
-    letter = with_more_work(letter, repos, depends_on)
+    before = letter
+    letter = _with_verdict(with_more_work(letter, repos, depends_on), failure, verdict)
     failures = _append_failure(letter.failures, failure)
+    letter = _reschedule(before, evolve(letter, last_error=failure.message), failure, instant(now), backoffs)
     return _change(
         letter,
         now,
         occurrences=letter.occurrences + 1,
-        last_error=failure.message,
         failures=failures,
         merged=letter.merged if entry_id is None else (*letter.merged, entry_id)[-MAX_MERGED:],
         tallies=letter.tallies.plus("deduplicated"),
+    )
+
+
+def verdict_of(letter: DeadLetter) -> LatestVerdict:
+    """What was said about the letter's failure, for the open letter that takes the failure in."""
+    return LatestVerdict(
+        letter.verdict, letter.tags, letter.fingerprint, str(letter.retry_policy), letter.policy_by_verdict
+    )
+
+
+def with_verdict_of(letter: DeadLetter, other: DeadLetter, now: datetime) -> DeadLetter:
+    """The letter with what was said about the latest failure of another one, which becomes its own latest."""
+    failure = other.failures[-1]
+    return _reschedule(
+        letter, _with_verdict(letter, failure, verdict_of(other)), failure, instant(now), backoff.DEFAULT
     )
 
 
@@ -262,7 +287,7 @@ def recover(letter: DeadLetter, *, now: datetime, backoffs: BackoffRegistry = ba
     message = (
         f"the run's lease ran out {MAX_RECOVERIES} times in a row (last owner: {lease.owner}): it may kill its process"
     )
-    letter = _with_failure(letter, Failure(at=now, message=message, type="LeaseRanOut", processor=lease.owner))
+    letter = _with_failure(letter, Failure(at=now, message=message, type=LEASE_RAN_OUT, processor=lease.owner))
     return _back_to_prior(letter, lease, now) if lease.manual else _use_up_retry(letter, now, None, backoffs)
 
 
@@ -321,13 +346,14 @@ def fail(
     now: datetime,
     retry_in: timedelta | None = None,
     left: tuple[str, ...] | None = None,
-    verdict: RecordedVerdict | None = None,
+    verdict: LatestVerdict | None = None,
     backoffs: BackoffRegistry = backoff.DEFAULT,
 ) -> DeadLetter:
     """The run failed: pending with a later date, or exhausted if that was the last automatic retry.
 
     A manual retry uses up no automatic one: the letter returns to its prior state. `left` are the repos that are still
-    to be done, where that is known. `verdict` says why this failure has its category; the letter stays in its group.
+    to be done, where that is known. `verdict` is what is said about this failure; its policy and group become those of
+    the letter, the policy unless somebody chose another one.
     """
     lease = _require_lease(letter, Move.FAIL, token)
     letter = _with_failure(letter, failure, left, verdict)
@@ -343,7 +369,7 @@ def exhaust(
     failure: Failure,
     now: datetime,
     left: tuple[str, ...] | None = None,
-    verdict: RecordedVerdict | None = None,
+    verdict: LatestVerdict | None = None,
 ) -> DeadLetter:
     """The run failed and no automatic retry can help. A manual retry returns to its prior state."""
     lease = _require_lease(letter, Move.EXHAUST, token)
@@ -381,13 +407,15 @@ def edit(
     if changes.get("due_at"):
         changes["due_at"] = instant(changes["due_at"])
     if letter.captured_digest is None and changes.get("payload", letter.payload).text != letter.payload.text:
-        changes["captured_digest"] = letter.payload.digest
+        changes |= {"captured_digest": letter.payload.digest, "captured_task": letter.payload}
     if "adapter" not in changes and letter.adapter == adapter_named_by(letter.source, letter.payload):
         # What the task names goes with the task.
         changes["adapter"] = adapter_named_by(letter.source, changes.get("payload", letter.payload))
     else:
         adapter = changes.get("adapter", letter.adapter)
         changes["source"] = source_naming(adapter, letter.source)
+    if "retry_policy" in changes:
+        changes["policy_by_verdict"] = False
     edited = _change(letter, now, **changes, revision=letter.revision + 1)
     if "payload" in changes:
         edited = evolve(edited, run_outcomes=outcomes_after_redrive(letter.run_outcomes, sent=False))
@@ -405,6 +433,7 @@ def reclassify(
     now: datetime,
     category: str,
     verdict: RecordedVerdict,
+    tags: tuple[str, ...] = (),
     retry_policy: str | None = None,
     max_retries: int | None = None,
     backoffs: BackoffRegistry = backoff.DEFAULT,
@@ -415,7 +444,14 @@ def reclassify(
         advice["max_retries"] = max(max_retries, letter.retry_count)
     _guard(letter, Move.EDIT)
     edited = edit(letter, now=now, backoffs=backoffs, **advice)
-    return evolve(edited, error_category=category, verdict=verdict, revision=letter.revision)
+    return evolve(
+        edited,
+        error_category=category,
+        verdict=verdict,
+        tags=tags,
+        policy_by_verdict=letter.policy_by_verdict,
+        revision=letter.revision,
+    )
 
 
 def regroup(letter: DeadLetter, *, now: datetime, fingerprint: str | None) -> DeadLetter:
@@ -658,18 +694,17 @@ def _close_requeue(letter: DeadLetter, outcome: RequeueOutcome) -> DeadLetter:
 
 
 def _with_failure(
-    letter: DeadLetter, failure: Failure, left: tuple[str, ...] | None = None, verdict: RecordedVerdict | None = None
+    letter: DeadLetter, failure: Failure, left: tuple[str, ...] | None = None, verdict: LatestVerdict | None = None
 ) -> DeadLetter:
     letter = _close_requeue(letter, RequeueOutcome.FAILED)
     if left is not None:  # the application may have done some of them since the run began
         left = tuple([repo for repo in left if repo in letter.repos]) or left
         letter = evolve(letter, repos=left)
     letter = _with_added_repos(letter)
+    letter = _with_verdict(letter, failure, verdict)
     return evolve(
         letter,
         last_error=failure.message,
-        error_category=failure.category or letter.error_category,
-        verdict=verdict or letter.verdict,
         failures=_append_failure(letter.failures, failure),
         run_outcomes=outcomes_after(letter.run_outcomes, ItemOutcome.FAILED_AGAIN),
         tallies=letter.tallies.plus("retry_failed"),
@@ -677,9 +712,40 @@ def _with_failure(
     )
 
 
+def _with_verdict(letter: DeadLetter, failure: Failure, verdict: LatestVerdict | None) -> DeadLetter:
+    """The letter with what is said about its latest failure."""
+    changes: dict[str, Any] = {"error_category": failure.category or letter.error_category}
+    if verdict is not None:
+        changes |= {"verdict": verdict.recorded, "tags": verdict.tags}
+        if verdict.policy is not None and letter.policy_by_verdict:
+            changes |= {"retry_policy": verdict.policy, "policy_by_verdict": verdict.by_verdict}
+        group = verdict.fingerprint
+        if group is not None and group != letter.fingerprint:
+            former = (each for each in (*letter.former_fingerprints, letter.fingerprint) if each not in (group, None))
+            changes |= {"fingerprint": group, "former_fingerprints": tuple(former)[-MAX_FORMER_FINGERPRINTS:]}
+    return evolve(letter, **changes)
+
+
+def _reschedule(
+    before: DeadLetter, letter: DeadLetter, failure: Failure, now: datetime, backoffs: BackoffRegistry
+) -> DeadLetter:
+    """The letter with the date that a merged failure leaves or gives it; while it is run, the date after that run."""
+    lease = letter.lease
+    due = lease.prior_due if lease is not None else letter.due_at
+    if letter.status is EXHAUSTED or (lease is not None and lease.prior is EXHAUSTED):
+        return letter
+    asked = None if failure.retry_in_seconds is None else timedelta(seconds=failure.retry_in_seconds)
+    if not retries_itself(letter):
+        due = None
+    elif letter.max_retries and (not retries_itself(before) or (due is not None and asked is not None)):
+        due = _due(letter, now, asked, backoffs)
+    return evolve(letter, due_at=due) if lease is None else evolve(letter, lease=replace(lease, prior_due=due))
+
+
 def _back_to_prior(letter: DeadLetter, lease: Lease, now: datetime) -> DeadLetter:
     """Return to the state before the claim."""
-    return _change(letter, now, status=lease.prior, lease=None, due_at=lease.prior_due)
+    due = lease.prior_due if retries_itself(letter) else None
+    return _change(letter, now, status=lease.prior, lease=None, due_at=due)
 
 
 def _use_up_retry(

@@ -17,6 +17,7 @@ _EDITED = (
     "labels",
     "depends_on",
     "retry_policy",
+    "policy_by_verdict",
     "priority",
     "adapter",
 )  # what a person may have changed
@@ -63,12 +64,12 @@ def reconcile_letters(
     if not ours.is_open:
         return Reconciliation(_absorb(theirs, ours, ours.generation), FormerLetter.of(ours))
     if not _was_changed_by_people(ours):
-        return Reconciliation(live=_merge_open_letters(theirs, ours))
+        return Reconciliation(live=_merge_open_letters(theirs, ours, now))
     if lifecycle.is_running(theirs, now):
         return Reconciliation(wait=True)  # a run ends with the payload that it began with
     # A late run must not close the letter: people changed it after that run had begun.
     return Reconciliation(
-        live=_with_changes_of_people(_merge_open_letters(lifecycle.recover(theirs, now=now), ours), ours)
+        live=_with_changes_of_people(_merge_open_letters(lifecycle.recover(theirs, now=now), ours, now), ours)
     )
 
 
@@ -121,6 +122,7 @@ def _with_changes_of_people(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:
         joined = evolve(
             joined,
             captured_digest=joined.captured_digest or ours.captured_digest,
+            captured_task=joined.captured_task or ours.captured_task,
             **{name: getattr(ours, name) for name in _EDITED},
             source=source_naming(ours.adapter, joined.source),
             max_retries=max(ours.max_retries, joined.retry_count),
@@ -135,16 +137,17 @@ def _with_changes_of_people(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:
     return joined
 
 
-def _merge_open_letters(theirs: DeadLetter, ours: DeadLetter) -> DeadLetter:
+def _merge_open_letters(theirs: DeadLetter, ours: DeadLetter, now: datetime) -> DeadLetter:
     """One letter of two open ones, as if the later failure had been merged into the other. It was opened once."""
     absorbing = with_more_work(_absorb(theirs, ours, ours.generation - 1), ours.repos, ours.depends_on)
     first, last = sorted((theirs, ours), key=lambda letter: (letter.failed_at, letter.entry_id))
     failures = tuple(sorted({*theirs.failures, *ours.failures}, key=lambda failure: (failure.at, failure.message)))
+    if ours.failures and failures[-1] in ours.failures and failures[-1] not in theirs.failures:
+        absorbing = lifecycle.with_verdict_of(absorbing, ours, now)
     return evolve(
         absorbing,
         error=first.error,
         failed_at=first.failed_at,
-        fingerprint=first.fingerprint,
         last_error=failures[-1].message if failures else last.last_error,
         occurrences=theirs.occurrences + ours.occurrences,
         total_attempts=theirs.total_attempts + ours.total_attempts,

@@ -94,6 +94,9 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
         "captured_digest",
         "merged",
         "payload_types",
+        "policy_by_verdict",
+        "former_fingerprints",
+        "captured_task",
     ),
     Field("schema", INTEGER, lambda letter: SCHEMA),
 )

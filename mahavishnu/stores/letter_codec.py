@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 from msgspec.structs import astuple
 
 from mahavishnu.model.clock import instant
@@ -135,7 +136,10 @@ def _lasting_part(letter: DeadLetter) -> LastingPart:
         letter.merged,
         letter.adapter or "",
         letter.tags,
-        None if letter.payload_types.text == "{}" else Raw(letter.payload_types.text.encode()),
+        None if letter.payload_types.text == "{}" else letter.payload_types.shared_value,
+        letter.policy_by_verdict,
+        letter.former_fingerprints,
+        None if letter.captured_task is None else letter.captured_task.text,
     )
 
 
@@ -182,6 +186,7 @@ def _failure_part(failure: Failure) -> FailurePart:
         failure.traceback,
         failure.processor,
         failure.duration_seconds,
+        failure.retry_in_seconds,
     )
 
 
@@ -300,6 +305,8 @@ def _letter(
     made.adapter = adapter_named_by(made.source, payload) if unsaid else lasting.adapter or None
     made.tags = lasting.tags or ()
     made.payload_types = types
+    made.policy_by_verdict = lasting.policy_by_verdict
+    made.former_fingerprints = lasting.former_fingerprints or ()
     made.priority = lasting.priority or 0
     made.depends_on = lasting.depends_on or ()
     made.generation = 1 if lasting.generation is UNSET else lasting.generation
@@ -315,6 +322,7 @@ def _letter(
     made.run_outcomes = passing.run_outcomes or ()
     made.revision = lasting.revision
     made.captured_digest = lasting.captured_digest
+    made.captured_task = None if lasting.captured_task is None else _json(lasting.captured_task)
     made.merged = lasting.merged or ()
     made.settled = passing.settled
     if counted is not None:
@@ -325,6 +333,10 @@ def _letter(
     made.version = version
     made.__class__ = kind
     return cast("L", made)
+
+
+def _json(text: str) -> Json:
+    return Json.from_parsed(json.loads(text))
 
 
 def _labels(value: Any) -> Json:
@@ -358,6 +370,7 @@ def _failure(part: FailurePart) -> Failure:
         traceback=part.traceback,
         processor=part.processor,
         duration_seconds=part.duration_seconds,
+        retry_in_seconds=part.retry_in_seconds,
     )
 
 

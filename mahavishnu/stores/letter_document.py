@@ -30,6 +30,7 @@ class FailurePart(Struct, omit_defaults=True, gc=False):
     traceback: str | None = None
     processor: str | None = None
     duration_seconds: int | float | None = None
+    retry_in_seconds: int | float | None = None  # since 0.2
 
 
 class LeasePart(Struct, omit_defaults=True, gc=False):
@@ -94,6 +95,9 @@ class LastingPart(Struct, omit_defaults=True, gc=False):
     adapter: str | UnsetType | None = UNSET  # since 0.2; empty for none, to tell it from what was written before
     tags: tuple[str, ...] | None = ()
     payload_types: Any = None
+    policy_by_verdict: bool = False  # since 0.2
+    former_fingerprints: tuple[str, ...] | None = ()
+    captured_task: str | None = None  # as JSON text
 
 
 class PassingPart(Struct, omit_defaults=True, gc=False):

@@ -75,7 +75,6 @@ async def main(part: str) -> None:
     app = MahavishnuApp()
     app.register_adapter("flaky", flaky)
     app.register_adapter("down", down)
-    assert app.dlq is not None
     async with app:
         started = time.monotonic() - BEGAN
         await (work if part == "work" else go_home)(app, app.dlq)

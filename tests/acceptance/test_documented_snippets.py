@@ -577,7 +577,6 @@ async def test_a_queue_from_a_client_falls_back_to_memory(
 async def test_what_is_in_memory_goes_home_before_the_app_ends(default_index: Index) -> None:
     """The server was away for a moment, and the process ends before anybody has looked after it again."""
     app = MyApp()
-    assert app.dlq is not None
     store = app.dlq.store
     assert isinstance(store, FallbackStore)
     await app.dlq.open()
@@ -617,6 +616,7 @@ async def test_such_an_app_keeps_what_the_settings_say(at_home: Path, monkeypatc
     """Its queue is given one setting only. The others count all the same, and a retry by hand finds a callback."""
     monkeypatch.setenv("MAHAVISHNU_DLQ_STORE_URL", "memory:")
     monkeypatch.setenv("MAHAVISHNU_DLQ_DEFAULT_MAX_RETRIES", "7")
+    monkeypatch.setenv("MAHAVISHNU_DLQ_AUTOMATIC_POLICY", "default")
     monkeypatch.setenv("MAHAVISHNU_DLQ_DEFAULT_RETRY_POLICY", "linear")
     monkeypatch.setenv("MAHAVISHNU_DLQ_RETRY_TIMEOUT_SECONDS", "77")
     monkeypatch.setenv("MAHAVISHNU_PLUGIN_DIRECTORY", str(at_home))
@@ -639,7 +639,7 @@ async def test_such_an_app_may_be_switched_off(at_home: Path, monkeypatch: pytes
     monkeypatch.setenv("MAHAVISHNU_DLQ_ENABLED", "false")
     for app in (MahavishnuApp(), MyApp()):
         app.register_adapter("llamaindex", down)
-        assert (app.dlq, app.dlq_integration) == (None, None)
+        assert (app.queue_if_enabled, app.dlq_integration) == (None, None)
         await app.start_dlq_processor()
         assert (await app.execute_workflow(TASK, "llamaindex", REPOS))["dlq_enqueued"] is False
         await app.stop_dlq_processor()
@@ -744,7 +744,6 @@ async def test_the_documented_queries_over_plain_http(index: Index) -> None:
 async def test_the_documented_fields_have_the_documented_types(index: Index) -> None:
     """Where the type of a field is another one inside, its queries behave as documented all the same."""
     async with MahavishnuApp() as app:
-        assert app.dlq is not None
         await app.dlq.enqueue("wf_1", TASK, REPOS, "boom")
     status, answer = index.cluster.request("GET", f"/{index.name}/_mapping")
     (mapping,) = answer.values()

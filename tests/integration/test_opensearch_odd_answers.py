@@ -66,7 +66,6 @@ async def test_what_fails_meanwhile_is_kept_and_goes_home(
         raise ConnectionError("connection refused")
 
     app.register_adapter("w", fail)
-    assert app.dlq is not None
     async with app:
         await app.execute_workflow({"id": "open"}, "w")
         app.dlq.context.capacity.invalidate()

@@ -98,7 +98,7 @@ class House:
         app = MahavishnuApp(
             MahavishnuSettings(dlq_store_url="memory:", **settings), store=self.store(), clock=self.clock
         )
-        if app.dlq is not None:
+        if app.queue_if_enabled is not None:
             self._queues.append(app.dlq)
         return app
 
@@ -133,7 +133,6 @@ class House:
 
 
 def queue_of(app: MahavishnuApp) -> DeadLetterQueue:
-    assert app.dlq is not None
     return app.dlq
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.ids import document_key
-from mahavishnu.model.json_value import Json
+from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
     KEPT_FAILURES,
@@ -67,6 +67,7 @@ failures = st.builds(
     traceback=maybe(texts),
     processor=maybe(texts),
     duration_seconds=maybe(st.floats(0, 1e9)),
+    retry_in_seconds=maybe(st.floats(0, 1e9)),
 )
 leases = st.builds(
     Lease,
@@ -103,6 +104,12 @@ letters = st.builds(
     created_at=instants,
     updated_at=instants,
     payload=json_values.map(Json.of),
+    payload_types=st.just(EMPTY) | st.dictionaries(texts, texts, max_size=3).map(Json.of),
+    captured_task=maybe(json_values.map(Json.of)),
+    adapter=maybe(texts.filter(bool)),
+    tags=st.lists(texts, max_size=3).map(tuple),
+    policy_by_verdict=st.booleans(),
+    former_fingerprints=st.lists(texts, max_size=3).map(tuple),
     repos=st.lists(texts, max_size=3).map(tuple),
     labels=json_objects.map(Json.of),
     status=st.sampled_from(DeadLetterStatus),

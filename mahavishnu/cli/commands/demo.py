@@ -68,7 +68,6 @@ async def show(url: str, speed: float, seconds: float | None, port: int | None) 
     settings = MahavishnuSettings.load(dlq_store_url=url, dlq_retry_interval_seconds=10, dlq_strategy="automatic")
     logging.getLogger("mahavishnu").propagate = False
     async with MahavishnuApp(settings, clock=clock) as app:
-        assert app.dlq is not None
         with stop_signals() as stop:
             print_line(f"letters are kept in {app.dlq.store!r}; Ctrl-C ends it")
             if speed > 1:

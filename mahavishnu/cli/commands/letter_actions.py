@@ -329,7 +329,7 @@ def _each_task(
             raise InvalidInput("--app runs letters of its own store: leave out --store and --server")
         found = import_app(name, session_of(context))
         async with found:
-            if found.dlq is None:
+            if found.queue_if_enabled is None:
                 raise InvalidInput("there is nothing to run: dlq_enabled is false")
             await each(session_of(context), found.dlq)
 

@@ -60,7 +60,7 @@ def serve(
     listening = open_listener(settings, host, port)
     with contextlib.closing(listening):
         if found is not None:
-            if found.dlq is None:
+            if found.queue_if_enabled is None:
                 raise InvalidInput("there is nothing to serve: dlq_enabled is false")
             found.dlq.processing.take_only(queue or ())
             asyncio.run(_serve_app(found, listening, settings))
@@ -221,7 +221,7 @@ def worker(
         raise InvalidInput("say which app's workflows are retried: mahavishnu worker --app MODULE:NAME")
     hang_ups = _note_hang_ups()
     found = import_app(app, session_of(context))
-    if found.dlq is None:
+    if found.queue_if_enabled is None:
         raise Failed("there is nothing to do: dlq_enabled is false")
     found.dlq.processing.take_only(queue or ())
     _log_to_stderr(verbose)
@@ -244,7 +244,6 @@ async def _work(app: MahavishnuApp, hang_ups: list[int]) -> None:
         _reload(app)
     with stop_signals() as stop:
         async with app:
-            assert app.dlq is not None
             await app.start_dlq_processor()
             if not app.config.dlq_retry_processor_enabled:
                 raise Failed("there is nothing to do: dlq_retry_processor_enabled is false")
@@ -259,7 +258,6 @@ async def _work(app: MahavishnuApp, hang_ups: list[int]) -> None:
 async def _once(app: MahavishnuApp) -> None:
     with stop_signals() as stop:
         async with app:
-            assert app.dlq is not None
             running, stopped = asyncio.create_task(app.dlq.run_due()), asyncio.create_task(stop.wait())
             await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()

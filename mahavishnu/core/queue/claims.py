@@ -200,7 +200,14 @@ class Claims:
                 due = now + wait if wait is not None else None
                 moved = lifecycle.release(current, token=token, now=now, due_at=due)
             else:
-                moved = apply_outcome(current, token, now, assessment, backoffs=self._context.backoffs)
+                moved = apply_outcome(
+                    current,
+                    token,
+                    now,
+                    assessment,
+                    backoffs=self._context.backoffs,
+                    policy_for=self._context.letter_factory.policy_for,
+                )
             return evolve(moved, settled=mark)
 
         try:

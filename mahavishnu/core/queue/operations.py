@@ -302,6 +302,7 @@ class LetterOperations:
                 now=self._clock.now(),
                 category=verdict.category,
                 verdict=RecordedVerdict(verdict.reason, verdict.author),
+                tags=verdict.tags,
                 retry_policy=verdict.policy,
                 max_retries=verdict.max_retries,
                 backoffs=self._context.backoffs,

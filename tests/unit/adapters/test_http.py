@@ -36,7 +36,6 @@ def app(clock: ManualClock) -> MahavishnuApp:
 
 
 def queue(app: MahavishnuApp) -> DeadLetterQueue:
-    assert app.dlq is not None
     return app.dlq
 
 

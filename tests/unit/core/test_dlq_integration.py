@@ -16,7 +16,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.strategies import Decision
 from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.model.errors import InvalidInput, NoAdapterNamed
+from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, QueueDisabled
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
@@ -97,12 +97,10 @@ class TestFailures:
     async def test_a_queue_that_is_off_changes_nothing_about_workflows(self, house: House) -> None:
         app = house.app(dlq_enabled=False)
         result = await fails(app, NETWORK)
-        assert (result["status"], result.get("dlq_enqueued"), app.dlq, app.dlq_integration) == (
-            "failed",
-            False,
-            None,
-            None,
-        )
+        assert (result["status"], result.get("dlq_enqueued"), app.dlq_integration) == ("failed", False, None)
+        with pytest.raises(QueueDisabled, match="this app keeps no letters: dlq_enabled is false"):
+            assert app.dlq
+        assert app.queue_if_enabled is None
         await app.start_dlq_processor()
         await app.stop_dlq_processor()
 

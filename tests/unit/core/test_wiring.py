@@ -46,7 +46,6 @@ async def test_an_adapter_registered_by_the_app_counts_more(app: MahavishnuApp) 
 
 
 async def test_a_backoff_of_a_plugin_is_used(app: MahavishnuApp) -> None:
-    assert app.dlq is not None
     letter = await app.dlq.enqueue("wf_1", {}, [], "reset", retry_policy="custom:steady")
     assert letter.next_retry_at == app.dlq.clock.now() + timedelta(seconds=90)
 

@@ -12,7 +12,7 @@ import pytest
 from mahavishnu.model.bulk_run import ItemOutcome, outcome_for
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     Requeue,
@@ -112,6 +112,7 @@ def test_edit_changes_what_was_named_and_nothing_else() -> None:
     assert changes.keys() == EDITABLE.keys()
     source = Source(queue="sweep")  # where workers of an earlier version look for the adapter
     expected = made(letter, **changes, source=source, revision=1, captured_digest=letter.payload.digest)
+    expected = evolve(expected, captured_task=letter.payload)
     assert edit(letter, now=noon(3), **changes) == expected
 
 

@@ -77,7 +77,7 @@ circuit: {failure_threshold: 2, cooloff_seconds: 3}
     assert app.reload().error is None
     queue, integration = queue_of(app), app.dlq_integration
     assert integration is not None
-    assert (integration.get_strategy(), integration.by_category) == ("manual", False)
+    assert (integration.get_strategy(), queue.context.letter_factory.by_category) == ("manual", False)
     assert (queue.context.letter_factory.max_retries, queue.context.limits.concurrency) == (8, 4)
     assert (queue.context.breakers.threshold, queue.context.breakers.cooloff_seconds) == (2, 3)
     assert queue.context.backoffs.random is not None

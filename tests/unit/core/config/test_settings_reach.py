@@ -99,7 +99,7 @@ def who_sends_it(app: MahavishnuApp) -> Actor | None:
 
 
 REACHES: dict[str, Reach] = {
-    "dlq_enabled": Reach(False, lambda app: app.dlq is not None),
+    "dlq_enabled": Reach(False, lambda app: app.queue_if_enabled is not None),
     "dlq_max_size": Reach(123, lambda app: queue_of(app).max_size),
     "dlq_namespace": Reach("billing", lambda app: queue_of(app).namespace),
     "dlq_strategy": Reach("selective", lambda app: app.dlq_integration and app.dlq_integration.get_strategy()),
@@ -115,9 +115,7 @@ REACHES: dict[str, Reach] = {
     "dlq_store_timeout_seconds": Reach(7.5, lambda app: client_arguments(app)["timeout"], 7.5, OPENSEARCH),
     "dlq_default_retry_policy": Reach("linear", lambda app: queue_of(app).context.letter_factory.retry_policy),
     "dlq_default_max_retries": Reach(7, lambda app: queue_of(app).context.letter_factory.max_retries),
-    "dlq_automatic_policy": Reach(
-        "default", lambda app: app.dlq_integration and app.dlq_integration.by_category, False
-    ),
+    "dlq_automatic_policy": Reach("default", lambda app: queue_of(app).context.letter_factory.by_category, False),
     "dlq_category_max_retries": Reach(
         {"network": 9}, lambda app: dict(queue_of(app).context.letter_factory.category_max_retries)
     ),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.adapters.base import current_attempt
+from mahavishnu.classify.fingerprint import fingerprint_of
 from mahavishnu.core.dead_letter_queue import DeadLetterStatus
 from mahavishnu.model.errors import InvalidInput, QueueFull, StoreUnavailable
 from mahavishnu.model.events import EventName
@@ -42,7 +43,6 @@ async def test_an_always_failing_task_is_one_letter_that_runs_after_1_2_and_4_mi
 
     app.register_adapter("sweep", fail)
     await app.execute_workflow({"id": "wf_1"}, "sweep", ["api"])
-    assert app.dlq is not None
     await app.start_dlq_processor()
     for _ in range(180):
         await house.clock.sleeping(11)  # all that sleep between two looks
@@ -530,8 +530,8 @@ async def test_a_failure_during_a_run_is_run_again_although_that_run_succeeds(an
     await sound(queue)
 
 
-async def test_a_letter_says_why_of_its_latest_failure_and_stays_in_its_group(any_house: House) -> None:
-    """After an edit it fails otherwise: cause, category and the reason for that belong together."""
+async def test_a_letter_says_why_of_its_latest_failure_and_goes_to_its_group(any_house: House) -> None:
+    """After an edit it fails otherwise: cause, category, the reason for that and the group belong together."""
     queue = any_house.queue(Runs(TypeError("age is a text"), MemoryError("too large"), PermissionError("denied")))
     first = await queue.enqueue("wf_1", {}, [], KeyError("age"), max_retries=2)
     assert first.verdict.reason == "KeyError"
@@ -541,7 +541,7 @@ async def test_a_letter_says_why_of_its_latest_failure_and_stays_in_its_group(an
         await queue.run_due()
         letter = await letter_of(queue, "wf_1")
         seen.append((letter.failures[-1].type, letter.error_category, letter.verdict.reason, letter.verdict.author))
-        assert letter.fingerprint == first.fingerprint
+        assert letter.fingerprint == fingerprint_of(letter.failures[-1])
         any_house.clock.advance(3600)
     assert seen == [
         ("TypeError", "validation", "TypeError", "built-in"),
@@ -550,6 +550,9 @@ async def test_a_letter_says_why_of_its_latest_failure_and_stays_in_its_group(an
     await queue.retry_task("wf_1")
     letter = await letter_of(queue, "wf_1")
     assert (letter.error_category, letter.verdict.reason) == ("permission", "PermissionError")
+    assert letter.former_fingerprints == (first.fingerprint, *map(fingerprint_of, letter.failures[1:3]))
+    (group,) = (await queue.groups.list(quiet=True)).items
+    assert (group.fingerprint, group.count) == (letter.fingerprint, 1)
 
 
 async def test_who_retries_by_hand_hears_that_the_letter_was_taken_away_in_the_middle(any_house: House) -> None:
