@@ -12,6 +12,7 @@ from typing import Any, assert_type
 from mahavishnu.adapters.runner import WorkflowResult
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, LetterList, QueueOptions
+from mahavishnu.core.dlq_integration import CaptureOutcome
 from mahavishnu.core.queue.claims import Claim
 from mahavishnu.engine.moves import BulkResult
 from mahavishnu.model import lifecycle
@@ -252,12 +253,12 @@ async def a_users_services(dlq: DeadLetterQueue) -> None:
     await dlq.runs.start("redrive")  # type: ignore[call-arg]
 
 
-def a_script_without_an_event_loop(app: MahavishnuApp) -> None:
+def a_script_without_an_event_loop(app: MahavishnuApp, failed: FailedRetry) -> None:
     with app.sync as sync:
         assert_type(sync.execute_workflow({"id": "wf_1"}, "sweep", ["api"], task_id="wf_1"), WorkflowResult)
         assert_type(sync.dlq.enqueue("wf_1", {}, ["api"], "boom", priority=1), DeadLetter)
         assert_type(sync.dlq.get_task("wf_1", include_archived=True), DeadLetter | None)
-        assert_type(sync.dlq.list_tasks("pending", 10, error_type="KeyError"), LetterList)
+        assert_type(sync.dlq.list_tasks("pending", 10, adapter="sweep"), LetterList)
         assert_type(sync.dlq.retry_task("wf_1", by="ann"), dict[str, Any])
         assert_type(sync.dlq.letters.edit("wf_1", patch={"a": 1}, by="ann"), DeadLetter)
         assert_type(sync.dlq.groups.list(), GroupPage)
@@ -265,6 +266,11 @@ def a_script_without_an_event_loop(app: MahavishnuApp) -> None:
         assert_type(sync.dlq.runs.start("redrive", status="exhausted", by="ann"), BulkRun)
         assert_type([line for line in sync.dlq.transfer.export()], list[str])
         assert_type(app.sync.within(5).dlq.health(), Health)
+        assert_type(sync.call(fibonacci, failed), float)
+        assert_type(sync.capture_exception(KeyError("x"), workflow="sweep", arguments={"a": 1}), CaptureOutcome)
+        with sync.capture("sweep", a=1):
+            pass
+    sync.call(fibonacci, 1)  # type: ignore[call-overload]
     sync.dlq.get_task(1)  # type: ignore[arg-type]
     sync.dlq.enqueue("wf_1")  # type: ignore[call-arg]
     sync.dlq.letters.resolve("wf_1", who="ann")  # type: ignore[call-arg]
