@@ -81,6 +81,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "clear": "letters.clear",
             "export": "transfer.export",
             "import": "transfer.import_letters",
+            "drain": "transfer.drain",
             "reclassify": "letters.reclassify",
             "resurrect": "letter_actions.resurrect",
             "requeue": "letter_actions.requeue",

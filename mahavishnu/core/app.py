@@ -19,6 +19,7 @@ from mahavishnu.core.config import MahavishnuSettings, ReloadResult
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.function_workflow import given_id
+from mahavishnu.core.local_files import describe_file, other_local_files
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.resilience import ErrorRecoveryManager
 from mahavishnu.engine.letter_factory import LetterRequest
@@ -292,6 +293,8 @@ class MahavishnuApp:
     async def __aenter__(self) -> Self:
         if self._dlq is not None:
             await self.dlq.open()
+            for path, count in other_local_files(self.config).items():
+                self.logger.warning("%s", describe_file(path, count))
         return self
 
     async def __aexit__(

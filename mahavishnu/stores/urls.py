@@ -62,7 +62,7 @@ def open_store(
         case "sqlite":
             from mahavishnu.stores.sqlite import SQLiteStore
 
-            return SQLiteStore(_sqlite_path(url), kinds=kinds)
+            return SQLiteStore(sqlite_path(url), kinds=kinds)
         case _:
             from mahavishnu.stores.opensearch import OpenSearchStore
 
@@ -80,7 +80,7 @@ def check_url(url: str) -> None:
             if url not in ("memory:", "memory://"):
                 raise InvalidInput(f"{mask(url)!r} is not a store's URL; did you mean 'memory:'?")
         case "sqlite":
-            _sqlite_path(url)
+            sqlite_path(url)
         case "opensearch" | "opensearchs":
             _opensearch(url)
         case _ if url.startswith(("/", "./", "~")):
@@ -130,7 +130,8 @@ def mask(url: str) -> str:
     return f"{scheme}{colon}{credentials}{at}{host}"
 
 
-def _sqlite_path(url: str) -> Path:
+def sqlite_path(url: str) -> Path:
+    """The file that a sqlite: URL means. Raises InvalidInput."""
     if not url.startswith("sqlite:///") or url == "sqlite:///":
         raise InvalidInput(f"{mask(url)!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db")
     try:

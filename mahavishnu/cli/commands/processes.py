@@ -19,7 +19,7 @@ import typer
 from mahavishnu.adapters.base import close_threads
 from mahavishnu.cli.apps import import_app
 from mahavishnu.cli.options import Server, StoreUrl, choose_store, session_of
-from mahavishnu.cli.output import Failed, count_of, print_error, print_line
+from mahavishnu.cli.output import Failed, count_of, print_error, print_line, print_notice
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def serve(
     queue: Queues = None,
 ) -> None:
     """Serve the HTTP API. SIGTERM and Ctrl-C stop it gracefully."""
+    from mahavishnu.core.local_files import describe_file, other_local_files
     from mahavishnu.core.wiring import chain_from, queue_from
 
     if queue and not app:
@@ -58,6 +59,8 @@ def serve(
     found = import_app(app, session_of(context)) if app else None
     settings = found.config if found else session_of(context).settings
     listening = open_listener(settings, host, port)
+    for path, count in other_local_files(settings).items():
+        print_notice(describe_file(path, count))
     with contextlib.closing(listening):
         if found is not None:
             if found.queue_if_enabled is None:

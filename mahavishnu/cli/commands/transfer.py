@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json as codec
 import stat
 import sys
@@ -9,14 +10,29 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from urllib.parse import quote
 
 import typer
 
 from mahavishnu.cli.client import Connection, TooLarge, run_conversation
 from mahavishnu.cli.options import Filters, expand_options, resolve_filter, session_of
-from mahavishnu.cli.output import AsJson, ExitCode, Failed, print_error, print_json, print_line, print_notice
+from mahavishnu.cli.output import (
+    AsJson,
+    ExitCode,
+    Failed,
+    NotFound,
+    count_of,
+    print_error,
+    print_json,
+    print_line,
+    print_notice,
+)
 from mahavishnu.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mahavishnu.core.config import MahavishnuSettings
+    from mahavishnu.stores.fallback.drain import DrainResult
 
 _BATCH_LETTERS = 200
 _BATCH_BYTES = 1024 * 1024
@@ -196,6 +212,59 @@ def _batches(file: str, refused: dict[str, str]) -> Iterator[list[Numbered]]:
         size += len(text)
     if batch:
         yield batch
+
+
+def drain(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A local store; without it, that of the settings.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Bring home what is kept in a local store: into the store of the settings, each letter exactly once."""
+    from mahavishnu.core.local_files import count_letters
+    from mahavishnu.stores.urls import sqlite_path
+
+    session = session_of(context)
+    if session.server:
+        raise InvalidInput("drain brings home what is in a file of this machine: without --server")
+    if file is not None and not file.is_file():
+        raise NotFound(f"there is no file {file}")
+    settings = session.settings
+    if settings.dlq_store_url.startswith("memory:"):
+        raise InvalidInput("the store of the settings is memory:, which is no home for letters: say --store URL")
+    if file is not None:
+        url = settings.dlq_store_url
+        if url.startswith("sqlite:") and sqlite_path(url).resolve() == file.resolve():
+            raise InvalidInput(f"{file} is the store of the settings: its letters are at home")
+        local = quote(str(file.absolute()), safe="/:~")
+        settings = settings.model_copy(update={"dlq_local_url": f"sqlite:///{local}"})
+    elif not settings.dlq_local_url.startswith("sqlite:"):
+        raise InvalidInput("the settings have no local store in a file: name a FILE")
+    path = sqlite_path(settings.dlq_local_url)
+    before = count_letters(path)
+    drained, admitted = asyncio.run(_drain(settings))
+    left = count_letters(path)
+    if json:
+        refused = [str(problem) for problem in drained.refused]
+        print_json({"moved": before - left, "left": left, "admitted": admitted, "refused": refused})
+    else:
+        print_line(f"{count_of(before - left, 'letter')} brought home, {left} left")
+    for problem in (*drained.refused, *([drained.stopped] if drained.stopped else [])):
+        print_error(str(problem))
+    if drained.refused or drained.stopped:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+async def _drain(settings: MahavishnuSettings) -> tuple[DrainResult, int]:
+    """Drain the local store of these settings, then let in what waits in files beside it."""
+    from mahavishnu.core.wiring import queue_from
+    from mahavishnu.stores.fallback import FallbackStore
+
+    async with queue_from(settings) as dlq:
+        assert isinstance(dlq.store, FallbackStore)
+        drained = await dlq.store.drain()
+        return drained, 0 if drained.stopped else await dlq.intake.admit_waiting()
 
 
 def _lines(file: str) -> Iterator[bytes]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.unit.cli.conftest import Run
+from mahavishnu.core import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+from tests.unit.cli.conftest import Run, kept
 
 pytestmark = pytest.mark.usefixtures("letters")
 
@@ -118,3 +122,44 @@ def test_what_was_deleted_is_imported_only_if_that_is_meant(run: Run, home: Path
     refused = run("dlq", "import", "letters.jsonl")
     assert (refused.code, refused.out, refused.err.count("deleted")) == (1, "", 2 * cleared)  # and the option's name
     assert run("dlq", "import", "letters.jsonl", "--even-deleted").out == f"{cleared} new\n"
+
+
+def test_letters_of_another_local_store_are_named_and_brought_home(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = home.parent / "state" / "mahavishnu"
+    state.mkdir(parents=True)
+    forgotten = state / "local-search-1.db"
+    kept(f"sqlite:///{forgotten}", {"task_id": "left"}, {"task_id": "gone"})
+    kept(f"sqlite:///{state}/local-empty.db")
+    (state / "local-none.db").write_text("not a store")
+    monkeypatch.setenv("MAHAVISHNU_DLQ_STORE_URL", "sqlite:///home.db")
+    assert run("dlq", "--store", f"sqlite:///{forgotten}", "list", "--json").json != []
+
+    async def started(**settings: Any) -> list[str]:
+        caplog.clear()
+        async with MahavishnuApp(MahavishnuSettings(**settings)):
+            return [record.getMessage() for record in caplog.records if "local store of other" in record.getMessage()]
+
+    (said,) = asyncio.run(started())
+    command = f"mahavishnu dlq drain {forgotten}"
+    assert said.startswith(f"2 letters are in {forgotten}, ") and command in said
+    assert asyncio.run(started(dlq_store_url="memory:")) == []
+    assert run(*command.split()[1:]).out == "2 letters brought home, 0 left\n"
+    assert {each["task_id"] for each in run("dlq", "list", "--json").json} == {"left", "gone"}
+    assert asyncio.run(started()) == []
+    assert run(*command.split()[1:], "--json").json == {"moved": 0, "left": 0, "admitted": 0, "refused": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("dlq", "drain", "nowhere.db"), 3),
+        (("dlq", "drain"), 2),
+        (("dlq", "--store", "memory:", "drain", "letters.db"), 2),
+        (("dlq", "drain", "letters.db"), 2),
+    ],
+)
+def test_what_cannot_be_drained(run: Run, home: Path, letters: Path, arguments: tuple[str, ...], code: int) -> None:
+    done = run(*arguments)
+    assert (done.code, done.out) == (code, "")
