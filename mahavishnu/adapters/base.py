@@ -167,6 +167,7 @@ class AdapterRegistry:
 
     def __init__(self) -> None:
         self._known: dict[str, Adapter] = {}
+        self.on_registered: Callable[[], object] = lambda: None  # called when letters may be run that could not be
         self._signatures: dict[str, Signature | None] = {}
         self.kinds: tuple[ValueKind, ...] = ()  # of values, besides the built-in ones
 
@@ -196,6 +197,7 @@ class AdapterRegistry:
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"an adapter's name must be text that is not empty, not {name!r}")
         self._known[name] = as_adapter(thing)
+        self.on_registered()
         self._signatures.pop(name, None)
 
     def get(self, name: str) -> Adapter:

@@ -111,8 +111,6 @@ class MahavishnuApp:
     def register_adapter(self, name: str, adapter: Adapter | Workflow) -> None:
         """Run workflows of this name with an adapter, or with a function `(task, repos)`, sync or async."""
         self.adapters.register(name, adapter)
-        if self._dlq is not None:
-            self._dlq.processing.note_adapters()
 
     @overload
     def workflow(self, function: F, /) -> F: ...

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from mahavishnu.adapters.base import live_attempt
+from mahavishnu.adapters.base import AdapterRegistry, live_attempt
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings
@@ -236,8 +236,12 @@ def create_dlq_integration(app: Any) -> DLQIntegration:
     config = getattr(app, "config", None)
     if isinstance(config, MahavishnuSettings):
         wiring.apply_defaults(app.dlq, config, getattr(app, "chain", None))
-    if (run_again := getattr(app, "run_again", None)) is not None:
-        app.dlq.processing.run_with(run_again, lambda: app.adapters.known.keys())
+    run_again, adapters = getattr(app, "run_again", None), getattr(app, "adapters", None)
+    if isinstance(adapters, AdapterRegistry) and run_again is not None:
+        app.dlq.processing.run_with(run_again, adapters.known.keys)
+        adapters.on_registered = app.dlq.processing.note_adapters
+    elif app.dlq.processing.callback is None:
+        app.dlq.processing.callback = run_again
     strategy = getattr(config, "dlq_strategy", DLQIntegrationStrategy.AUTOMATIC)
     by_category = getattr(config, "dlq_automatic_policy", "category") == "category"
     return DLQIntegration(app, app.dlq, strategy, by_category=by_category)

@@ -37,6 +37,8 @@ from mahavishnu.cli.run_view import (
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import pointer
+from mahavishnu.model.letter_parts import NO_ADAPTER
+from mahavishnu.model.worker import what_is_missing
 
 RunId: TypeAlias = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or how it begins.")]
 Reason: TypeAlias = Annotated[str | None, typer.Option("--reason", help="Why; it is kept in the audit.")]
@@ -343,12 +345,17 @@ async def _poll(api: Connection, run: Run, show: Callable[[Run], None]) -> Run:
 
 async def _explain_waiting(api: Connection, alone: bool) -> bool:
     """Say why no letter has been run so far, as far as that is known."""
-    circuits = open_circuits(await api.get("/dlq/statistics"))
+    numbers = await api.get("/dlq/statistics")
+    circuits = open_circuits(numbers)
     for name, how in circuits.items():
         print_notice(f"the circuit of adapter {name} is {how}: its letters wait until it is closed")
-    if alone and not circuits:
+    explained = bool(circuits)
+    for name, count in numbers.get("waiting_for_worker", {}).items() if numbers.get("live_workers") else ():
+        print_notice(f"{count_of(count, 'letter')} {what_is_missing(None if name == NO_ADAPTER else name)}")
+        explained = True
+    if alone and not explained:
         print_notice("no letter has been run so far: that takes a worker (mahavishnu worker --app …)")
-    return alone or bool(circuits)
+    return alone or explained
 
 
 class _ProgressBar:

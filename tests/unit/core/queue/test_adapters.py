@@ -74,13 +74,21 @@ async def test_a_thousand_letters_of_others_starve_nobody(any_house: House) -> N
     assert runs.tasks == [{"n": "mine"}]
 
 
-async def test_an_adapter_that_is_registered_later_counts_at_once(any_house: House) -> None:
+@pytest.mark.parametrize("how", ["registered", "decorated"])
+async def test_an_adapter_that_comes_later_counts_at_once(any_house: House, how: str) -> None:
     app, runs = app_with(any_house)
     await app.start_dlq_processor()
     await fails(queue_of(app), "late", "late")
     await settle()
     assert await attempts(queue_of(app), "late") == [0]
-    app.register_adapter("late", runs)
+    if how == "registered":
+        app.register_adapter("late", runs)
+    else:
+
+        @app.workflow("late")
+        async def late(task: Any, repos: list[str]) -> None:
+            await runs(task, repos)
+
     await until(lambda: runs.tasks == [{"n": "late"}])
     (worker,) = await queue_of(app).workers.list()
     await until(lambda: queue_of(app).processing.workers.me.adapters == ("late",))
