@@ -30,6 +30,7 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query
+from mahavishnu.model.typed_edit import require_types
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import LETTERS
 
@@ -203,6 +204,7 @@ def parse_letter(document: Mapping[str, Any]) -> DeadLetter:
     except CorruptRecord as problem:
         raise InvalidInput(f"this is no exported letter: {problem.reason}") from None
     _require_sound(letter)
+    require_types(letter.payload_types.value)
     requeue = document.get("requeue") or {}
     for name, value in (*document.items(), *((f"requeue.{name}", each) for name, each in requeue.items())):
         lowest = -_LARGEST if name == "priority" else 0
