@@ -21,10 +21,13 @@ import typer
 from typer.core import TyperGroup
 
 from mahavishnu import __version__
+from mahavishnu.cli.namespaces import with_namespace
 from mahavishnu.cli.options import Session, choose_store
 from mahavishnu.cli.output import ExitCode, explain_error, print_error, print_line
 
 TRACEBACK = "--traceback"
+# Modules of commands that are about the letters of a namespace.
+_ABOUT_LETTERS = frozenset({"letters", "letter_actions", "transfer", "groups", "runs", "audit", "watch", "workers"})
 
 
 @dataclass(frozen=True)
@@ -226,8 +229,9 @@ def _make(name: str, source: Group | Verb | str) -> Any:
 
 
 def _function(source: str) -> Any:
-    module, _, function = source.partition(".")
-    return getattr(importlib.import_module(f"mahavishnu.cli.commands.{module}"), function)
+    module, _, name = source.partition(".")
+    function = getattr(importlib.import_module(f"mahavishnu.cli.commands.{module}"), name)
+    return with_namespace(function) if module in _ABOUT_LETTERS else function
 
 
 def _print_mistake(mistake: typer.TyperException, given: Sequence[str]) -> int:

@@ -189,6 +189,8 @@ class Connection:
     def _url(self, path: str, params: Params | None) -> str:
         url = path if "://" in path else self._transport.base + ("" if path == "/healthz" else API) + path
         given = {name: value for name, value in (params or {}).items() if value not in (None, [])}
+        if self.session.namespace and "://" not in path and path != "/healthz":  # a link to the next page names it
+            given.setdefault("namespace", self.session.namespace)
         return f"{url}?{urlencode(given, doseq=True)}" if given else url
 
     def _check(self, answer: Answer) -> None:

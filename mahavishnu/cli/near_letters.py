@@ -31,14 +31,16 @@ class NearLetters:
 
     async def _elsewhere(self, task: str, place: Mapping[str, Any]) -> str:
         """Where else the task has a letter."""
-        for letter in await self._api.list("/dlq", {"task_id": [task]}, _NAMED):
-            words = [
-                f"--{name} {letter[name]}"
-                for name in ("namespace", "queue")
-                if letter[name] != (place.get(name) or "default")
-            ]
-            if words:
-                return f"there is one with {' '.join(words)}"
+        seen: set[str] = set()
+        for where in ({}, {"namespace": "*"}):  # first in the namespace that was asked for
+            for letter in await self._api.list("/dlq", {"task_id": [task], **where}, _NAMED):
+                if letter["entry_id"] in seen:
+                    continue
+                seen.add(letter["entry_id"])
+                words = [f"--namespace {letter['namespace']}"] if where else []
+                words += [f"--queue {letter['queue']}"] if letter["queue"] != (place.get("queue") or "default") else []
+                if words:
+                    return f"there is one with {' '.join(words)}"
         return ""
 
     async def _near(self, task: str) -> str:

@@ -61,6 +61,7 @@ class Session:
     server: str | None = None
     store: str | None = None
     store_options: tuple[str, ...] = ()  # as they stood between the group of commands and the verb
+    namespace: str | None = None  # another one than the app's own; `*` for all
 
     @cached_property
     def settings(self) -> MahavishnuSettings:
@@ -68,12 +69,15 @@ class Session:
         from mahavishnu.core.config import MahavishnuSettings  # what prints help does not wait for pydantic
 
         given: dict[str, Any] = {"dlq_store_url": self.store} if self.store else {}
+        given |= {"dlq_namespace": self.namespace} if self.namespace not in (None, "*") else {}
         return MahavishnuSettings.load(self.settings_file, **given)
 
     def command(self, group: str, *words: str) -> str:
         """Return a command line about the same letters, ready to be typed."""
         settings = ("--settings", str(self.settings_file)) if self.settings_file else ()
-        return shlex.join(["mahavishnu", *settings, group, *self.store_options, *words])
+        there = self.namespace if self.namespace != "*" and "--namespace" not in words else None
+        named = ("--namespace", there) if there else ()
+        return shlex.join(["mahavishnu", *settings, group, *self.store_options, *words, *named])
 
     @property
     def user(self) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mahavishnu.cli.namespaces import namespace_column
 from mahavishnu.cli.output import count_of, moment, print_block, print_table, short
 from mahavishnu.cli.times import when
 from mahavishnu.model.bulk_rules import exceeds, percent_to_resume_with
@@ -88,10 +89,24 @@ def resume_percent(run: Run) -> int | None:
 
 def print_runs(runs: Sequence[Run]) -> None:
     """Print a table of runs."""
-    columns = ("run", "verb", "state", "letters", "moved", "succeeded", "failed again", "by", "started", "reason")
+    whose = namespace_column(runs)
+    columns = (
+        "run",
+        *whose,
+        "verb",
+        "state",
+        "letters",
+        "moved",
+        "succeeded",
+        "failed again",
+        "by",
+        "started",
+        "reason",
+    )
     rows = [
         (
             run["run_id"],
+            *(run[name] for name in whose),
             run["verb"],
             run["state"],
             run["counts"]["members"],

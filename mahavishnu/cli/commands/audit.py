@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mahavishnu.cli.client import Connection, run_conversation
+from mahavishnu.cli.namespaces import namespace_column
 from mahavishnu.cli.options import Every, Limit, audit_subject, check_action, instant_from, session_of
 from mahavishnu.cli.output import AsJson, JsonList, brief, for_people, print_json, print_table
 from mahavishnu.cli.times import when
@@ -58,9 +59,11 @@ def list_audit(
         if json and not jsonl:
             written.end()
         elif not jsonl:
+            whose = namespace_column(found)
             rows = [
                 (
                     when(each["at"]),
+                    *(each[name] for name in whose),
                     each["actor"],
                     each["via"],
                     each["action"],
@@ -72,7 +75,7 @@ def list_audit(
                 for each in found
             ]
             print_table(
-                ("when", "who", "via", "action", "to", "outcome", "why", "changes"),
+                ("when", *whose, "who", "via", "action", "to", "outcome", "why", "changes"),
                 rows,
                 empty="nothing yet",
                 texts=("why", "changes"),

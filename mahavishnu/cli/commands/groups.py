@@ -14,6 +14,7 @@ from mahavishnu.cli.commands.letters import Apply, assess_again
 from mahavishnu.cli.commands.runs import BulkRunOptions, start_run
 from mahavishnu.cli.letter_view import error_text, place_of
 from mahavishnu.cli.merge_patch import patch_of
+from mahavishnu.cli.namespaces import namespace_column
 from mahavishnu.cli.options import Every, Limit, Reason, expand_options, instant_from, resolve_group, session_of
 from mahavishnu.cli.output import (
     TEXT,
@@ -198,7 +199,9 @@ def _print_advice(api: Connection, group: Mapping[str, Any]) -> None:
     ]
     fields = {"look": command("dlq", "show", str(sample["task_id"]), *far)}
     if group["count"]:
-        redrive = ("redrive", str(group["fingerprint"]), "--ramp", "1,5", "--stop-percent", "20")
+        redrive = ["redrive", str(group["fingerprint"]), "--ramp", "1,5", "--stop-percent", "20"]
+        if api.session.namespace == "*":
+            redrive += ["--namespace", str(group["namespace"])]
         fields["redrive"] = command("group", *redrive)
     print_line("")
     print_block(fields)
@@ -210,10 +213,23 @@ def _number(released: Any) -> int:
 
 def _print_groups(groups: Sequence[Mapping[str, Any]]) -> None:
     adapters = ["adapter"] if any(each["adapters"] for each in groups) else []
-    columns = ("fingerprint", "state", "open", "last hour", "last day", "last seen", *adapters, "owner", "cause")
+    whose = namespace_column(groups)
+    columns = (
+        "fingerprint",
+        *whose,
+        "state",
+        "open",
+        "last hour",
+        "last day",
+        "last seen",
+        *adapters,
+        "owner",
+        "cause",
+    )
     rows = [
         (
             each["fingerprint"],
+            *(each[name] for name in whose),
             _state(each),
             each["count"],
             each["last_hour"],

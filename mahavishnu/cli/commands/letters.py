@@ -254,10 +254,16 @@ def _stats(context: typer.Context, by_reason: bool, json: bool) -> None:
     run_conversation(session_of(context), converse)
 
 
+def _size(numbers: dict[str, Any]) -> str:
+    if numbers.get("max_size") is None:  # of several namespaces, or of another app's
+        return str(numbers["queue_size"])
+    return f"{numbers['queue_size']} of {numbers['max_size']} ({numbers['utilization_percent']:g} %)"
+
+
 def _numbers(numbers: dict[str, Any], api: Connection) -> None:
     print_block(
         {
-            "open letters": f"{numbers['queue_size']} of {numbers['max_size']} ({numbers['utilization_percent']:g} %)",
+            "open letters": _size(numbers),
             **numbers["status_breakdown"],
             "asked": api.where,
             "store": numbers["storage_mode"],
@@ -325,7 +331,7 @@ def assess_again(
 
     async def ask() -> BulkResult:
         async with queue_from(to.settings, chain=chain_from(to.settings)) as dlq:
-            return await asked(dlq, to.user)
+            return await asked(dlq.in_namespace(to.namespace or dlq.namespace), to.user)
 
     result = asyncio.run(ask())
     if json:

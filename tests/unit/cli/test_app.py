@@ -206,8 +206,9 @@ def test_every_verb_and_option_is_in_the_reference() -> None:
         "#filters": text.partition("\n## Filters\n")[2].partition("\n## ")[0],
         "#bulk-runs": text.partition("\n## Bulk runs\n")[2].partition("\n## ")[0],
     }
+    everywhere = text.partition("\n### Namespaces\n")[2].partition("\n## ")[0]
     for name, body in sections.items():
-        sections[name] = body + "".join(part for link, part in shared.items() if f"]({link})" in body)
+        sections[name] = body + everywhere + "".join(part for link, part in shared.items() if f"]({link})" in body)
     found = dict(commands(root))
     assert set(sections) == set(found)
     for path, command in found.items():
