@@ -85,6 +85,61 @@ async def wrapper() -> Figure:
     )
 
 
+async def charge(order: str, amount: int = 0, lines: Any = None) -> None:
+    """An ordinary function that costs nothing and succeeds."""
+
+
+def refund(order: str, amount: int = 0, lines: Any = None) -> None:
+    """The same, without a wait."""
+
+
+async def decorated(key: str | None, target: str) -> Figure:
+    """What a decorated function that succeeds costs more than the bare one: the median over all rounds."""
+    app = MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:"))
+    name = "with a key" if key else "without a key"
+    waits: Any = app.workflow("charge", key=key)(charge)
+    runs: Any = app.workflow("refund", key=key)(refund)
+    lines = [{"article": "a", "count": 2}, {"article": "b", "count": 1}]
+
+    async def awaited(function: Any, *args: Any, times: int = 20_000) -> float:
+        start = time.perf_counter()
+        for _ in range(times):
+            await function(*args)
+        return 1e6 * (time.perf_counter() - start) / times
+
+    def called(function: Any, *args: Any, times: int = 20_000) -> float:
+        start = time.perf_counter()
+        for _ in range(times):
+            function(*args)
+        return 1e6 * (time.perf_counter() - start) / times
+
+    async def one_round() -> tuple[float, float, float]:
+        bare = await awaited(charge, "A-17", 5)
+        plain, changeable = await awaited(waits, "A-17", 5), await awaited(waits, "A-17", 5, lines)
+        return plain - bare, changeable - bare, called(runs, "A-17", 5) - called(refund, "A-17", 5)
+
+    rows = [await one_round() for _ in range(6)]
+    plain, changeable, sync = (statistics.median(column) for column in zip(*rows[1:], strict=True))
+    return figure(
+        f"decorated call {name} that succeeds, more than the bare call",
+        plain,
+        None,
+        target=target,
+        unit="µs",
+        runs=5,
+        with_lists_and_dicts_us=round(changeable, 2),
+        sync_us=round(sync, 2),
+    )
+
+
+async def decorated_without_key() -> Figure:
+    return await decorated(None, "<= 10")
+
+
+async def decorated_with_key() -> Figure:
+    return await decorated("order", "<= 15")
+
+
 async def classify() -> Figure:
     """One exception, ten plugins that have no opinion, then the rules."""
     plugins = Plugins()
@@ -323,7 +378,9 @@ def folder() -> Iterator[str]:
 async def main(wanted: list[str]) -> None:
     """Measure what is wanted, everything by default; only a whole run is kept."""
     logging.getLogger("mahavishnu").setLevel(logging.ERROR)
-    alone: list[Callable[[], Awaitable[Figure]]] = [wrapper, classify, memory_jobs, sqlite_jobs]
+    alone: list[Callable[[], Awaitable[Figure]]] = [
+        wrapper, decorated_without_key, decorated_with_key, classify, memory_jobs, sqlite_jobs,
+    ]  # fmt: skip
     served: list[Callable[[Server], Awaitable[Figure]]] = [capture, cycle, several_processes, opensearch_jobs]
 
     def chosen(measure: Callable[..., Any]) -> bool:

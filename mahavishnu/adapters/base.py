@@ -171,6 +171,11 @@ class AdapterRegistry:
         self._signatures: dict[str, Signature | None] = {}
         self.kinds: tuple[ValueKind, ...] = ()  # of values, besides the built-in ones
 
+    def reads_results(self, name: str) -> bool:
+        """Whether the results of this adapter say whether it failed; those of ordinary functions are their own."""
+        adapter = self._known.get(name)
+        return type(adapter) is PythonAdapter or getattr(adapter, "reads_results", True)
+
     def signature(self, name: str | None) -> Signature | None:
         """What the adapter's hints say about a task; None where there is no such adapter, or Python cannot tell."""
         if name is None or (adapter := self._known.get(name)) is None:

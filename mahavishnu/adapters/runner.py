@@ -78,7 +78,7 @@ class WorkflowRunner:
             return await self._adapters.get(adapter_name).run(task, some)
 
         read = failure_in_result
-        if not getattr(self._adapters.known.get(adapter_name), "reads_results", True):
+        if not self._adapters.reads_results(adapter_name):
             read, repos = _no_failure, ()
         result = await (run_each(run, repos, _CONCURRENT_REPOS, read) if per_repo else run_whole(run, repos, read))
         result["adapter"] = adapter_name

@@ -7,46 +7,69 @@ import pickle
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 # Nothing that a function does changes a value of these, so no snapshot is taken of it.
 _CONSTANT = frozenset([str, int, float, bool, NoneType, bytes, complex, Decimal, date, datetime, time, timedelta, UUID])
+_PLAIN = _CONSTANT | {dict, list, tuple, set, frozenset}
 _CONTAINERS = (list, dict, set, frozenset, tuple, bytearray)
+
+Snapshot: TypeAlias = "bytes | _Parts"
 
 
 class TaskSnapshot:
     """A task as it was before a run that may change it."""
 
-    __slots__ = ("_snapshot", "_task")
+    __slots__ = ("_before", "_task")
 
     def __init__(self, task: Any) -> None:
-        self._task, self._snapshot = task, ArgumentSnapshot.of((task,), {})
+        self._task, self._before = task, take_snapshot((task,), {})
 
     @property
     def task(self) -> Any:
         """The caller's task if the run did not change it (or it cannot be copied), else the copy from before it."""
-        return self._task if self._snapshot is None else self._snapshot.restore((self._task,), {})[0][0]
+        return self._task if self._before is None else restore_arguments(self._before, (self._task,), {})[0][0]
 
 
-class ArgumentSnapshot:
-    """The arguments of a call as they were before it: a retry gets what the first run got.
+def take_snapshot(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Snapshot | None:
+    """The arguments of a call before it; None where there is nothing that the call could change: found at once.
 
-    Only what a function can change is copied, and only what a letter could keep. The copy stays in memory.
+    Only what a function can change is copied, and only what a letter could keep.
     """
+    if _CONSTANT.issuperset(map(type, args)) and (not kwargs or _CONSTANT.issuperset(map(type, kwargs.values()))):
+        return None
+    if _PLAIN.issuperset(map(type, args)) and (not kwargs or _PLAIN.issuperset(map(type, kwargs.values()))):
+        try:
+            return pickle.dumps((args, kwargs), pickle.HIGHEST_PROTOCOL)
+        except Exception:  # whatever is inside of them
+            pass
+    return _Parts(args, kwargs)
+
+
+def restore_arguments(
+    snapshot: Snapshot, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with copies in the place of those that were changed."""
+    if isinstance(snapshot, _Parts):
+        return snapshot.restore(args, kwargs)
+    try:
+        if pickle.dumps((args, kwargs), pickle.HIGHEST_PROTOCOL) == snapshot:
+            return args, kwargs
+    except Exception:  # it was changed to what cannot be copied
+        pass
+    before: tuple[tuple[Any, ...], dict[str, Any]] = pickle.loads(snapshot)
+    return before
+
+
+class _Parts:
+    """Copies of those arguments that are data, where others are not."""
 
     __slots__ = ("_before", "_values")
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._values = [each for each in (*args, *kwargs.values()) if type(each) not in _CONSTANT and _is_data(each)]
         self._before = _copy(self._values) if self._values else None
-
-    @classmethod
-    def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ArgumentSnapshot | None:
-        """None where there is nothing that a call could change: nearly always, and found at once."""
-        if _CONSTANT.issuperset(map(type, args)) and (not kwargs or _CONSTANT.issuperset(map(type, kwargs.values()))):
-            return None
-        return cls(args, kwargs)
 
     def restore(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with copies in the place of those that were changed."""

@@ -7,7 +7,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
 from typing import Any
@@ -33,7 +33,6 @@ from mahavishnu.model.errors import InvalidInput, MahavishnuError
 log = logging.getLogger(__name__)
 _NO_OPTIONS = CallOptions()
 _NOT_KEPT = "it is no failure, or this app keeps none"
-_OUTSIDE: AbstractContextManager[None] = nullcontext()
 
 
 class Calls:
@@ -67,7 +66,8 @@ class Calls:
         kinds = self._adapters.kinds
         adapter = PythonAdapter(function, kinds) if has_task else FunctionAdapter(function, name, kinds)
         read_key = key_reader(options.key, function)
-        workflow = FunctionWorkflow(name, function, options, adapter, read_key, has_task)
+        receiver = adapter.receiver if isinstance(adapter, FunctionAdapter) else None
+        workflow = FunctionWorkflow(name, function, options, adapter, read_key, has_task, receiver)
         known = self._workflows.get(name)
         if known is not None and known.identity != workflow.identity:
             raise InvalidInput(
@@ -92,14 +92,16 @@ class Calls:
         async def run(*args: Any, **kwargs: Any) -> Any:
             return await run_function(workflow.function, waits, args, kwargs)
 
-        return await self._run(Call(workflow, args, kwargs), run, args, kwargs)
+        start = self._run if current_attempt.get() is None else self._run_in_attempt
+        return await start(Call(workflow, args, kwargs), run, args, kwargs)
 
     def call_sync(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a sync function in this thread, and capture its failure as if it were decorated."""
         if is_decorated(function):
             return function(*args, **kwargs)
         workflow, args = self._workflow_of(function, args)
-        return self._run_sync(Call(workflow, args, kwargs), workflow.function, args, kwargs)
+        run = self._run_sync if current_attempt.get() is None else self._run_sync_in_attempt
+        return run(Call(workflow, args, kwargs), workflow.function, args, kwargs)
 
     def capture(self, name: str, arguments: dict[str, Any]) -> CaptureBlock:
         """A block of code as a call of this workflow."""
@@ -143,7 +145,8 @@ class Calls:
 
         @functools.wraps(function)
         async def call_workflow(*args: Any, **kwargs: Any) -> Any:
-            return await self._run(Call(workflow, args, kwargs), function, args, kwargs)
+            run = self._run if current_attempt.get() is None else self._run_in_attempt
+            return await run(Call(workflow, args, kwargs), function, args, kwargs)
 
         return mark_decorated(call_workflow)
 
@@ -152,44 +155,53 @@ class Calls:
 
         @functools.wraps(function)
         def call_workflow(*args: Any, **kwargs: Any) -> Any:
-            return self._run_sync(Call(workflow, args, kwargs), function, args, kwargs)
+            run = self._run_sync if current_attempt.get() is None else self._run_sync_in_attempt
+            return run(Call(workflow, args, kwargs), function, args, kwargs)
 
         return mark_decorated(call_workflow)
 
-    async def _run(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        began = self.begin_run(call)
-        with self._scope(call) as attempt:
-            try:
-                answer = await function(*args, **kwargs)
-                failure = failure_in_result(answer) if call.workflow.has_task else None
-            except BaseException as error:
-                await self.note_failure(call, error)
-                raise
-            if failure is None:
-                self.note_success(call, attempt, began)
-            else:
-                await self.note_failure(call, failure, answer)
-            return answer
+    async def _run(
+        self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any, attempt: Attempt | None = None
+    ) -> Any:
+        began = None if call.task_id is None else self.begin_run(call)
+        try:
+            answer = await function(*args, **kwargs)
+            failure = failure_in_result(answer) if call.workflow.has_task else None
+        except BaseException as error:
+            await self.note_failure(call, error)
+            raise
+        if failure is None:
+            self.note_success(call, attempt, began)
+        else:
+            await self.note_failure(call, failure, answer)
+        return answer
 
-    def _run_sync(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        began = self.begin_run(call)
-        with self._scope(call) as attempt:
-            try:
-                answer = function(*args, **kwargs)
-                failure = failure_in_result(answer) if call.workflow.has_task else None
-            except BaseException as error:
-                self.note_failure_sync(call, error)
-                raise
-            if failure is None:
-                self.note_success(call, attempt, began)
-            else:
-                self.note_failure_sync(call, failure, answer)
-            return answer
+    def _run_sync(
+        self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any, attempt: Attempt | None = None
+    ) -> Any:
+        began = None if call.task_id is None else self.begin_run(call)
+        try:
+            answer = function(*args, **kwargs)
+            failure = failure_in_result(answer) if call.workflow.has_task else None
+        except BaseException as error:
+            self.note_failure_sync(call, error)
+            raise
+        if failure is None:
+            self.note_success(call, attempt, began)
+        else:
+            self.note_failure_sync(call, failure, answer)
+        return answer
 
-    def _scope(self, call: Call) -> AbstractContextManager[Attempt | None]:
-        """Inside of a retry, the attempt if this call is what is run again; it costs nothing elsewhere."""
-        if current_attempt.get() is None:
-            return _OUTSIDE
+    async def _run_in_attempt(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        with self._as_attempt(call) as attempt:
+            return await self._run(call, function, args, kwargs, attempt)
+
+    def _run_sync_in_attempt(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        with self._as_attempt(call) as attempt:
+            return self._run_sync(call, function, args, kwargs, attempt)
+
+    def _as_attempt(self, call: Call) -> AbstractContextManager[Attempt | None]:
+        """Inside of a retry, the attempt if this call is what is run again."""
         return run_as(call.task_id, call.request().task, call.workflow.name)
 
     def begin_run(self, call: Call) -> datetime | None:

@@ -12,7 +12,7 @@ from typing import Any
 from mahavishnu.adapters.arguments import Signature
 from mahavishnu.adapters.base import Adapter, PythonAdapter
 from mahavishnu.adapters.function import FunctionAdapter, Receiver
-from mahavishnu.adapters.snapshot import ArgumentSnapshot
+from mahavishnu.adapters.snapshot import restore_arguments, take_snapshot
 from mahavishnu.classify.exceptions import safe_str
 from mahavishnu.core.call_options import CallOptions, ReadKey
 from mahavishnu.engine.letter_factory import LetterRequest
@@ -35,11 +35,7 @@ class FunctionWorkflow:
     adapter: Adapter
     read_key: ReadKey | None = None
     has_task: bool = False  # its parameters are `task` and `repos`, and a letter keeps the task itself
-
-    @property
-    def receiver(self) -> Receiver | None:
-        """What a method is called on; None for other functions."""
-        return self.adapter.receiver if isinstance(self.adapter, FunctionAdapter) else None
+    receiver: Receiver | None = None  # what a method is called on
 
     @property
     def identity(self) -> object:
@@ -95,13 +91,13 @@ class Call:
 
     def __init__(self, workflow: FunctionWorkflow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.workflow, self._args, self._kwargs = workflow, args, kwargs
-        if (receiver := workflow.receiver) is not None:
-            receiver.check(args)
-        self._snapshot = ArgumentSnapshot.of(args, kwargs)
+        if workflow.receiver is not None:
+            workflow.receiver.check(args)
+        self._snapshot = take_snapshot(args, kwargs)
         if workflow.read_key is not None:
             self.task_id = workflow.key_of(args, kwargs)
         else:
-            self.task_id = given_id(None, self._task_and_repos(args, kwargs)[0]) if workflow.has_task else None
+            self.task_id = given_id(None, args[0] if args else kwargs.get("task")) if workflow.has_task else None
 
     @property
     def repos(self) -> Any:
@@ -113,7 +109,7 @@ class Call:
         workflow, options = self.workflow, self.workflow.options
         args, kwargs = self._args, self._kwargs
         if self._snapshot is not None:
-            args, kwargs = self._snapshot.restore(args, kwargs)
+            args, kwargs = restore_arguments(self._snapshot, args, kwargs)
         never: dict[str, Any] = {}
         adapter, given = workflow.adapter, ()
         write: WriteValues | None = None
