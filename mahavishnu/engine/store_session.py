@@ -52,7 +52,7 @@ class StoreSession:
         self.is_kept: Callable[[], bool] = lambda: False  # whether something in it needs the store for good
         self.shutdown: Callable[[], Coroutine[Any, Any, None]] = self.close  # with all that works on the store
         self._leaving: asyncio.Future[None] | None = None
-        self._uses: set[_Use] = set()  # of the store, by work in the event loop that it is lent to
+        self._uses = set[object]()  # of the store, by work in the event loop that it is lent to
         self._unused: asyncio.Event | None = None
         self.on_written_down: Callable[[], object] = lambda: None  # called when what waited outside is in the store
         waiting.on_outside = self.write_down_later
@@ -87,6 +87,7 @@ class StoreSession:
         if self._open_in is loop:
             return
         self._require_own_process()
+        await self._wait_for_sync_loop(loop)
         with self._deciding:
             other = self._other_loop(loop)
             if other is not None and other is not self._lent_to:
@@ -95,6 +96,13 @@ class StoreSession:
                 self._opening = asyncio.create_task(self._open_store(other))
             opening = self._opening
         await asyncio.shield(opening)
+
+    async def _wait_for_sync_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """While the sync loop opens the store: it gives it up only when that is done."""
+        opening = self._opening
+        if opening is not None and (other := opening.get_loop()) is not loop and other is current_sync_loop().loop:
+            with contextlib.suppress(StoreError, UsedElsewhere, _LoopEnded):  # whoever opens it here sees that, too
+                await _run_in(other, self.open)
 
     async def run_in_home_loop(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
         """Run this where the store is used: in another event loop if that is running and uses it, otherwise here.
@@ -119,7 +127,7 @@ class StoreSession:
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
         """While this lasts the store is not given up to another event loop."""
-        use = _Use(self)
+        use = object()
         token = _current_use.set(use)
         self._uses.add(use)
         try:
@@ -137,7 +145,7 @@ class StoreSession:
     @property
     def _is_inside_use(self) -> bool:
         """Whether this is part of something that uses the store: who gives it up waits for that."""
-        return (use := _current_use.get()) is not None and use in self._uses
+        return _current_use.get() in self._uses
 
     async def leave(self, seconds: float = _PATIENCE_SECONDS) -> bool:
         """Close the store if this event loop uses it, once nothing needs it; False if that takes longer."""
@@ -295,14 +303,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-class _Use:
-    """One piece of work that uses the store."""
-
-    def __init__(self, session: StoreSession) -> None:
-        self.session = session
-
-
-_current_use: ContextVar[_Use | None] = ContextVar("mahavishnu_store_use", default=None)
+_current_use: ContextVar[object] = ContextVar("mahavishnu_store_use", default=None)
 
 
 class _LoopEnded(Exception):

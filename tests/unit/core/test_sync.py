@@ -20,11 +20,11 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.sync import SyncFace, SyncMethod, SyncQueue
 from mahavishnu.engine import store_session
 from mahavishnu.engine.store_session import UsedElsewhere
-from mahavishnu.model.errors import InsideEventLoop, MahavishnuError, NoSuchLetter, SyncTimeout
+from mahavishnu.model.errors import InsideEventLoop, MahavishnuError, NoSuchLetter, StoreUnavailable, SyncTimeout
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter_parts import Source
 from mahavishnu.testing import turn
-from tests.unit.queues import NETWORK, Gate, Runs, queue_of
+from tests.unit.queues import NETWORK, Gate, House, Runs, queue_of
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -188,6 +188,58 @@ def test_the_store_is_given_up_when_what_uses_it_has_ended(app: MahavishnuApp) -
     assert asyncio.run(later()) == "completed"
     retrying.join(10)
     assert results[0]["success"] is True
+
+
+def test_an_event_loop_waits_for_a_store_that_is_being_opened(any_house: House) -> None:
+    """As where a thread and an event loop begin at the same moment."""
+    app = any_house.app()
+    store = queue_of(app).store
+    opening, free = threading.Event(), threading.Event()
+    open_store = store.open
+
+    async def open_slowly() -> None:
+        opening.set()
+        await asyncio.to_thread(free.wait, 10)
+        await open_store()
+
+    store.open = open_slowly  # type: ignore[method-assign]
+    first = threading.Thread(target=app.sync.dlq.open)
+    first.start()
+    assert opening.wait(10)
+
+    async def later() -> None:
+        second = asyncio.create_task(queue_of(app).open())
+        await turn()
+        assert not second.done()
+        free.set()
+        await second
+        await queue_of(app).enqueue("wf_1", {}, [], NETWORK)
+        await app.shutdown()
+
+    asyncio.run(later())
+    first.join(10)
+
+
+async def test_an_event_loop_that_is_blocked_is_not_waited_for_for_ever(
+    app: MahavishnuApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as by a function that waits for a thread, in an event loop that uses the store."""
+    monkeypatch.setattr(store_session, "_PATIENCE_SECONDS", 0.01)
+    await queue_of(app).open()
+    problems = list[Exception]()
+
+    def ask() -> None:
+        try:
+            app.sync.dlq.get_task("wf_1")
+        except Exception as problem:
+            problems.append(problem)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    asking.join(30)  # what uses the store is blocked by this
+    assert [type(problem) for problem in problems] == [StoreUnavailable]
+    assert "does not answer" in str(problems[0])
+    await app.shutdown()
 
 
 def test_a_processor_keeps_the_store(app: MahavishnuApp) -> None:
