@@ -23,7 +23,7 @@ _FRAME = re.compile(
 _FOREIGN = re.compile(
     r"(site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|^<|[/\\]mahavishnu[/\\](adapters|engine|core)[/\\]"
 )
-_OPEN = "redrive, edit, resolve, fail, cancel or archive it"
+_OPEN = "retry, redrive, edit, resolve, fail, cancel or archive it"
 _NEXT = {
     DeadLetterStatus.PENDING: f"it is retried by itself when it is due; or {_OPEN}",
     DeadLetterStatus.EXHAUSTED: f"it waits for a person: {_OPEN}",

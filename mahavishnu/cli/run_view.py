@@ -119,7 +119,7 @@ def print_runs(runs: Sequence[Run]) -> None:
         )
         for run in runs
     ]
-    spare = ("failed again", "moved", "succeeded", "letters", "started", "by")
+    spare = ("letters", "moved", "failed again", "succeeded", "started", "by")
     print_table(columns, rows, empty="no runs", spare=spare)
 
 

@@ -97,13 +97,14 @@ def items(
 
     async def converse(api: Connection) -> None:
         asked = {"state": state, "outcome": outcome}
-        run_id = (await resolve_run(api, run))["run_id"]
+        members_of = await resolve_run(api, run)
+        run_id = members_of["run_id"]
         found = await api.list(f"/runs/{path_part(run_id)}/items", asked, None if everything else limit)
         more = api.more
         if json:
             print_json(found)
         else:
-            await _print_items(api, found)
+            await _print_items(api, found, ended=members_of["state"] == "cancelled")
         api.more = more
         api.note_list_end(len(found))
 
@@ -143,11 +144,17 @@ def watch(context: typer.Context, run: RunId, json: AsJson = False) -> None:
         raise typer.Exit(code)
 
 
-async def _print_items(api: Connection, items: list[Any]) -> None:
-    """One row for each; for those that failed again, their present error."""
+async def _print_items(api: Connection, items: list[Any], *, ended: bool = False) -> None:
+    """One row for each; for those that failed again, their present error. Of a run that `ended` nothing waits."""
     errors = await _last_errors(api, [each for each in items if each["outcome"] == "failed_again"])
+    states = {"waiting": "left alone"} if ended else {}
     rows = [
-        (each["key"], each["state"], each["outcome"], each["why"] or brief(errors.get(each["entry_id"])))
+        (
+            each["key"],
+            states.get(each["state"], each["state"]),
+            each["outcome"],
+            each["why"] or brief(errors.get(each["entry_id"])),
+        )
         for each in items
     ]
     print_table(("letter", "state", "outcome", "why"), rows, empty="no letters")

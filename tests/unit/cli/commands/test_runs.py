@@ -112,6 +112,9 @@ def test_what_a_cancelled_run_has_not_moved_waits_for_nothing(run: Run) -> None:
     assert "\nwaiting         2\n" in run("run", "show", run_id).out
     cancelled = run("run", "cancel", run_id).out
     assert "\nleft alone      2\n" in cancelled and "waiting" not in cancelled
+    items = run("run", "items", run_id).out
+    assert items.count("  left alone  ") == 2 and "waiting" not in items
+    assert len(run("run", "items", run_id, "--state", "waiting", "--json").json) == 2
 
 
 def test_a_halted_run_is_not_resumed_into_the_same_halt(run: Run) -> None:
