@@ -164,6 +164,12 @@ class Failure(ResponseModel):
     """One run that failed."""
 
 
+class ClaimedLetter(Letter):
+    """A letter that somebody has claimed, with what its payload is read by."""
+
+    payload_types: dict[str, str]
+
+
 class LetterDetail(Letter):
     """A letter with its failures and what is known of the classification, the requeue and the lease."""
 
@@ -197,6 +203,7 @@ class NewLetter(RequestModel):
     queue: Name = "default"
     reason: DlqReason = DlqReason.WORKFLOW_FAILED
     adapter: Name | None = None
+    payload_types: dict[str, StrictStr] = {}
 
 
 class ActionRequest(RequestModel):

@@ -32,11 +32,13 @@ from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter, QueueFull
 from mahavishnu.model.events import Listener
 from mahavishnu.model.ids import DEFAULT_QUEUE
+from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FailedTask
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Query
 from mahavishnu.model.requeue_rules import BY_RULE
+from mahavishnu.model.typed_edit import require_types
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.kinds import KINDS as STORED
 
@@ -215,10 +217,12 @@ class DeadLetterQueue:
         reason: DlqReason | str = DlqReason.WORKFLOW_FAILED,
         source: Source | None = None,
         adapter: str | None = None,
+        payload_types: Mapping[str, str] | None = None,
     ) -> DeadLetter:
         """Keep a failed task. The letter is durable when this returns.
 
-        `adapter` names what is to run it again; without it, the `adapter` that the task names.
+        `adapter` names what is to run it again; without it, the `adapter` that the task names. `payload_types` says how
+        a task is read that was written as JSON elsewhere.
 
         A failure of a task that has an open letter is merged into it; of one whose letter is closed, starts the next
         generation. Raises InvalidInput for what cannot be kept, DLQFullError if there is no room, StoreError.
@@ -237,6 +241,7 @@ class DeadLetterQueue:
             reason=reason,
             source=source or Source(),
             adapter=adapter,
+            payload_types=Json.of(require_types(payload_types)) if payload_types else EMPTY,
         )
         return (await self.intake.enqueue(request, error, error_category)).letter
 

@@ -11,7 +11,7 @@ from mahavishnu.api.auth import Actor, Queue, Role, require_role
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import json_response, letter_json
 from mahavishnu.api.routing import Depends, Router
-from mahavishnu.api.schemas import Letter, LetterDetail, Name, RequestModel, ResponseModel, Seconds, TaskId, Text
+from mahavishnu.api.schemas import ClaimedLetter, LetterDetail, Name, RequestModel, ResponseModel, Seconds, TaskId, Text
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter_parts import ErrorCategory
 
@@ -40,7 +40,7 @@ class Claim(ResponseModel):
     attempt_id: str
     idempotency_key: str
     lease_until: str
-    letter: Letter
+    letter: ClaimedLetter
 
 
 class RenewRequest(RequestModel):
@@ -91,7 +91,7 @@ async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
                 "attempt_id": each.attempt_id,
                 "idempotency_key": each.idempotency_key,
                 "lease_until": instant_text(each.lease_until),
-                "letter": letter_json(each.letter),
+                "letter": {**letter_json(each.letter), "payload_types": each.letter.payload_types.value},
             }
             for each in claims
         ]

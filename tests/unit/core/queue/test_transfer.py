@@ -253,6 +253,8 @@ JUNK = [
     *(({name: "9999-12-31T23:59:59.999Z"}, f"{name} .* has not come yet") for name in DATES),
     ({"failures": [{"at": "2026-01-03T00:00:00Z", "message": ""}]}, r"failures\[0\].at .* has not come yet"),
     ({"namespace": "a/b"}, "namespace"),
+    ({"payload_types": {"amount": "decimal"}}, "payload_types is an object of JSON pointers and kinds"),
+    ({"payload_types": {"/amount": 7}}, "payload_types is an object of JSON pointers and kinds"),
     ({"status": "lost"}, "lost"),
     ({"status": "completed"}, "must be resolved"),
     ({"created_at": "yesterday"}, "yesterday"),
