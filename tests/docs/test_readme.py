@@ -47,3 +47,16 @@ def test_the_setting_that_the_readme_names_chooses_another_place(tmp_path: Path)
     tried(tmp_path, **dict([SETTING]))
 
     assert [path.parent for path in tmp_path.rglob("letters.db")] == [tmp_path]
+
+
+def test_type_checkers_see_no_error_in_the_example(tmp_path: Path) -> None:
+    (tmp_path / "example.py").write_text(re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0], encoding="utf-8")
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(tmp_path / "example.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        timeout=120,
+    )
+    assert checked.returncode == 0, checked.stdout

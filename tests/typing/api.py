@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, assert_type
 
 from mahavishnu.adapters.runner import WorkflowResult
@@ -275,3 +276,37 @@ def a_script_without_an_event_loop(app: MahavishnuApp, failed: FailedRetry) -> N
     sync.dlq.enqueue("wf_1")  # type: ignore[call-arg]
     sync.dlq.letters.resolve("wf_1", who="ann")  # type: ignore[call-arg]
     sync.dlq.nothing()  # type: ignore[attr-defined]
+
+
+async def a_users_functions(app: MahavishnuApp) -> None:
+    """Decorated functions keep their own types; so do those that are called through the app."""
+
+    @app.workflow
+    async def charge(order: str, *, amount: Decimal = Decimal(0)) -> int:
+        return len(order)
+
+    @app.workflow("refund", key="order", retry_policy=RetryPolicy.LINEAR, max_retries=2, redact=["card"])
+    def refund(order: str) -> list[int]:
+        return []
+
+    @app.workflow(key=lambda order: order, on_cancel="capture")
+    def sweep(order: str) -> None: ...
+
+    assert_type(await charge("a", amount=Decimal(1)), int)
+    assert_type(refund("a"), list[int])
+    assert_type(await app.call(charge, "a"), int)
+    assert_type(await app.call(refund, "a"), list[int])
+    assert_type(app.sync.call(refund, "a"), list[int])
+    assert_type(app.sync.call(charge, "a"), int)
+    await charge(5)  # type: ignore[arg-type]
+    refund()  # type: ignore[call-arg]
+    await app.call(charge, 5)  # type: ignore[call-overload]
+    app.workflow(5)  # type: ignore[call-overload]
+    app.workflow("x", on_cancel="maybe")  # type: ignore[call-overload]
+    async with app.capture("charge", order="a"):
+        sweep("a")
+    with app.sync.capture("charge", order="a"):
+        sweep("a")
+    outcome = await app.capture_exception(ValueError("x"), workflow="charge", arguments={"order": "a"})
+    assert_type(outcome.letter, DeadLetter | None)
+    assert_type(app.sync.capture_exception(ValueError("x"), workflow="charge").task_id, str)
