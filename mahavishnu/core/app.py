@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 
-from mahavishnu.adapters.base import Adapter, AdapterRegistry, Workflow, current_attempt, run_as
+from mahavishnu.adapters.base import Adapter, AdapterRegistry, Workflow, current_attempt, live_attempt, run_as
 from mahavishnu.adapters.function import restore_task, why_unrestorable
 from mahavishnu.adapters.runner import WorkflowResult, WorkflowRunner
 from mahavishnu.adapters.snapshot import TaskSnapshot
@@ -331,7 +332,12 @@ class MahavishnuApp:
     ) -> WorkflowResult:
         integration, name = self.dlq_integration, given_id(task_id, task)
         began = None if name is None or integration is None else integration.begin_run()
-        run = await self.runner.run(task, adapter_name, repos, per_repo=each)
+        try:
+            run = await self.runner.run(task, adapter_name, repos, per_repo=each)
+        except asyncio.CancelledError:  # the caller gave up, or a retry is given back
+            if integration is not None and live_attempt() is None:
+                integration.count_cancelled()
+            raise
         if not run.result.failed:
             if (attempt := current_attempt.get()) is not None:
                 attempt.note_own_success(run.repos)

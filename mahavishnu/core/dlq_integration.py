@@ -218,6 +218,7 @@ class DLQIntegration:
         """Count a run that its caller cancelled, and that is not kept."""
         self._counts["workflows_executed"] += 1
         self._counts["cancelled_ignored"] += 1
+        self.dlq.context.counts["cancelled_ignored"] += 1
 
     def count_run(self, *, failed: bool = False) -> None:
         """Count a run that is not to be captured: it succeeded, or it is a retry, whose failure its letter takes in."""

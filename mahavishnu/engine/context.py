@@ -109,6 +109,7 @@ class QueueContext:
             capture_failed=0,
             events_dropped=0,
             closed_by_success=0,
+            cancelled_ignored=0,
             successes_not_looked_up=0,
         )
         self.capacities = Capacities(self.namespace, max_size, self._count_open, clock)

@@ -46,6 +46,7 @@ _PROCESS_COUNTERS = {
     "rejected_full": "Failures that found no room in this process",
     "capture_failed": "Failures that this process could not keep",
     "events_dropped": "Events that listeners of this process were too slow for",
+    "cancelled_ignored": "Runs of this process that their callers cancelled, and that were not kept",
     "closed_by_success": "Letters whose work this process has done in another run",
     "successes_not_looked_up": "Successes of which this process did not look up whether they close a letter",
 }

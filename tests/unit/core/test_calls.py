@@ -25,7 +25,7 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.value_parts import same_value
-from tests.unit.queues import NETWORK, House, letter_of, queue_of, sound
+from tests.unit.queues import NETWORK, Gate, House, letter_of, queue_of, sound
 
 seen: contextvars.ContextVar[str] = contextvars.ContextVar("seen", default="nothing")
 
@@ -438,6 +438,17 @@ class TestOptions:
         assert app.dlq_integration is not None
         ignored = (await app.dlq_integration.get_statistics())["cancelled_ignored"]
         assert (len(kept), ignored) == ((0, 1) if on_cancel == "ignore" else (1, 0))
+        assert (await queue_of(app).get_statistics())["lifetime_stats"]["cancelled_ignored"] == ignored
+
+    async def test_a_cancelled_workflow_that_is_run_by_its_name_is_counted_too(self, house: House) -> None:
+        app, gate = house.app(), Gate()
+        app.register_adapter("sweep", gate)
+        task = asyncio.create_task(app.execute_workflow({}, "sweep"))
+        await gate.reached()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await sound(queue_of(app)))["lifetime_stats"]["cancelled_ignored"] == 1
 
 
 class TestWithoutAnEventLoop:
