@@ -99,6 +99,8 @@ def _state_of_open(letter: Letter) -> str:
         return "needs you: retries used up" if letter["max_retries"] else "needs you: no retries allowed"
     if due is None:
         return "needs you: no retry can help"
+    if letter.get("waiting_for"):
+        return "needs you: no worker can run it"
     if not for_people():
         return f"retries at {moment(due)}"
     return f"retry due {when(due)}" if is_past(due) else f"retries {when(due)}"
