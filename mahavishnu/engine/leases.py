@@ -176,9 +176,12 @@ class LeaseTable:
         resolve(outcome.future, None)
 
     def report_stale(self, leased: LeasedLetter) -> None:
-        """Announce that a run's outcome does not count, because somebody else owns the letter."""
+        """Announce that a run's outcome does not count: somebody else owns the letter, or its case was closed."""
         self._counts["stale_claims"] += 1
-        log.warning("stale_claim: the outcome of letter %r was refused, it has another owner", leased.key)
+        log.warning(
+            "stale_claim: the outcome of letter %r does not count: it has another owner, or its case was closed",
+            leased.key,
+        )
         self._context.announce(EventName.STALE_CLAIM, leased.letter)
 
     async def give_back(self, leased: LeasedLetter, wait_seconds: float = 0.0, **why: object) -> None:

@@ -255,7 +255,7 @@ class Processing:
         attempt = await (self._processor or self._new_processor()).run_claimed(claimed.after, token)
         settled = attempt.settled
         if settled is None:
-            why = "the run's lease was lost, or its outcome could not be recorded"
+            why = "the run's lease was lost, as to who closed the case meanwhile, or its outcome could not be recorded"
             record.add(outcome=why)
             return _refused(task_id, why)
         record.add_change(letter, settled)

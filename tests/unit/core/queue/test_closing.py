@@ -302,6 +302,31 @@ async def test_an_app_without_a_queue_succeeds(house: House) -> None:
     await succeed(app)
 
 
+async def test_bulk_runs_requeues_and_groups_count_it(any_house: House) -> None:
+    app = any_house.app()
+    queue = queue_of(app)
+    for number in range(3):
+        await fail_once(app, name=f"wf_{number}")
+    any_house.clock.advance(1)
+    run = await queue.runs.start("redrive", everything=True, by="ann")
+    while await queue.runs.advance():
+        any_house.clock.advance(1)
+    await queue.requeue_from_dlq("wf_1")
+    any_house.clock.advance(1)
+    for number in range(3):
+        await succeed(app, name=f"wf_{number}")
+    await queue.closing.flush()
+    while await queue.runs.advance():
+        any_house.clock.advance(60)
+    counts = (await queue.runs.get(run.run_id)).counts
+    assert (counts.moved, counts.closed, counts.succeeded, counts.awaited) == (3, 3, 0, 0)
+    assert await queue.requeues.outcomes() == {"abandoned": 1}
+    any_house.clock.advance(60)
+    await queue.groups.refresh()
+    assert (await queue.groups.list()).items == [], "it is quiet"
+    assert (await sound(queue))["lifetime_stats"]["manually_resolved"] == 3
+
+
 # --- the worker at the same time
 
 
