@@ -55,10 +55,11 @@ class Signature:
         self, name: str, signature: inspect.Signature, hints: Mapping[str, Any], unknown: Mapping[str, str],
         kinds: Iterable[ValueKind],
         *,
+        names: Mapping[str, Any] | None = None,
         knows_all: bool = False,
     ) -> None:  # fmt: skip
         self.name, self._signature, self._unknown, self._kinds = name, signature, unknown, tuple(kinds)
-        self._plain_hints, self._knows_all = hints, knows_all
+        self._plain_hints, self._names, self._knows_all = hints, names, knows_all
         self._hints = {
             each.name: Hint(_hint_of_all(each, hints[each.name]))
             for each in signature.parameters.values()
@@ -81,7 +82,7 @@ class Signature:
         """
         found, unknown = resolve_hints(function, names)
         label = getattr(function, "__qualname__", None) or repr(function)
-        return cls(label, inspect.signature(function), {**found, **(hints or {})}, unknown, kinds)
+        return cls(label, inspect.signature(function), {**found, **(hints or {})}, unknown, kinds, names=names)
 
     @classmethod
     def of_any_task(cls, kinds: Iterable[ValueKind] = ()) -> Signature:
@@ -94,7 +95,7 @@ class Signature:
     @cached_property
     def classes(self) -> Mapping[str, type]:
         """The classes that the hints name, by qualified name: no others are made of stored data."""
-        return reachable_classes(self._plain_hints)
+        return reachable_classes(self._plain_hints, self._names)
 
     @property
     def is_task_form(self) -> bool:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
+from mahavishnu.adapters.hints import local_names
 from mahavishnu.model.errors import InvalidInput, NoSuchAdapter
 from mahavishnu.model.json_value import Json, safe_repr
 from mahavishnu.model.letter import DeadLetter
@@ -66,7 +67,7 @@ class PythonAdapter:
                 f"{function!r} is a generator function: calling it would run nothing of it. "
                 "Give a function that does the work and returns"
             )
-        self.function, self.kinds = function, kinds
+        self.function, self.kinds, self.names = function, kinds, local_names(function)
         self._is_async = is_async(function)
 
     async def run(self, task: Any, repos: list[str]) -> Any:
@@ -187,7 +188,7 @@ class AdapterRegistry:
                 return Signature.of_any_task(self.kinds)
             run = adapter.function if isinstance(adapter, PythonAdapter) else adapter.run
             try:
-                self._signatures[name] = Signature.of(run, kinds=self.kinds)
+                self._signatures[name] = Signature.of(run, names=getattr(adapter, "names", None), kinds=self.kinds)
             except (TypeError, ValueError):
                 self._signatures[name] = None
         return self._signatures[name]

@@ -11,7 +11,7 @@ from typing import Any
 
 from mahavishnu.adapters.arguments import Signature
 from mahavishnu.adapters.base import AdapterRegistry, Workflow, is_async, is_generator, run_function
-from mahavishnu.adapters.hints import can_be_made
+from mahavishnu.adapters.hints import can_be_made, local_names
 from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.typed_json import LOST, read
@@ -133,17 +133,17 @@ class FunctionAdapter:
 
     def __init__(self, function: Callable[..., Any], name: str, kinds: Iterable[ValueKind] = ()) -> None:
         self.function, self.name, self.receiver, self.kinds = function, name, Receiver.of(function), tuple(kinds)
-        self._is_async = is_async(function)
+        self._is_async, self._names = is_async(function), local_names(function)
 
     @cached_property
     def signature(self) -> Signature:
         """The parameters that a letter keeps arguments of. The class of a method is known only after its making."""
         receiver = self.receiver
         if receiver is None or receiver.owner is None:
-            return Signature.of(self.function, kinds=self.kinds)
+            return Signature.of(self.function, names=self._names, kinds=self.kinds)
         if receiver.name == "cls":
-            return Signature.of(MethodType(self.function, receiver.owner), kinds=self.kinds)
-        return Signature.of(self.function, hints={"self": receiver.owner}, kinds=self.kinds)
+            return Signature.of(MethodType(self.function, receiver.owner), names=self._names, kinds=self.kinds)
+        return Signature.of(self.function, names=self._names, hints={"self": receiver.owner}, kinds=self.kinds)
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by name. Raises TypeError if they are not the function's, or a retry could not have them."""

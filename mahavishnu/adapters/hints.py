@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 import typing
 from collections import abc
@@ -14,6 +15,7 @@ from typing import Any, ForwardRef, get_args, get_origin
 
 from mahavishnu.model.value_parts import qualified_name, same_value
 
+_ALIASES = typing.TypeVar | typing.NewType
 _ANYTHING = (Any, object, None, inspect.Parameter.empty)
 
 
@@ -51,6 +53,19 @@ def resolve_hints(
     return hints, unknown
 
 
+def local_names(function: Callable[..., Any]) -> dict[str, Any]:
+    """The classes, and other hints, in the function inside of which this one is being made: only now they are known.
+
+    Without them its hints could not be resolved: `from __future__ import annotations` makes text of them.
+    """
+    outer, inside, _ = getattr(function, "__qualname__", "").rpartition(".<locals>.")
+    frame = sys._getframe(1) if inside else None
+    while frame is not None and frame.f_code.co_qualname != outer:
+        frame = frame.f_back
+    found = frame.f_locals.items() if frame is not None else ()
+    return {name: value for name, value in found if isinstance(value, type | _ALIASES) or get_origin(value) is not None}
+
+
 def _closure(function: Any) -> dict[str, Any]:
     cells = (
         zip(getattr(function, "__code__", _NO_CODE).co_freevars, function.__closure__ or (), strict=False)
@@ -69,22 +84,25 @@ def _closure(function: Any) -> dict[str, Any]:
 _NO_CODE = (lambda: None).__code__
 
 
-def reachable_classes(hints: Mapping[str, Any]) -> dict[str, type]:
-    """The classes that hints name, and those that their fields name: by qualified name, only these are ever made."""
+def reachable_classes(hints: Mapping[str, Any], names: Mapping[str, Any] | None = None) -> dict[str, type]:
+    """The classes that hints name, and those that their fields name: by qualified name, only these are ever made.
+
+    `names` are those that only the function knows.
+    """
     found: dict[str, type] = {}
     seen: set[int] = set()
-    waiting: list[tuple[Any, Mapping[str, Any]]] = [(hint, {}) for hint in hints.values()]
+    waiting: list[tuple[Any, Mapping[str, Any]]] = [(hint, names or {}) for hint in hints.values()]
     keep = []  # what has an id must live as long as its id is looked at
-    for hint, names in waiting:  # more of them come while it goes on
+    for hint, known in waiting:  # more of them come while it goes on
         if isinstance(hint, str | ForwardRef):
-            hint = _resolve_forward(hint, names)
+            hint = _resolve_forward(hint, known)
         if hint is None or id(hint) in seen:
             continue
         seen.add(id(hint))
         keep.append(hint)
         if isinstance(hint, type) and get_origin(hint) is None and can_be_made(hint):
             found[qualified_name(hint)] = hint
-        waiting += _inner_hints(hint, names)
+        waiting += _inner_hints(hint, known)
     return found
 
 
@@ -116,7 +134,7 @@ def _inner_hints(hint: Any, names: Mapping[str, Any]) -> Iterator[tuple[Any, Map
     for inner in getattr(hint, "__constraints__", ()) if not isinstance(hint, type) else ():
         yield inner, names
     if isinstance(hint, type):
-        yield from ((inner, {}) for inner in field_hints(hint).values())
+        yield from ((inner, names) for inner in field_hints(hint).values())
 
 
 @functools.lru_cache(1024)
@@ -134,7 +152,8 @@ def field_hints(kind: type) -> Mapping[str, Any]:
             module = inspect.getmodule(owner)
             for name, annotation in inspect.get_annotations(owner).items():
                 if isinstance(annotation, str):
-                    annotation = _resolve_forward(annotation, {**vars(module), owner.__name__: owner} if module else {})
+                    known = {**vars(module), owner.__name__: owner} if module else {}
+                    annotation = _resolve_forward(annotation, known) or annotation  # others may know the name
                 found[name] = annotation
         return found
 
@@ -166,8 +185,8 @@ class Hint:
 
 def _kind_of_anything(hint: Any) -> type | None:
     """`object` for a hint that allows everything, `dict` or `list` for one that allows everything inside of that."""
-    if any(hint is each for each in _ANYTHING):
-        return object
+    if isinstance(hint, str | ForwardRef) or any(hint is each for each in _ANYTHING):
+        return object  # of what cannot be resolved nothing is known
     outer, inner = get_origin(hint), get_args(hint)
     if outer in (dict, abc.Mapping, abc.MutableMapping) and inner[0] in (str, Any) and inner[1] in (Any, object):
         return dict

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from mahavishnu.adapters.arguments import Signature
 from mahavishnu.adapters.base import Adapter, PythonAdapter
@@ -19,7 +19,6 @@ from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.payload import WriteValues
 from mahavishnu.model.ids import new_task_id
 from mahavishnu.model.letter_parts import RetryPolicy
-from mahavishnu.model.value_kinds import ValueKind
 
 log = logging.getLogger(__name__)
 NOT_BOUND = "dlq_not_bound"  # in the metadata: why the arguments are not those of the function
@@ -116,7 +115,7 @@ class Call:
         task: Any
         if workflow.has_task:
             task, given = self._task_and_repos(args, kwargs)
-            write = _task_signature(workflow.function, getattr(adapter, "kinds", ())).write_task
+            write = _task_signature(cast("PythonAdapter", adapter)).write_task
         elif not isinstance(adapter, FunctionAdapter):
             task, write = kwargs, _unknown_parameters.write
         else:
@@ -144,8 +143,8 @@ class Call:
 
 
 @lru_cache(256)
-def _task_signature(function: Callable[..., Any], kinds: tuple[ValueKind, ...]) -> Signature:
-    return Signature.of(function, kinds=kinds)
+def _task_signature(adapter: PythonAdapter) -> Signature:
+    return Signature.of(adapter.function, names=adapter.names, kinds=adapter.kinds)
 
 
 def given_id(task_id: str | None, task: Any) -> str | None:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, field_validator
 from typing_extensions import TypedDict, Unpack
 
 from mahavishnu.adapters.arguments import Signature
-from mahavishnu.adapters.hints import reachable_classes, resolve_hints
+from mahavishnu.adapters.hints import local_names, reachable_classes, resolve_hints
 from mahavishnu.model.errors import CannotRestore
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.typed_edit import check_edit
@@ -314,6 +314,30 @@ def test_classes_local_to_a_function_are_known_where_they_can_be() -> None:
     assert "its hint 'Local' cannot be resolved: name 'Local' is not defined" in (written.why_lost or "")
     named = Signature.of(elsewhere, names={"Local": Local})
     assert not named.write({"local": Local(date(2026, 1, 1))}).lost
+
+
+def test_the_classes_beside_a_function_inside_of_a_function_are_known_while_that_is_made() -> None:
+    @dataclass
+    class Part:
+        day: date
+
+    @dataclass
+    class Local:
+        day: date
+        other: Local | None = None
+        parts: list[Part] = field(default_factory=list)
+
+    Locals = list[Local]
+
+    def run(locals: Locals) -> None: ...
+
+    names = local_names(run)
+    assert names == {"Part": Part, "Local": Local, "Locals": Locals}
+    assert local_names(duck) == {}
+    signature = Signature.of(run, names=names)
+    written = signature.write({"locals": [Local(date(2026, 1, 1), Local(date(2026, 1, 2)), [Part(date(2026, 1, 3))])]})
+    assert not written.lost
+    assert signature.restore(written.payload.value, written.types.value)[0][0][0].parts == [Part(date(2026, 1, 3))]
 
 
 def test_self_is_restored_where_its_class_is_said() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -56,6 +57,35 @@ async def test_a_class_that_the_hints_name_comes_back(house: House) -> None:
     assert letter.task == PLAIN
     assert (await queue_of(app).retry_task("wf_1"))["success"]
     assert same_value(sweep.tasks, [ORDER, ORDER])
+
+
+async def test_classes_inside_of_a_function_come_back(house: House) -> None:
+    @dataclass
+    class Local:
+        due: date
+
+    app, seen = house.app(), list[Any]()
+
+    @app.workflow
+    async def charge(local: Local, task: Any = None) -> None:
+        seen.append(local)
+        if len(seen) == 1:
+            raise NETWORK
+
+    @app.workflow
+    async def sweep(task: Local, repos: list[str]) -> None:
+        await charge.__wrapped__(task)  # type: ignore[attr-defined]
+        raise NETWORK
+
+    local = Local(date(2026, 1, 1))
+    with suppress(ConnectionError):
+        await charge(local)
+    with suppress(ConnectionError):
+        await sweep(local, [])
+    for letter in await queue_of(app).list_tasks():
+        assert not letter.metadata
+        await queue_of(app).retry_task(letter.task_id)
+    assert seen == [local] * 4
 
 
 async def test_json_of_another_application_becomes_what_the_hints_say(house: House) -> None:
