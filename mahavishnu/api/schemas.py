@@ -179,7 +179,7 @@ class LetterDetail(Letter):
     claim_owner: str | None
     due_at: str | None
     waiting_for: str | None = Field(
-        default=None, description="Of a single letter: that no live worker can run it, in words"
+        default=None, description="In a single letter that no live worker can run: what it waits for"
     )
     payload_types: dict[str, str]
     policy_by_verdict: bool

@@ -199,7 +199,9 @@ async def one(
     mark = etag(letter.version)
     if etag_matches(if_none_match, letter.version):
         return Response(None, 304, {"ETag": mark})
-    shown = {**letter_json(letter, whole=True), "waiting_for": await _why_waiting(dlq, letter)}
+    shown = letter_json(letter, whole=True)
+    if (waiting_for := await _why_waiting(dlq, letter)) is not None:
+        shown["waiting_for"] = waiting_for
     return json_response(shown, 200, {"ETag": mark})
 
 

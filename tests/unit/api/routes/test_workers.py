@@ -19,7 +19,7 @@ async def test_a_letter_says_that_no_live_worker_can_run_it(api: ApiHarness) -> 
     assert (await api.post("/claims", {"worker": "w", "adapters": ["mail"]})).json() == []
     (claim,) = (await api.post("/claims", {"worker": "w", "adapters": ["invoice"]})).json()
     assert claim["letter"]["adapter"] == "invoice"
-    assert (await api.get("/dlq/wf_1")).json()["waiting_for"] is None
+    assert "waiting_for" not in (await api.get("/dlq/wf_1")).json()
     assert (await api.post("/claims", {"worker": "w", "adapters": []})).status_code == 422
 
 
