@@ -328,6 +328,17 @@ async def test_the_adapter_of_old_letters_is_known_and_searched_for(old: Old) ->
         assert [each.key for each in await dlq.list_tasks(adapter="mail")] == ["by_rule"]
 
 
+async def test_old_letters_are_claimed_by_who_can_run_them(old: Old) -> None:
+    """They have no field for their adapter, and are found all the same, by those that have it and by no others."""
+    old.change("urgent", {"source_queue": "sweep"})
+    old.change("not_urgent", {"task": {"adapter": "mail"}})
+    async with old.queue() as dlq:
+        for adapters, names in ((["other"], []), (["sweep"], ["urgent"]), (["mail", "other"], ["not_urgent"])):
+            claims = await dlq.claims.claim("new-worker", limit=500, adapters=adapters)
+            assert [claim.letter.task_id for claim in claims] == names
+        assert len(await dlq.claims.claim("new-worker", limit=500)) > 3, "there were others"
+
+
 async def test_work_goes_on_where_it_stopped(old: Old) -> None:
     letters = old.expected["records"]["letters"]
     runs = {run["reason"]: run["run_id"] for run in old.expected["records"]["runs"].values()}
