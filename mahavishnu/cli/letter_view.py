@@ -33,9 +33,10 @@ _NEXT = {
 }
 
 
-def letters_table(letters: Sequence[Letter], empty: str = "no letters") -> None:
-    """One row for each."""
-    far = any((each["namespace"], each["queue"]) != ("default", "default") for each in letters)
+def letters_table(letters: Sequence[Letter], empty: str = "no letters", *, everywhere: bool = False) -> None:
+    """One row for each; `everywhere` says that they may be of any namespace."""
+    several = everywhere or len({each["namespace"] for each in letters}) > 1
+    far = several or any(each["queue"] != "default" for each in letters)  # what one app has is in its own namespace
     again = any(_last_failed(each) for each in letters)
     ended = any(_ended(each) for each in letters)
     columns = [

@@ -72,6 +72,8 @@ def list_letters(
     chosen = replace(chosen, open=True) if only_open else chosen
     chosen.api_filter()  # raises what is wrong with it before anything is opened
 
+    from mahavishnu.model.namespaces import ALL_NAMESPACES
+
     async def converse(api: Connection) -> None:
         params = {**await resolve_filter(api, chosen), "sort": sort}
         if not (json or jsonl):
@@ -91,7 +93,8 @@ def list_letters(
         if json and not jsonl:
             written.end()
         elif not jsonl:
-            letters_table(found, _NO_OPEN_LETTERS if only_open else "no letters")
+            everywhere = session_of(context).namespace == ALL_NAMESPACES
+            letters_table(found, _NO_OPEN_LETTERS if only_open else "no letters", everywhere=everywhere)
         api.note_list_end(count)
 
     run_conversation(session_of(context), converse)

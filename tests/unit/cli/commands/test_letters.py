@@ -276,3 +276,14 @@ def test_an_unknown_id_suggests_near_ones(run: Run) -> None:
     assert said("revisions", "wg_5").startswith("there is no letter 'wg_5'; did you mean wf_5")
     assert said("redrive", "wf").startswith("there is no letter 'wf'; did you mean wf_")
     assert said("show", "something") == "there is no letter 'something'\n"
+
+
+def test_where_letters_are_is_shown_if_that_tells_them_apart(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAHAVISHNU_DLQ_NAMESPACE", "billing")
+    kept("sqlite:///letters.db", {"task_id": "b_1", "namespace": "billing"})
+    assert run("dlq", "list").out.splitlines()[0].split()[:2] == ["task", "state"]
+    whole = run("dlq", "list", "--all-namespaces", "--text", "connection").out.splitlines()
+    assert any(row.split()[:2] == ["b_1", "billing/default"] for row in whole)
+    kept("sqlite:///letters.db", {"task_id": "b_2", "namespace": "billing", "queue": "mail"})
+    head, *rows = run("dlq", "list").out.splitlines()
+    assert head.split()[:2] == ["task", "queue"] and any(row.split()[:2] == ["b_2", "billing/mail"] for row in rows)
