@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, settings
@@ -69,6 +70,7 @@ class Payloads(RuleBasedStateMachine):
         self.loop, self.clock, self.primary = asyncio.Runner(), ManualClock(), MemoryStore()
         self.step = 0
         self.owed: dict[Work, int] = {}
+        self.steps: list[tuple[datetime, int]] = []  # when something was captured, and which step that was
         self.offices = [Office(self.primary, self.clock) for _ in range(2)]
         for office in self.offices:
             self.run(office.dlq.open())
@@ -82,6 +84,7 @@ class Payloads(RuleBasedStateMachine):
         self.clock.advance(1)
         self.run(self.capture(self.offices[who], failures))
         self.step += 1
+        self.steps.append((self.clock.now(), self.step))
         self.owed |= dict.fromkeys(failures, self.step)
 
     async def capture(self, office: Office, failures: list[Work]) -> None:
@@ -113,6 +116,19 @@ class Payloads(RuleBasedStateMachine):
             pass  # it may have landed
         if outcome == "succeeded":
             self.is_done(claim.letter, before=began)
+
+    @rule(who=OFFICES, task=TASKS, payload=PAYLOADS, age=st.integers(0, 3))
+    def succeed(self, who: int, task: str, payload: int, age: int) -> None:
+        """A run of the application that began some time ago: what was captured since is not its success."""
+        closing, began = self.offices[who].dlq.closing, self.clock.now() - timedelta(seconds=age)
+        done = [letter for letter in self.run(self.everywhere()) if letter.task == {"n": payload}]
+        request = LetterRequest(task, {"n": payload}, ())
+        closing.note_success(task, lambda: request, began=began)
+        self.run(closing.flush())
+        before = min([step for when, step in self.steps if when > began], default=self.step + 1)
+        for letter in done:
+            if task in (letter.task_id, original_task_id(letter)):
+                self.is_done(letter, before=before)
 
     @rule(who=OFFICES, task=TASKS, payload=PAYLOADS, act=ACTS, other=st.booleans())
     def a_person_acts(self, who: int, task: str, payload: int, act: str, other: bool) -> None:
