@@ -346,7 +346,7 @@ class Filter(RequestModel):
     repo: AnyOfFew[Name] | None = None
     run: AnyOfFew[Name] | None = None
     text: Annotated[StrictStr, Field(max_length=1000)] | None = Field(
-        default=None, description="Words of the error, all of which occur"
+        default=None, description="Words, all of which occur in its errors, their types, its task id or its payload"
     )
     metadata: Annotated[list[Name], Field(max_length=100), _OneOrMany()] | None = Field(
         default=None, description="path=value in the metadata", examples=[["team=web"]]

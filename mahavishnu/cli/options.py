@@ -162,7 +162,7 @@ class Filters:
     adapter: Annotated[Texts, _option("--adapter", "Run by this adapter or workflow; '(none)': they name none.")] = None
     tag: Annotated[Texts, _option("--tag", "A classifier gave the latest failure this tag.")] = None
     repo: Annotated[Texts, _option("--repo", "Of this repo.")] = None
-    text: Annotated[str | None, _option("--text", "All of these words occur in the error.")] = None
+    text: Annotated[str | None, _option("--text", "All of these words occur in its errors, task id or payload.")] = None
     metadata: Annotated[Texts, _option("--metadata", "This value is in the metadata.", "PATH=VALUE")] = None
     since: Annotated[
         str | None, _option("--since", "Written within the last 2h, 30m, 1d … or since a date and time.", "WHEN")

@@ -29,8 +29,9 @@ MOST_LISTED = 100  # values for a field that is a list: stores compare each of t
 MAX_CONDITION_DEPTH = 50  # conditions inside of conditions
 TOO_DEEP = f"the conditions are nested deeper than {MAX_CONDITION_DEPTH}"
 _PARTS = "ask for them in parts"
-_LISTED = frozenset({"repos", "runs", "depends_on", "absorbed", "words", "tags"})
+_LISTED = frozenset({"repos", "runs", "depends_on", "absorbed", "words", "more_words", "tags"})
 _WORD = re.compile(r"\w+")
+_BLANKS = {code: " " for code in range(128) if not _WORD.match(chr(code))}  # quicker, where all is ASCII
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,8 @@ def words(*texts: str | None) -> tuple[str, ...]:
     ('connection', 'reset', 'by', 'api', 'example')
     """
     text = "\n".join(dict.fromkeys(filter(None, texts))).lower()  # the first and the last error are often the same
-    found = tuple(dict.fromkeys(_WORD.findall(text)))[:MOST_WORDS]
+    each = text.translate(_BLANKS).split() if text.isascii() else _WORD.findall(text)
+    found = tuple(dict.fromkeys(each))[:MOST_WORDS]
     if len(text) <= LONGEST_WORD:
         return found
     return tuple(word[:LONGEST_WORD] for word in found)
@@ -167,8 +169,9 @@ def letter_query(
     """A query over letters, by the names that users know.
 
     Times are `(from, before)` pairs, either may be None. `due`: anyone may pick it up at that instant. `text` asks for
-    all of its words in the errors, `metadata` maps dotted paths to values. Raises InvalidQuery for an unknown status,
-    resolution, category or reason: it would find nothing, as if there were no such letters.
+    all of its words in the errors, their types, the task id and the payload; `metadata` maps dotted paths to values.
+    Raises InvalidQuery for an unknown status, resolution, category or reason: it would find nothing, as if there were
+    no such letters.
 
     >>> letter_query(status="exhausted", text="connection reset", limit=50).limit
     50
@@ -197,7 +200,7 @@ def letter_query(
         where.append(adapter_is((adapter,) if isinstance(adapter, str) else tuple(adapter)))
     if text is not None and not words(text):  # it would mean every letter, which nobody asked for
         raise InvalidQuery(f"there is no word in {text!r} that could be searched for")
-    where += [Is("words", (word,)) for word in words(text)]
+    where += [AnyOf((Is("words", (word,)), Is("more_words", (word,)))) for word in words(text)]
     where += [At("metadata", path, value) for path, value in (metadata or {}).items()]
     for field, (start, end) in {"failed_at": failed, "created_at": created, "updated_at": updated}.items():
         if start or end:

@@ -54,7 +54,8 @@ class Field(Generic[T]):
 
     `derived` marks what is only there to be searched: stores that keep documents add it to them. `path` may say which
     attribute `value` gives as it is; who wants many of those can get them all at once. Of a `common` field most records
-    have the same value: to search by it alone finds nearly all of them.
+    have the same value: to search by it alone finds nearly all of them. A `late` field, of KEYWORDS, is asked for
+    rarely: a store may make it of the document then, rather than keep it with each record.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Field(Generic[T]):
     value: Callable[[T], Any]
     derived: bool = False
     path: str | None = None
+    late: bool = False
     common: bool = False
 
     def term(self, record: T) -> Any:

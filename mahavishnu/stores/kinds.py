@@ -23,8 +23,9 @@ from mahavishnu.model.reconcile import reconcile_letters, visible_letter
 from mahavishnu.model.worker import Worker
 from mahavishnu.stores.dataclass_codec import UNREADABLE, dataclass_kind, json_text, why_unreadable
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, instant_text
-from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, with_version, words_of
+from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, with_version
 from mahavishnu.stores.letter_document import SCHEMA, TALLIES, TalliesPart
+from mahavishnu.stores.letter_words import more_words_of, words_of
 from mahavishnu.stores.retained import LedgerEntry, Revision
 
 KEYWORD, KEYWORDS, DATE, INTEGER = FieldType.KEYWORD, FieldType.KEYWORDS, FieldType.DATE, FieldType.INTEGER
@@ -71,6 +72,7 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
     Field("requeue_outcome", KEYWORD, lambda letter: letter.requeue and str(letter.requeue.outcome)),
     Field("adapter", KEYWORD, lambda letter: letter.adapter or ""),  # what has none can be asked for
     Field("words", KEYWORDS, words_of, derived=True),
+    Field("more_words", KEYWORDS, more_words_of, derived=True, late=True),
     *_fields(DATE, "failed_at", "created_at"),
     Field("captured_at", DATE, attrgetter("captured_at"), derived=True, path="captured_at"),
     *_fields(DATE, "updated_at", "due_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at"),

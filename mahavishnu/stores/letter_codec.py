@@ -31,7 +31,6 @@ from mahavishnu.model.letter_parts import (
     Version,
     fast_constructor,
 )
-from mahavishnu.model.query import words
 from mahavishnu.stores.dataclass_codec import UNREADABLE, json_text, why_unreadable
 from mahavishnu.stores.kind import instant_text
 from mahavishnu.stores.letter_document import (
@@ -80,22 +79,6 @@ def with_version(letter: L, version: Version | None) -> L:
         made.cached_text = cached
     made.__class__ = type(letter)
     return cast("L", made)
-
-
-def words_of(letter: DeadLetter) -> tuple[str, ...]:
-    """What a text search finds it by."""
-    cached: _CachedText | None = getattr(letter, "cached_text", None)
-    if cached is not None and cached.words is not None:
-        return cached.words
-    first, last = letter.error, letter.last_error
-    found = _few_words(first, last) if len(first) + len(last) <= _SHORT else words(first, last)
-    if cached is not None:
-        cached.words = found
-    return found
-
-
-_SHORT = 1000
-_few_words = lru_cache(1024)(words)  # the same errors happen again and again, above all when much fails
 
 
 def _lasting_part(letter: DeadLetter) -> LastingPart:

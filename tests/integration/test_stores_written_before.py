@@ -39,7 +39,7 @@ PREFIX = "mahavishnu"
 # Columns that came later, in a layout that is written as JSON.
 LATER_COLUMN = r"""\[?\\+"(tally_cleared|adapter|tags)\\+"(, \\+"\w+\\+"\])?, """
 LATER_INDEX = (("letters.due_at.adapter", "letters.due_at"), (r"\"due_at\", \"adapter\"", r"\"due_at\""))
-LATER_PARTS = ("policy_by_verdict", "former_fingerprints", "captured_task")
+LATER_PARTS = ("more_words", "policy_by_verdict", "former_fingerprints", "captured_task")
 SEARCHES: dict[str, dict[str, Any]] = {
     "open": {},
     **{status: {"status": status} for status in ("pending", "retrying", "exhausted", "completed", "archived")},

@@ -54,7 +54,14 @@ def local_copy_kind(kind: Kind[T]) -> Kind[LocalCopy[T]]:
         decode,
         versioned,
         tuple(
-            Field(each.name, each.type, _value_of_copy(each, each.name == kind.due), each.derived)
+            Field(
+                each.name,
+                each.type,
+                _value_of_copy(each, each.name == kind.due),
+                each.derived,
+                late=each.late,
+                common=each.common,
+            )
             for each in kind.fields
         ),
         kind.indexes,

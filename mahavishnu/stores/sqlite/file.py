@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores.sqlite.table import Table, bindable_or_none, quote
+from mahavishnu.stores.sqlite.table import Table, bindable_or_none, has_term, quote
 
 APPLICATION_ID = 0x4D56444C  # "MVDL": marks the file as ours
 LAYOUT = 1  # raised when older code could not work with the file any more
@@ -48,6 +48,7 @@ class Connector:
                 ("journal_size_limit", 64 * 1024 * 1024),
             ):
                 connection.execute(f"PRAGMA {name} = {value}")
+            connection.create_function("has_term", 4, has_term)
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise StoreMisconfigured(f"{self.path}: no write-ahead log is possible there (journal mode {mode})")

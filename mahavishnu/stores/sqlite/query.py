@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from math import isfinite
@@ -110,6 +111,8 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
             return _tree(" OR ", [_condition(table, each) for each in several], _NEVER)
     field = table.kind.by_name[condition.field]
     name = quote(field.name)
+    if field.late:
+        return _late(table, field.name, condition)
     match condition:
         case Is(_, wanted):
             found = _is(field, name, wanted)
@@ -124,6 +127,27 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
             limits = [Sql(f"{name} {sign} ?", (_bound(field, it, up),)) for sign, it, up in bounds if it is not None]
             return _all(limits or [Sql(f"{name} IS NOT NULL")])
     raise InvalidQuery(f"{condition!r} is no condition")
+
+
+def _late(table: Table[Any], name: str, condition: Condition) -> Sql:
+    """A condition on terms that are made of the row's document. The document is read only where it may have them."""
+    has_term = f"has_term({table.number}, ?, {BODY}, ?)"
+    match condition:
+        case Is(_, wanted):
+            texts = [value for value in wanted if isinstance(value, str) and is_unicode(value)]
+            some = [Sql(f"(instr(lower({BODY}), ?) > 0 AND {has_term})", (_hint(text), name, text)) for text in texts]
+            return _tree(" OR ", some, _NEVER)
+        case Missing():
+            return Sql(f"NOT {has_term}", (name, None))
+    raise InvalidQuery(f"{condition!r} is no condition on {name}")
+
+
+def _hint(term: str) -> str:
+    """What the lower-case text of a document has to contain if it has the term: JSON escapes all but ASCII."""
+    return max(_PLAIN.findall(term.lower()), key=len, default="")
+
+
+_PLAIN = re.compile(r"\w+", re.ASCII)
 
 
 def _is(field: Field[Any], name: str, wanted: Sequence[Any]) -> Sql:

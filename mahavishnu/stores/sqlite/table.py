@@ -7,8 +7,10 @@ again from the body at any time. They have no declared type, so that SQLite comp
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from operator import attrgetter
 from typing import Any, Generic, TypeAlias
 
@@ -32,9 +34,12 @@ class Table(Generic[T]):
     def __init__(self, kind: Kind[T]) -> None:
         self.kind = kind
         self.name = quote(kind.name)
+        self.number = next(_numbers)
+        _tables[self.number] = self
         # The long columns come last, so that a scan of the short ones stays on the row's first page.
         self.fields = sorted(
-            (each for each in kind.fields if each.name in kind.searchable), key=lambda each: each.type in _MANY_VALUED
+            (each for each in kind.fields if each.name in kind.searchable and not each.late),
+            key=lambda each: each.type in _MANY_VALUED,
         )
         # The key and these all at once; one more than wanted, because for a single one it would give no tuple.
         self._paths = attrgetter(kind.key, "version", *(each.path or "version" for each in self.fields))
@@ -120,6 +125,14 @@ class Table(Generic[T]):
         end = len(self.fields) + 1
         return [row[0], *map(bindable_or_none, row[1:end]), *row[end:]]
 
+    def has_term(self, name: str, body: str, text: str | None) -> bool:
+        """Whether a `late` field of the record in this row has this term; without a text, any."""
+        record = self.record("", 0, body)
+        if isinstance(record, CorruptRecord):
+            return False
+        terms = self.kind.by_name[name].term(record)
+        return bool(terms) if text is None else text in terms
+
     def record(self, key: str, version: int, body: str) -> T | CorruptRecord:
         """The record of a stored row, or why it cannot be read."""
         try:
@@ -128,6 +141,18 @@ class Table(Generic[T]):
             return CorruptRecord(key, problem.reason)
         except Exception as problem:  # a damaged body can make a decoder raise anything
             return CorruptRecord(key, str(problem) or type(problem).__name__)
+
+
+_numbers = count()
+_tables: weakref.WeakValueDictionary[int, Table[Any]] = weakref.WeakValueDictionary()
+
+
+def has_term(number: int, name: str, body: str, text: str | None) -> bool:
+    """`Table.has_term` of the table with this number, for SQL. Never raises: SQLite would call the file damaged."""
+    try:
+        return _tables[number].has_term(name, body, text)
+    except Exception:
+        return False
 
 
 def expected_version(version: Version | None) -> int | None:

@@ -25,7 +25,7 @@ from mahavishnu.testing.contract.base import (
     put,
     put_one,
 )
-from mahavishnu.testing.letters import make_letter
+from mahavishnu.testing.letters import make_failure, make_letter
 
 
 def day(number: int) -> Any:
@@ -258,12 +258,23 @@ class SearchContract(ContractTests):
                 make_letter(namespace=shelf, task_id="c", error="connections resets"),
                 make_letter(namespace=shelf, task_id="d", error="w" * 150 + " \ud800 " + "end"),
                 make_letter(namespace=shelf, task_id="e", error=" ".join(f"w{n}" for n in range(3000))),
+                make_letter(
+                    namespace=shelf,
+                    task_id="order-4711/eu",
+                    task={"customer": {"name": 'Jürgen "Jo" \u6f22\u5b57', "lines": [12.5, True]}, "path": "C:\\new"},
+                    failures=(make_failure("no", type="shop.errors.CardDeclined"),),
+                ),
             ],
         )
         wanted = {
             "connection reset": "ab", "reset connection": "ab", "Connection RESET!": "ab", "connect": "",
-            "connections": "c", "api example 443": "a", "api.example": "a", "GRÖSSER": "", "Größer": "b", "漢字": "b",
+            "connections": "c", "api example 443": "a", "api.example": "a", "GRÖSSER": "", "Größer": "b",
+            "漢字": "border-4711/eu",
             "x_y": "b", "end": "d", "w" * 150: "d", "w1999": "e", "w2999": "",
+            # Not only errors: task ids, types of errors, keys and values of the payload.
+            "order-4711/eu": "order-4711/eu", "4711": "order-4711/eu", "CardDeclined": "order-4711/eu",
+            "shop.errors carddeclined 4711": "order-4711/eu", "customer jürgen": "order-4711/eu", "jo": "order-4711/eu",
+            "12.5": "order-4711/eu", "new": "order-4711/eu", "nnew": "", "u00fc": "", "declined": "",
         }  # fmt: skip
         found = {
             text: "".join(

@@ -1,0 +1,61 @@
+"""The words by which a text search finds letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.query import words
+from mahavishnu.stores.kind import scalar_text
+
+
+def words_of(letter: DeadLetter) -> tuple[str, ...]:
+    """What a text search finds it by."""
+    cached = getattr(letter, "cached_text", None)
+    if cached is not None and cached.words is not None:
+        known: tuple[str, ...] = cached.words
+        return known
+    first, last = letter.error, letter.last_error
+    found = _few_words(first, last) if len(first) + len(last) <= _SHORT else words(first, last)
+    if cached is not None:
+        cached.words = found
+    return found
+
+
+def more_words_of(letter: DeadLetter) -> tuple[str, ...]:
+    """What a text search finds it by besides: its task id, the types of its errors, its payload."""
+    types = [failure.type for failure in letter.failures]
+    return words(letter.task_id, *types, _searchable_text(letter.payload))
+
+
+_SHORT = 1000
+_LONGEST_PAYLOAD = 8000  # characters of a payload that can be searched
+
+
+def _searchable_text(payload: Json) -> str | None:
+    """The keys and values of the payload, as far as they are searched for."""
+    text = payload.text
+    if text == "{}":
+        return None
+    if len(text) > _LONGEST_PAYLOAD:
+        text = text[:_LONGEST_PAYLOAD]
+    return text if "\\" not in text else "\n".join(_scalars(payload.shared_value))[:_LONGEST_PAYLOAD]
+
+
+def _scalars(value: Any) -> Iterator[str]:
+    """The keys and values as texts, without the escapes of JSON."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from _scalars(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _scalars(item)
+    else:
+        yield scalar_text(value)
+
+
+_few_words = lru_cache(1024)(words)  # the same errors happen again and again, above all when much fails
