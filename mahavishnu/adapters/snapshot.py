@@ -58,7 +58,10 @@ def restore_arguments(
             return args, kwargs
     except Exception:  # it was changed to what cannot be copied
         pass
-    before: tuple[tuple[Any, ...], dict[str, Any]] = pickle.loads(snapshot)
+    try:
+        before: tuple[tuple[Any, ...], dict[str, Any]] = pickle.loads(snapshot)
+    except Exception:  # code of the user's own types
+        return args, kwargs
     return before
 
 

@@ -105,25 +105,15 @@ class Call:
 
     def request(self, repos: Any = None) -> LetterRequest:
         """What a letter of it would have, for these `repos` only where they are given. It does not raise."""
-        workflow, options = self.workflow, self.workflow.options
-        args, kwargs = self._args, self._kwargs
+        workflow, options, args, kwargs = self.workflow, self.workflow.options, self._args, self._kwargs
         if self._snapshot is not None:
             args, kwargs = restore_arguments(self._snapshot, args, kwargs)
         never: dict[str, Any] = {}
-        adapter, given = workflow.adapter, ()
-        write: WriteValues | None = None
-        task: Any
-        if workflow.has_task:
-            task, given = self._task_and_repos(args, kwargs)
-            write = _task_signature(cast("PythonAdapter", adapter)).write_task
-        elif not isinstance(adapter, FunctionAdapter):
-            task, write = kwargs, _unknown_parameters.write
-        else:
-            try:
-                task, write = adapter.bind(args, kwargs), adapter.signature.write
-            except Exception as problem:  # they are not its arguments, which is what it raised, too
-                task, never = {"args": list(args), "kwargs": kwargs}, {NOT_BOUND: safe_str(problem)}
-                write = _unknown_parameters.write
+        try:
+            task, given, write = self._describe(args, kwargs)
+        except Exception as problem:  # they are not the function's arguments, which is what it raised, too
+            task, given, write = {"args": list(args), "kwargs": kwargs}, (), _unknown_parameters.write
+            never = {NOT_BOUND: safe_str(problem)}
         return LetterRequest(
             task_id=self.task_id or new_task_id(),
             task=task,
@@ -136,6 +126,16 @@ class Call:
             write=write,
             redact=options.redact,
         )
+
+    def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, WriteValues]:
+        """What a letter keeps as the task, for which repos, and how that is written."""
+        workflow, adapter = self.workflow, self.workflow.adapter
+        if isinstance(adapter, FunctionAdapter):
+            return adapter.bind(args, kwargs), (), adapter.signature.write
+        if not workflow.has_task:
+            return kwargs, (), _unknown_parameters.write
+        task, repos = self._task_and_repos(args, kwargs)
+        return task, repos, _task_signature(cast("PythonAdapter", adapter)).write_task
 
     def _task_and_repos(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
         task = args[0] if args else kwargs.get("task")

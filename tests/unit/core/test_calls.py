@@ -707,3 +707,49 @@ class TestMethods:
         ):
             await Shop().sell("o-1")
         assert calls == []
+
+
+class Unreadable:
+    """Can be pickled, and not read again."""
+
+    def __init__(self) -> None:
+        self.ready = False
+
+    def __reduce__(self) -> Any:
+        return _refuse, (self.ready,)
+
+
+def _refuse(ready: bool) -> None:
+    raise RuntimeError("cannot be read")
+
+
+class Equal:
+    """A function that cannot be hashed."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    async def __call__(self, task: Any, repos: list[str]) -> None:
+        task["done"] = True
+        raise NETWORK
+
+
+class TestNothingHidesTheError:
+    async def test_arguments_whose_copies_cannot_be_read(self, house: House) -> None:
+        app = house.app()
+
+        @app.workflow("charge")
+        async def charge(items: list[Any]) -> None:
+            items[0].ready = True
+            raise NETWORK
+
+        with pytest.raises(ConnectionError, match="refused"):
+            await charge([Unreadable()])
+        (letter,) = await letters_of(app)
+        assert letter.retry_policy == "never"
+
+    async def test_a_function_that_cannot_be_hashed(self, house: House) -> None:
+        app = house.app()
+        charge: Any = app.workflow("charge")(Equal())
+        with pytest.raises(ConnectionError, match="refused"):
+            await charge({"id": "wf_1"}, ["api"])
+        assert (await letter_of(queue_of(app), "wf_1")).task == {"id": "wf_1"}
