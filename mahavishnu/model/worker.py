@@ -10,6 +10,7 @@ from mahavishnu.model.errors import NoAdapterNamed, NoSuchAdapter
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, PARTITIONS
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind, Version
+from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import AnyOf, Condition, Is, Missing, Not
 
 LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
@@ -41,10 +42,9 @@ class Worker:
     def key(self) -> str:
         return self.name
 
-    @property
-    def whose(self) -> str:
-        """The namespace whose letters it takes."""
-        return self.namespace or DEFAULT_NAMESPACE
+    def takes_from(self, namespace: str) -> bool:
+        """Whether it takes letters of this namespace. A remote one may claim those of all."""
+        return ALL_NAMESPACES in (self.namespace, namespace) or (self.namespace or DEFAULT_NAMESPACE) == namespace
 
     def lives_at(self, now: datetime) -> bool:
         """Whether it has given a sign of life lately. A remote one gives them when it claims letters, and no others."""
@@ -52,7 +52,7 @@ class Worker:
 
     def may_run(self, letters: WaitingLetters) -> bool:
         """Whether it may take such letters. One that does not say what it can run may."""
-        if self.whose != letters.namespace or (self.queues and letters.queue not in self.queues):
+        if not self.takes_from(letters.namespace) or (self.queues and letters.queue not in self.queues):
             return False
         return bool(self.takes_all) or self.adapters is None or letters.adapter in self.adapters
 

@@ -11,7 +11,6 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
-from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Query, Sort
 from mahavishnu.model.worker import (
     LIVES_SECONDS,
@@ -126,7 +125,7 @@ class Workers:
         late = any(each.since is not None and each.since <= overdue for each in waiting)
         due = await self._waiting(live, PATIENCE) if late else ()
         return {
-            "live_workers": len([each for each in live if self._context.namespace in (ALL_NAMESPACES, each.whose)]),
+            "live_workers": sum(each.takes_from(self._context.namespace) for each in live),
             "waiting_for_worker": count_by_adapter(waiting, NO_ADAPTER),
             "due_without_worker": count_by_adapter(due, NO_ADAPTER),
         }

@@ -78,8 +78,19 @@ def test_a_worker_without_adapters_looks_after_nothing() -> None:
         ([whoever("a", queues=("mail",))], {"x": 2, "y": 2, "none": 1}),
         ([whoever("a")], {}),
         ([EARLIER], {}),
+        ([worker("a", "x", namespace="eu")], {"x": 5, "y": 2, "none": 1}),
+        ([worker("a", "x", namespace="*")], {"y": 2, "none": 1}),
     ],
-    ids=["nobody", "one adapter", "of one queue", "of one queue, all", "all", "one that does not say"],
+    ids=[
+        "nobody",
+        "one adapter",
+        "of one queue",
+        "of one queue, all",
+        "all",
+        "one that does not say",
+        "of another namespace",
+        "of all namespaces",
+    ],
 )
 def test_letters_that_no_live_worker_can_run(live: list[Worker], left: dict[str, int]) -> None:
     waiting = [

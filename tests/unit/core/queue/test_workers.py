@@ -165,5 +165,7 @@ class TestWaiting:
         await here.enqueue("b", {}, [], "connection refused", "exponential", adapter="invoice", namespace="eu")
         stats = await here.get_statistics()
         assert (stats["live_workers"], stats["waiting_for_worker"]) == (0, {"invoice": 1})
+        await here.claims.claim("everywhere", namespace="*", adapters=["other"])
+        assert (await here.get_statistics())["live_workers"] == 1
         letters = [await letter_of(here, "a"), await letter_of(here, "b", namespace="eu")]
         assert [bool(await here.workers.why_waiting(letter)) for letter in letters] == [True, False]
