@@ -114,8 +114,9 @@ class Signature:
         for each in self._signature.parameters.values():
             if each.kind is _ALL_POSITIONAL and each.name in values:
                 values[each.name] = list(values[each.name])
-        plain, types, lost = self._write(values, self._hints, describe)
-        return _written(plain, types, lost)
+        if (text := plain_text(values)) is not None:  # nearly always
+            return _plain(text, [_pointer(name) for name in values if not self._fits(name, values[name])])
+        return _written(*self._write(values, self._hints, describe))
 
     def restore(self, payload: Any, types: Mapping[str, str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, to be called with: as they were given, and as the hints say where somebody has edited them.
@@ -138,6 +139,8 @@ class Signature:
     def write_task(self, task: Any, describe: Callable[[Any], str] = safe_repr) -> WrittenValues:
         """The task of a workflow `(task, repos)` as JSON."""
         hint = self._task_hints.get(_TASK)
+        if (text := plain_text(task)) is not None:  # nearly always
+            return _plain(text, [] if hint is None or _fits(hint, task) else [""])
         if (hint is None or hint.allows_any(task)) and type(task) is dict and all(type(name) is str for name in task):
             return _written(*self._write(task, {}, describe))  # one part that is lost leaves the others their types
         plain, types, lost = self._write({_TASK: task}, self._task_hints, describe)
@@ -160,12 +163,6 @@ class Signature:
     def _write(
         self, values: dict[str, Any], hints: Mapping[str, Hint], describe: Callable[[Any], str]
     ) -> tuple[dict[str, Any], Types, dict[str, str]]:
-        if plain_text(values) is not None:
-            return (
-                values,
-                {_pointer(name): EXACT for name in values if name in hints and not _fits(hints[name], values[name])},
-                {},
-            )
         classes: dict[str, type] = {}
         plain, types, lost = write_all(values, lambda part: json_safe_copy(part, describe), self._kinds, classes)
         known = classes if self._knows_all else self.classes
@@ -183,6 +180,10 @@ class Signature:
                 types = {each: kind for each, kind in types.items() if each not in own}
                 types[path], lost[path] = f"{LOST}:{type(value).__name__}", why
         return plain, types, lost
+
+    def _fits(self, name: str, value: Any) -> bool:
+        hint = self._hints.get(name)
+        return hint is None or _fits(hint, value)
 
     def _why_lost(
         self, name: str, value: Any, plain: Any, types: Types, classes: Mapping[str, type], exact: list[str]
@@ -297,6 +298,10 @@ def _require(kind: Any, value: Any, parameter: Parameter, what: str) -> Any:
     if not isinstance(value, kind):
         raise CannotRestore(_pointer(parameter.name), f"is {value!r:.80}: {parameter} needs {what}")
     return value
+
+
+def _plain(text: str, exact: list[str]) -> WrittenValues:
+    return WrittenValues(Json(text), Json.of(dict.fromkeys(exact, EXACT)) if exact else EMPTY)
 
 
 def _written(plain: Any, types: Types, lost: Mapping[str, str]) -> WrittenValues:
