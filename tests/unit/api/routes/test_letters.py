@@ -127,6 +127,21 @@ async def test_a_letter_called_stats_is_not_the_statistics(api: ApiHarness) -> N
     assert [letter["task_id"] for letter in (await api.get("/dlq", params={"task_id": "stats"})).json()] == ["stats"]
 
 
+async def test_the_adapter_and_the_task_as_captured(api: ApiHarness) -> None:
+    """The one can be named, later too, and searched for; the other stays whatever people make of the task."""
+    made = await api.post("/dlq", {**NEW, "task": {"n": 1}, "adapter": "invoice"})
+    assert (made.status_code, made.json()["adapter"], made.json()["tags"]) == (201, "invoice", [])
+    edited = await api.patch("/dlq/wf", {"patch": {"n": 2}, "adapter": "billing"})
+    assert edited.status_code == 200, edited.text
+    shown = edited.json()
+    assert (shown["adapter"], shown["task"], shown["task_snapshot"]) == ("billing", {"n": 2}, {"n": 1})
+    (listed,) = (await api.get("/dlq", params={"adapter": "billing"})).json()
+    assert (listed["task"], listed["task_snapshot"]) == ({"n": 2}, {"n": 1})
+    assert (await api.get("/dlq", params={"adapter": "invoice"})).json() == []
+    assert (await api.get("/dlq", params={"tags": "eu"})).json() == []
+    assert (await api.patch("/dlq/wf", {"adapter": ""})).status_code == 422
+
+
 async def test_stats_are_one_line_for_each_reason(api: ApiHarness) -> None:
     await api.keep("a")
     await api.keep("b", status="completed")

@@ -261,3 +261,15 @@ def test_a_task_may_have_the_name_of_a_path_of_the_api(run: Run, task: str) -> N
     assert run("dlq", "requeue", task).code == 0
     assert run("dlq", "resolve", task).out.startswith(f"{task}: ")
     assert run("dlq", "archive", task, "--json").json[0]["status"] == "archived"
+
+
+def test_a_letter_is_given_an_adapter_and_found_by_it(run: Run) -> None:
+    assert run("dlq", "edit", "wf_1", "wf_2", "--adapter", "invoice", "--json").code == 0
+    found = run("dlq", "list", "--adapter", "invoice", "--json").json
+    assert sorted((each["task_id"], each["adapter"]) for each in found) == [("wf_1", "invoice"), ("wf_2", "invoice")]
+    assert not {"wf_1", "wf_2"} & {each["task_id"] for each in run("dlq", "list", "--adapter", "(none)", "--json").json}
+    assert run("dlq", "list", "--tag", "nobody's", "--json").json == []
+    assert "adapter" in run("dlq", "show", "wf_1").out
+    assert [each["adapter"] for each in run("dlq", "revisions", "wf_1", "--json").json] != ["invoice"]
+    twice = run("dlq", "edit", "wf_1", "--adapter", "a", "--adapter", "b")
+    assert (twice.code, "a letter is run by one adapter" in twice.err) == (2, True)
