@@ -172,7 +172,9 @@ class Signature:
                 continue
             own = {each: kind for each, kind in types.items() if each == path or each.startswith(f"{path}/")}
             exact: list[str] = []
-            if (why := self._why_lost(name, value, plain[name], own, known, exact)) is None:
+            # Without types it is what it was.
+            why = self._why_lost(name, value, plain[name], own, known, exact) if own else None
+            if why is None:
                 if path not in own and name in hints and not _fits(hints[name], value):
                     exact.append(path)
                 types.update(dict.fromkeys(exact, EXACT))
