@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mahavishnu.cli.commands.demo_workflows import QuickClock, samples
+from mahavishnu.cli.commands.demo_workflows import CHARGE, QuickClock, call_decorated, samples
 from mahavishnu.cli.commands.processes import open_listener, run_server, stop_signals, url_of
 from mahavishnu.cli.output import NARROW, escape_controls, print_line
 from mahavishnu.core.app import MahavishnuApp
@@ -78,6 +78,7 @@ async def show(url: str, speed: float, seconds: float | None, port: int | None) 
                 app.register_adapter(sample.name, sample)
                 for name, task in sample.tasks:
                     await app.execute_workflow_parallel(task, sample.name, sample.repos, task_id=name)
+            await call_decorated(app)
             await app.start_dlq_processor()
             async with _served(app.dlq, settings, port):
                 await _watched(app.dlq, clock, seconds, stop)
@@ -145,7 +146,7 @@ async def _table(dlq: DeadLetterQueue, clock: Clock) -> None:
 
 
 async def _letters(dlq: DeadLetterQueue) -> list[DeadLetter]:
-    names = [name for sample in samples() for name, _ in sample.tasks]
+    names = [*(name for sample in samples() for name, _ in sample.tasks), CHARGE]
     found = [await dlq.get_task(name, include_archived=True) for name in names]
     return sorted((letter for letter in found if letter is not None), key=lambda letter: letter.created_at)
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 from mahavishnu.model.clock import SystemClock, instant
+
+if TYPE_CHECKING:
+    from mahavishnu.core.app import MahavishnuApp
 
 REPOS = ["api", "web", "billing"]
 
@@ -68,6 +73,25 @@ def samples() -> list[Sample]:
         Sample("no-permission", "no retry can help: kept, and left to a person", _no_permission),
         Order("orders", "one cause, five letters: edit and redrive them together", _billed, *_ORDERS),
     ]
+
+
+CHARGE = "charge:A-17"  # the letter of `call_decorated`
+
+
+async def call_decorated(app: MahavishnuApp) -> None:
+    """An ordinary function with arguments of its own: its first call fails, and a retry gets the same arguments."""
+    calls = 0
+
+    @app.workflow("charge", key="order")
+    async def charge(order: str, amount: Decimal) -> str:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise ConnectionResetError(errno.ECONNRESET, "Connection reset by the bank")
+        return f"charged {amount} for {order}"
+
+    with suppress(ConnectionResetError):
+        await charge("A-17", amount=Decimal("12.50"))
 
 
 class RateLimited(Exception):
