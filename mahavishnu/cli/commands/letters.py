@@ -274,7 +274,12 @@ def _numbers(numbers: dict[str, Any], api: Connection) -> None:
             "wait for room": numbers["waiting"],
         }
     )
-    for title, key in (("category", "error_categories"), ("retry policy", "retry_policies")):
+    tables = (
+        ("category", "error_categories"),
+        ("retry policy", "retry_policies"),
+        ("no live worker has", "waiting_for_worker"),
+    )
+    for title, key in tables:
         if numbers[key]:
             print_line("")
             print_table((title, "open letters"), numbers[key].items(), empty="")

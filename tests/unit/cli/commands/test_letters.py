@@ -77,6 +77,9 @@ resource   1
 retry policy  open letters
 exponential   5
 
+no live worker has  open letters
+(none)              3
+
 since the beginning  letters
 enqueued total       5
 exhausted            2
@@ -287,3 +290,10 @@ def test_where_letters_are_is_shown_if_that_tells_them_apart(run: Run, monkeypat
     kept("sqlite:///letters.db", {"task_id": "b_2", "namespace": "billing", "queue": "mail"})
     head, *rows = run("dlq", "list").out.splitlines()
     assert head.split()[:2] == ["task", "queue"] and any(row.split()[:2] == ["b_2", "billing/mail"] for row in rows)
+
+
+def test_letters_that_no_live_worker_can_run_are_counted_and_say_so(run: Run) -> None:
+    assert run("dlq", "edit", "wf_1", "--adapter", "invoice").code == 0
+    table = run("dlq", "stats").out.partition("no live worker has")[2].partition("\n\n")[0]
+    assert "invoice 1" in " ".join(table.split())
+    assert "waiting for a worker that has 'invoice'" in run("dlq", "show", "wf_1").out
