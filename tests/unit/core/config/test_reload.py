@@ -84,6 +84,19 @@ circuit: {failure_threshold: 2, cooloff_seconds: 3}
     assert "mine" in queue.context.backoffs.custom
 
 
+async def test_another_namespace_counts_from_the_next_start(
+    house: House, settings_file: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings_file("dlq_namespace: red")
+    app = house.app()
+    settings_file("dlq_namespace: blue")
+    assert app.reload().changed == ("dlq_namespace",)
+    assert "these settings count from the next start: dlq_namespace" in caplog.text
+    assert (await queue_of(app).enqueue("wf_1", {}, [], "boom")).namespace == "red"
+    settings_file("dlq_namespace: 'a/b'")
+    assert "dlq_namespace cannot be that" in str(app.reload().error)
+
+
 async def test_plugins_and_rules_are_read_again(house: House, settings_file: Write, tmp_path: Path) -> None:
     (tmp_path / "plugins").mkdir()
     rules = tmp_path / "rules.yaml"
