@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -95,12 +96,13 @@ class Processing:
         return frozenset(self._default[1]())
 
     def note_adapters(self) -> None:
-        """Look for letters that wait for an adapter that there is now, and tell the other workers of it."""
-        try:
-            here = asyncio.get_running_loop() is self._runs_in
-        except RuntimeError:
-            here = False
-        if here and self._processor is not None and self._running_tasks is not None:
+        """Look for letters that wait for an adapter that there is now, and tell the other workers. From any thread."""
+        if self._processor is not None and self._runs_in is not None:
+            with suppress(RuntimeError):  # its event loop is closed
+                self._runs_in.call_soon_threadsafe(self._look_again)
+
+    def _look_again(self) -> None:
+        if self._processor is not None:
             self._heartbeat.wake()
             self._processor.wake()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import AsyncIterator
@@ -74,7 +75,7 @@ async def test_a_thousand_letters_of_others_starve_nobody(any_house: House) -> N
     assert runs.tasks == [{"n": "mine"}]
 
 
-@pytest.mark.parametrize("how", ["registered", "decorated"])
+@pytest.mark.parametrize("how", ["registered", "in a thread", "decorated"])
 async def test_an_adapter_that_comes_later_counts_at_once(any_house: House, how: str) -> None:
     app, runs = app_with(any_house)
     await app.start_dlq_processor()
@@ -83,6 +84,8 @@ async def test_an_adapter_that_comes_later_counts_at_once(any_house: House, how:
     assert await attempts(queue_of(app), "late") == [0]
     if how == "registered":
         app.register_adapter("late", runs)
+    elif how == "in a thread":
+        await asyncio.to_thread(app.register_adapter, "late", runs)
     else:
 
         @app.workflow("late")
