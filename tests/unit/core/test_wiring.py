@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.testing import ManualClock
+from tests.unit.queues import House, queue_of
 
 PLUGIN = """
 from mahavishnu import hookimpl
@@ -57,3 +59,32 @@ async def test_an_unusable_offer_is_logged_and_left_out(tmp_path: Path, caplog: 
     assert sorted(app.adapters.known) == ["echo"]
     assert "plugin other was passed over at adapters" in caplog.text
     assert "what plugin house offers as 'broken' cannot be used" in caplog.text
+
+
+async def test_an_app_with_a_name_of_its_own_captures_runs_and_closes_in_its_namespace(any_house: House) -> None:
+    red, blue = any_house.app(dlq_namespace="red"), any_house.app(dlq_namespace="blue")
+    works: dict[str, bool] = {"red": False, "blue": False}
+    ran: list[str] = []
+
+    def run_as(name: str) -> Any:
+        def run(task: Any, repos: list[str]) -> None:
+            ran.append(name)
+            if not works[name]:
+                raise ConnectionError("connection refused")
+
+        return run
+
+    for name, app in (("red", red), ("blue", blue)):
+        app.register_adapter("flaky", run_as(name))
+        await app.execute_workflow({"id": "same"}, "flaky")
+    assert [letter.namespace for letter in await queue_of(red).list_tasks()] == ["red"]
+    works["red"] = True
+    await red.execute_workflow({"id": "same"}, "flaky")
+    await queue_of(red).closing.flush()
+    assert await queue_of(red).list_tasks() == []
+    assert [letter.namespace for letter in await queue_of(blue).list_tasks()] == ["blue"]
+    ran.clear()
+    any_house.clock.advance(3600)
+    assert await queue_of(red).run_due() == 0
+    assert await queue_of(blue).run_due() == 1
+    assert ran == ["blue"]
