@@ -53,7 +53,7 @@ async def test_from_alert_to_cause(queues: list[DeadLetterQueue]) -> None:
     network, bad = page.items
     assert (network.count, network.title, network.queues) == (12, "connection refused: attempt <n>", {"mail": 12})
     assert (bad.count, bad.statuses, page.total, page.ungrouped) == (1, {"exhausted": 1}, 2, 0)
-    (warning,) = await here.health_warnings()
+    warning, *_ = await here.health_warnings()
     assert warning.startswith(
         f"WARNING: Group {network.fingerprint} grows: 12 letters in the last hour! connection ref"
     )
