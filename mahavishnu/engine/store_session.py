@@ -206,14 +206,12 @@ class StoreSession:
                 home.call_soon_threadsafe(self._start_writing_down)
 
     def call_at_home(self, function: Callable[[], object]) -> bool:
-        """Have the event loop that uses the store call this soon, from whatever thread; False if none is running."""
+        """Have the event loop that uses the store call this soon, or when it goes on; False if there is none."""
         home = self._open_in
-        if home is None or not home.is_running() or self._opened_by is not None:
+        if home is None or home.is_closed() or self._opened_by is not None:
             return False
-        try:
+        with contextlib.suppress(RuntimeError):  # it has just been closed
             home.call_soon_threadsafe(function)
-        except RuntimeError:  # it has just been closed
-            return False
         return True
 
     def _start_writing_down(self) -> None:

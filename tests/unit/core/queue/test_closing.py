@@ -557,6 +557,35 @@ def test_one_event_loop_after_the_other(tmp_path: Path) -> None:
     asyncio.run(app.shutdown())
 
 
+def test_an_event_loop_that_stands_still_keeps_the_store(tmp_path: Path) -> None:
+    """Between two runs of it something without an event loop succeeds: it is looked up when the loop goes on."""
+    app = MahavishnuApp(MahavishnuSettings(dlq_store_url=f"sqlite:///{tmp_path}/letters.db"))
+    answers = iter([NETWORK, None])
+
+    @app.workflow("sweep", key="number")
+    def sweep(number: int) -> None:
+        if (problem := next(answers)) is not None:
+            raise problem
+
+    async def fail() -> None:
+        await queue_of(app).open()
+        with pytest.raises(ConnectionError):
+            sweep(1)
+        async with asyncio.timeout(10):
+            while await queue_of(app).get_task("sweep:1") is None:
+                await turn()
+
+    async def look() -> DeadLetter:
+        assert queue_of(app).context.session.is_open_in(asyncio.get_running_loop())
+        return await flushed(app, "sweep:1")
+
+    with asyncio.Runner() as runner:
+        runner.run(fail())
+        sweep(1)
+        assert not runner.run(look()).is_open
+        runner.run(app.shutdown())
+
+
 def test_a_thread_without_an_event_loop_has_the_one_that_uses_the_store_do_it(tmp_path: Path) -> None:
     async def go() -> None:
         async with MahavishnuApp(MahavishnuSettings(dlq_store_url=f"sqlite:///{tmp_path}/letters.db")) as app:
