@@ -416,7 +416,7 @@ async def test_each_strategy_keeps_what_it_is_documented_to_keep(app: Any, strat
     assert app.dlq_integration.get_strategy() is DLQIntegrationStrategy.AUTOMATIC
     app.dlq_integration.set_strategy(strategy)
     results = [
-        await app.execute_workflow({"id": f"wf_{category}", "fails": category}, "llamaindex", REPOS)
+        await app.execute_workflow({"id": f"wf_{category}", "fails": str(category)}, "llamaindex", REPOS)
         for category in FAILURES
     ]
 
