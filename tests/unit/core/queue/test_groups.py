@@ -39,6 +39,11 @@ from tests.unit.queues import House, Runs, heard, letter_of, pass_time
 NETWORK, BAD = "connection refused by peer", "order 17 has no address"
 
 
+async def without_workers(queue: DeadLetterQueue) -> list[str]:
+    """The warnings but that nobody lives to run what is due, which is so in most of these tests."""
+    return [each for each in await queue.health_warnings() if "no worker lives" not in each]
+
+
 async def fails(queue: DeadLetterQueue, error: Any = NETWORK, /, *names: str, **options: Any) -> str:
     """Letters of these tasks. Returns their fingerprint."""
     letter = None
@@ -488,17 +493,17 @@ async def test_groups_on_hold_are_silent(any_house: House) -> None:
         f" (mahavishnu group show {growing})",
         f"WARNING: Resolved group {back} is back! disk full (mahavishnu group show {back})",
     ]
-    assert await queue.health_warnings() == warnings
+    assert await without_workers(queue) == warnings
 
     view = await queue.groups.update(growing, by="ann", hold_until=any_house.clock.now() + timedelta(minutes=10))
     assert view.on_hold
     await queue.groups.update(back, by="ann", hold_release="2.4")
-    assert await queue.health_warnings() == []
+    assert await without_workers(queue) == []
     assert (await queue.groups.list(on_hold=True)).total == 2 == (await queue.groups.list()).total
     any_house.clock.advance(600)
     assert await queue.groups.release_hold("2.5", by="ci") == []
     assert await queue.groups.release_hold(" 2.4 ", by="ci") == [back]
-    assert await queue.health_warnings() == warnings
+    assert await without_workers(queue) == warnings
     assert (await queue.groups.get(back)).group.updated_by == "ci"
     with pytest.raises(InvalidInput):
         await queue.groups.release_hold("", by="ci")
@@ -511,12 +516,12 @@ async def test_a_group_whose_letters_are_closed_does_not_grow(any_house: House) 
     group = await fails(queue, "too many requests", *names)
     other = await fails(queue, "disk full", "b")
     await queue.groups.update(group, by="ann", state="investigating")
-    assert (await queue.groups.get(group)).growing and len(await queue.health_warnings()) == 1
+    assert (await queue.groups.get(group)).growing and len(await without_workers(queue)) == 1
 
     await queue.letters.resolve_many(fingerprint=group, by="ann")
     view = await queue.groups.get(group)
     assert (view.state, view.last_hour, view.growing) == ("resolved", 12, False)
-    assert await queue.health_warnings() == []
+    assert await without_workers(queue) == []
     first = await queue.groups.list(sort="growth", quiet=True, limit=1)
     last = await queue.groups.list(sort="growth", quiet=True, limit=1, after=first.next)
     assert [each.fingerprint for each in (*first.items, *last.items)] == [other, group]
@@ -525,7 +530,7 @@ async def test_a_group_whose_letters_are_closed_does_not_grow(any_house: House) 
     await fails(queue, "too many requests", "c")
     view = await queue.groups.get(group)
     assert (view.state, view.regression, view.growing) == ("new", True, True)
-    assert len(await queue.health_warnings()) == 2
+    assert len(await without_workers(queue)) == 2
 
 
 async def test_a_warning_names_the_groups_that_grow_most(house: House) -> None:
@@ -537,7 +542,7 @@ async def test_a_warning_names_the_groups_that_grow_most(house: House) -> None:
     ]
     await queue.groups.update(names[0], by="ann", state="wont_fix")
 
-    warnings = await queue.health_warnings()
+    warnings = await without_workers(queue)
 
     assert len(warnings) == 6 and warnings[-1] == "WARNING: 2 more groups grow!"
     assert not any(names[0] in warning for warning in warnings)
@@ -567,7 +572,7 @@ async def test_three_groups_that_are_back_are_named(house: House, groups: int, r
         f"WARNING: Resolved group {name} is back! {cause} (mahavishnu group show {name})"
         for name, cause in zip(names[::-1][:3], causes[::-1][:3], strict=True)
     ]
-    assert await queue.health_warnings() == named + rest
+    assert await without_workers(queue) == named + rest
 
 
 # ------------------------------------------------------------------------------------------------ parts of the truth
