@@ -15,7 +15,7 @@ from mahavishnu.stores.base import Collection, Cursor, Page, Result, Tally
 from mahavishnu.stores.kind import T
 
 _NOT_DELETED = Not(Is("resolution_status", (ResolutionStatus.DELETED,)))
-_NEVER_IN_TOMBSTONES = {"due_at", "fingerprint", "runs", "run_outcomes", "words"}  # these fields are empty there
+_NEVER_IN_TOMBSTONES = {"due_at", "fingerprint", "runs", "run_outcomes"}  # these fields are empty there
 _ONE_OF = {"status": DeadLetterStatus.ARCHIVED, "resolution_status": ResolutionStatus.DELETED}
 
 

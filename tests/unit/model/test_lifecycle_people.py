@@ -336,7 +336,7 @@ def test_a_requeue_is_made_once_until_something_came_of_it() -> None:
     back = requeue(exhausted, **BY, boost=10)
     assert back.requeue is not None
 
-    with pytest.raises(AlreadyResolved, match="requeued: cannot requeue it, by ada, and no run has ended since"):
+    with pytest.raises(AlreadyResolved, match="sent back by ada already: cannot requeue it, no run has ended since"):
         requeue(back, **BY, boost=10)
 
     failed = fail(claimed(back, NOON), failure=failure(), **IN_TIME)

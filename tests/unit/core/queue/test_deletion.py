@@ -263,7 +263,7 @@ class TestVisible:
         asyncio.run(check())
 
     @pytest.mark.parametrize("asked", [
-        letter_query(due=make_letter().created_at), letter_query(resolution="pending"), letter_query(text="reset"),
+        letter_query(due=make_letter().created_at), letter_query(resolution="pending"),
         letter_query(status="exhausted"), letter_query(fingerprint="v1:a"), letter_query(run="r"),
     ])  # fmt: skip
     def test_where_none_can_match_the_query_stays_as_it_is(self, asked: Query) -> None:
