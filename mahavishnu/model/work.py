@@ -22,6 +22,7 @@ class Success:
     adapter: str | None
     repos: tuple[str, ...]
     began: datetime
+    types: Json = EMPTY
 
 
 def same_work(letter: DeadLetter, payload: Json, types: Json = EMPTY) -> bool:
@@ -32,6 +33,10 @@ def same_work(letter: DeadLetter, payload: Json, types: Json = EMPTY) -> bool:
     """
     if letter.payload.text != payload.text and payload.digest != letter.payload.digest:  # a digest takes much longer
         return payload.digest == letter.captured_digest
+    return _may_be_same_types(letter, types)
+
+
+def _may_be_same_types(letter: DeadLetter, types: Json) -> bool:
     return types == letter.payload_types or EMPTY.text in (types.text, letter.payload_types.text)
 
 
@@ -113,6 +118,7 @@ def is_success_of(letter: DeadLetter, success: Success) -> bool:
         and (success.adapter is None or letter.adapter in (None, success.adapter))
         and _last_captured(letter) <= success.began
         and (letter.payload.text == success.payload.text or letter.payload.digest == success.payload.digest)
+        and _may_be_same_types(letter, success.types)
     )
 
 

@@ -236,7 +236,9 @@ class Closing:
 
     async def _is_nothing_open(self) -> bool:
         """Whether it is certain that no letter is open which was captured before these successes began."""
-        return finds_are_current(self._context.store) and not (await self._letters.find(_ANY_OPEN)).items
+        if self._context.waiting.keys_outside() or not finds_are_current(self._context.store):
+            return False
+        return not (await self._letters.find(_ANY_OPEN)).items
 
     async def _close_some(self, batch: Sequence[_Noted]) -> list[_Noted]:
         """Those of one read. Under a task id that never had a letter there is no other work either."""
@@ -333,7 +335,8 @@ class Closing:
             written = self._context.letter_factory.write_payload(request)
             if NOT_JSON in written.notes:  # descriptions, which do not say what it was
                 return None
-            return Success(written.payload, request.adapter, texts(request.repos, "repos"), noted[2])
+            repos = texts(request.repos, "repos")
+            return Success(written.payload, request.adapter, repos, noted[2], written.types)
         except InvalidInput:
             return None
         except Exception:  # it is code of a user

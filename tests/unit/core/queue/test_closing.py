@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -169,6 +170,54 @@ async def test_a_sync_function_in_an_event_loop(any_house: House) -> None:
             any_house.clock.advance(1)
             await turn()
     assert letter.resolution.by == "application"
+
+
+async def test_a_failure_on_its_way_into_the_store_among_many_successes(tmp_path: Path) -> None:
+    """That nothing is open yet does not say that nothing was captured: it waits in a file."""
+    async with MahavishnuApp(MahavishnuSettings(dlq_store_url=f"sqlite:///{tmp_path}/letters.db")) as app:
+
+        @app.workflow("sweep", key="number")
+        def sweep(number: int) -> None:
+            raise NETWORK
+
+        await queue_of(app).open()
+        with pytest.raises(ConnectionError):
+            sweep(1)
+        later = queue_of(app).clock.now() + timedelta(hours=1)
+        for number in range(1, 100):
+            queue_of(app).closing.note_success(f"sweep:{number}", work({"number": number}), began=later)
+        async with asyncio.timeout(10):
+            while (letter := await queue_of(app).get_task("sweep:1")) is None or letter.is_open:
+                await queue_of(app).closing.flush()
+        assert letter.resolution.by == "application"
+
+
+@dataclass
+class Cat:
+    name: str
+
+
+@dataclass
+class Dog:
+    name: str
+
+
+async def test_arguments_of_another_type_that_are_written_alike_are_other_work(any_house: House) -> None:
+    app, answers = any_house.app(), iter([NETWORK, NETWORK, None])
+
+    @app.workflow("feed", key="name")
+    async def feed(name: str, pet: Cat | Dog) -> None:
+        if (problem := next(answers)) is not None:
+            raise problem
+
+    for pet in (Cat("Ann"), Dog("Ann")):
+        with pytest.raises(ConnectionError):
+            await feed("Ann", pet)
+    any_house.clock.advance(1)
+    await feed("Ann", Dog("Ann"))
+    await queue_of(app).closing.flush()
+    (left,) = await queue_of(app).list_tasks()
+    assert "Cat" in left.payload_types.text
 
 
 async def test_each_repo_by_itself(any_house: House) -> None:
