@@ -94,7 +94,7 @@ def reachable_classes(hints: Mapping[str, Any], names: Mapping[str, Any] | None 
     waiting: list[tuple[Any, Mapping[str, Any]]] = [(hint, names or {}) for hint in hints.values()]
     keep = []  # what has an id must live as long as its id is looked at
     for hint, known in waiting:  # more of them come while it goes on
-        if isinstance(hint, str | ForwardRef):
+        if isinstance(hint, str | ForwardRef) and not isinstance(hint, Enum):  # a member may be a text, too
             hint = _resolve_forward(hint, known)
         if hint is None or id(hint) in seen:
             continue

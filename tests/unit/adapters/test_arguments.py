@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, NewType, Optional, TypeVar, Union
 
@@ -29,6 +29,10 @@ T = TypeVar("T")
 
 class Color(Enum):
     RED = "red"
+
+
+class Size(StrEnum):
+    LARGE = "large"
 
 
 @dataclass
@@ -283,7 +287,7 @@ def test_the_classes_are_those_that_the_hints_reach() -> None:
     def every(
         a: Sequence[dict[str, tuple[Line, ...]]],
         b: Union[Box[Order], None],  # noqa: UP007
-        c: Literal[Color.RED],
+        c: Literal[Color.RED, Size.LARGE],
         d: Age,
         e: Iterable[U],
         f: Missing,  # type: ignore[name-defined]  # noqa: F821
@@ -293,7 +297,7 @@ def test_the_classes_are_those_that_the_hints_reach() -> None:
 
     hints, unknown = resolve_hints(every, {"U": U})
     names = {each.rpartition(".")[2] for each in reachable_classes(hints)}
-    assert names == {"Line", "Order", "Color", "Point", "Counted", "Customer", "Box[Order]"}
+    assert names == {"Line", "Order", "Color", "Size", "Point", "Counted", "Customer", "Box[Order]"}
     assert list(unknown) == ["f"]
     assert "name 'Missing' is not defined" in unknown["f"]
 
