@@ -97,13 +97,16 @@ def _is_data(value: Any) -> bool:
     )
 
 
-def _copy(values: list[Any]) -> bytes | list[Any] | None:
-    """A copy, as bytes where that is possible: it takes a tenth of the time. None for what cannot be copied."""
+def _copy(values: list[Any]) -> bytes | list[Any]:
+    """A copy, as bytes where that is possible: it takes a tenth of the time. What cannot be copied is as it is."""
     try:
         return pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
     except Exception:  # such as of a class inside of a function, or whatever the user's own types raise
         pass
-    try:
-        return [copy.deepcopy(each) for each in values]
-    except Exception:
-        return None
+    copies = []
+    for each in values:  # one that cannot be copied does not keep the others from being as they were
+        try:
+            copies.append(copy.deepcopy(each))
+        except Exception:
+            copies.append(each)
+    return copies

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
@@ -182,6 +182,8 @@ class Calls:
         began = None if call.task_id is None else self.begin_run(call)
         try:
             answer = function(*args, **kwargs)
+            if inspect.iscoroutine(answer):  # such as of a decorator around an async function: the work comes later
+                return self._run(call, _return, (answer,), {}, attempt)
             failure = failure_in_result(answer) if call.workflow.has_task else None
         except BaseException as error:
             self.note_failure_sync(call, error)
@@ -198,7 +200,12 @@ class Calls:
 
     def _run_sync_in_attempt(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         with self._as_attempt(call) as attempt:
-            return self._run_sync(call, function, args, kwargs, attempt)
+            answer = self._run_sync(call, function, args, kwargs, attempt)
+        return self._await_in_attempt(call, answer) if inspect.iscoroutine(answer) else answer
+
+    async def _await_in_attempt(self, call: Call, work: Coroutine[Any, Any, Any]) -> Any:
+        with self._as_attempt(call):
+            return await work
 
     def _as_attempt(self, call: Call) -> AbstractContextManager[Attempt | None]:
         """Inside of a retry, the attempt if this call is what is run again."""
@@ -253,6 +260,10 @@ class Calls:
     def _repos_left(self, call: Call, answer: Any) -> Any:
         """Those that a failed result does not report as done; None for all of them."""
         return failed_repos(answer, call.repos) if answer is not None and self._only_failed_repos() else None
+
+
+async def _return(work: Awaitable[Any]) -> Any:
+    return await work
 
 
 class CaptureBlock:

@@ -134,6 +134,8 @@ class Call:
             return adapter.bind(args, kwargs), (), adapter.signature.write
         if not workflow.has_task:
             return kwargs, (), _unknown_parameters.write
+        if further := [name for name in kwargs if name not in ("task", "repos")]:
+            raise TypeError(f"{workflow.name} takes a task and repos, and was given {', '.join(further)}")
         task, repos = self._task_and_repos(args, kwargs)
         return task, repos, _task_signature(cast("PythonAdapter", adapter)).write_task
 

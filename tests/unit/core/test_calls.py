@@ -7,6 +7,7 @@ import contextvars
 import functools
 import inspect
 import sqlite3
+import threading
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
@@ -176,6 +177,72 @@ class TestADecoratedFunction:
         assert charge(1) == 1
         with pytest.raises(ZeroDivisionError):
             charge(0)
+
+    async def test_the_coroutine_of_a_sync_decorator_is_kept_and_run_again(self, house: House) -> None:
+        app, work = house.app(), Failing()
+
+        async def charge(order: str) -> str:
+            return work.note(order)
+
+        @functools.wraps(charge)
+        def counted(*args: Any) -> Any:
+            return charge(*args)
+
+        decorated = app.workflow("charge", key="order")(counted)
+        with pytest.raises(ConnectionError, match="refused"):
+            await decorated("o-1")
+        (letter,) = await letters_of(app)
+        assert (letter.task_id, letter.task) == ("charge:o-1", {"order": "o-1"})
+        work.broken = False
+        assert (await queue_of(app).retry_task(letter.task_id))["result"]["result"] == "done"
+        assert work.calls == [("o-1",)] * 2
+
+    async def test_such_a_coroutine_inside_of_another_retry_does_not_see_that(self, house: House) -> None:
+        app, work, attempts = house.app(), Failing(), []
+
+        async def send(order: str) -> str:
+            attempts.append(current_attempt.get())
+            return work.note(order)
+
+        decorated = app.workflow("send", key="order")(functools.wraps(send)(lambda *args: send(*args)))
+
+        @app.workflow("charge", key="order")
+        async def charge(order: str) -> str:
+            return await decorated(order)
+
+        with pytest.raises(ConnectionError, match="refused"):
+            await charge("o-1")
+        assert not (await queue_of(app).retry_task("charge:o-1"))["success"]
+        assert attempts == [None, None]
+        assert {letter.task_id for letter in await letters_of(app)} == {"charge:o-1", "send:o-1"}
+
+    async def test_arguments_beside_one_that_cannot_be_copied_are_kept_as_they_were(self, house: House) -> None:
+        app = house.app()
+
+        @app.workflow("drain")
+        async def drain(items: list[int], context: dict[str, Any]) -> None:
+            items.clear()
+            raise NETWORK
+
+        with pytest.raises(ConnectionError):
+            await drain([1, 2], {"lock": threading.Lock()})
+        (letter,) = await letters_of(app)
+        assert letter.task["items"] == [1, 2]
+        assert letter.retry_policy == "never"
+
+    async def test_names_that_are_neither_task_nor_repos_are_kept_for_a_person(self, house: House) -> None:
+        app = house.app()
+
+        @app.workflow("sweep")
+        async def sweep(task: Any, repos: list[str]) -> None: ...
+
+        with pytest.raises(ConnectionError):
+            async with app.capture("sweep", order="o-1"):
+                raise NETWORK
+        (letter,) = await letters_of(app)
+        assert letter.task == {"args": [], "kwargs": {"order": "o-1"}}
+        assert letter.retry_policy == "never"
+        assert "takes a task and repos, and was given order" in letter.metadata["dlq_not_bound"]
 
     async def test_arguments_that_it_changes_are_kept_as_they_were(self, any_house: House) -> None:
         app = any_house.app()
