@@ -18,7 +18,7 @@ from tests.opensearch import Servers
 
 ORDERS = 40
 TOKENS = {"SERVER__VIEWERS": '{"vic": "look"}', "SERVER__OPERATORS": '{"olga": "act"}'}
-QUICK = {"DLQ_RETRY_INTERVAL_SECONDS": "1", "DLQ_DEFAULT_MAX_RETRIES": "0"}
+QUICK = {"DLQ_RETRY_INTERVAL_SECONDS": "10", "DLQ_DEFAULT_MAX_RETRIES": "0"}
 
 
 @pytest.fixture(params=["sqlite", pytest.param("opensearch", marks=pytest.mark.opensearch)])

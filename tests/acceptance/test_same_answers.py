@@ -93,7 +93,8 @@ class Hall:
     letters: list[DeadLetter]
 
     def queue(self) -> DeadLetterQueue:
-        return DeadLetterQueue(100_000, store=open_store(self.url, local=None, kinds=KINDS))
+        """It sees the letters of all namespaces."""
+        return DeadLetterQueue(100_000, store=open_store(self.url, local=None, kinds=KINDS)).all_namespaces
 
     def say(self, *words: str, there: bool = False) -> Any:
         """What a command prints as JSON: from the store itself, or through the server."""
@@ -108,7 +109,7 @@ class Hall:
         """A whole list over HTTP, by its links."""
         found: list[Any] = []
         async with httpx.AsyncClient(base_url=self.server.api, timeout=120) as api:
-            answer = await api.get(path, params=params)
+            answer = await api.get(path, params={"namespace": "*", **params})
             while True:
                 assert answer.status_code == 200, answer.text
                 found += answer.json()
@@ -210,7 +211,11 @@ def cases(letters: list[DeadLetter]) -> dict[str, Case]:
             {"status": ["exhausted"], "category": ["network"], "queue": ["mail"]},
             lambda each: (each.status, each.error_category, each.queue) == ("exhausted", "network", "mail"),
         ),
-        "group": Case({"fingerprint": [cause]}, lambda each: each.fingerprint == cause, "oldest"),
+        "group": Case(
+            {"fingerprint": [cause], "namespace": ["default"]},
+            lambda each: (each.fingerprint, each.namespace) == (cause, "default"),
+            "oldest",
+        ),
         "metadata": Case(
             {"metadata": ["team=team-3", "shop.id=5"]},
             lambda each: each.metadata["team"] == "team-3" and each.metadata["shop"]["id"] == 5,
@@ -241,6 +246,9 @@ def cases(letters: list[DeadLetter]) -> dict[str, Case]:
     }
 
 
+_ALL = {"namespace": "*"}
+
+
 class TestSameAnswers:
     async def test_lists(self, hall: Hall) -> None:
         async with hall.queue() as dlq:
@@ -261,6 +269,8 @@ class TestSameAnswers:
                 words = ["dlq", "list", "--all", *case.words()]
                 if not {"--resolution", "--open"} & {*words}:
                     words.append("--closed")
+                if "--namespace" not in words:
+                    words.append("--all-namespaces")
                 assert await asyncio.to_thread(hall.say, *words, there=place % 2 == 0) == http, name
 
     async def test_one_letter(self, hall: Hall) -> None:
@@ -286,11 +296,13 @@ class TestSameAnswers:
                 queries.letter_query(sort=_OLDEST, limit=20), Cursor.parse(str(page.next))
             )
         async with httpx.AsyncClient(base_url=hall.server.api, timeout=60) as api:
-            answer = await api.get("/dlq", params={"sort": "oldest", "limit": 20, "offset": deep})
+            answer = await api.get("/dlq", params={"namespace": "*", "sort": "oldest", "limit": 20, "offset": deep})
             assert [each["entry_id"] for each in answer.json()] == [each.entry_id for each in right]
             answer = await api.get(f"{hall.server.url}{answer.links['next']['url']}")
             assert [each["entry_id"] for each in answer.json()] == [each.entry_id for each in following.items]
-            answer = await api.get("/dlq", params={"offset": len(hall.letters), "fingerprint": "cause-005"})
+            answer = await api.get(
+                "/dlq", params={"namespace": "*", "offset": len(hall.letters), "fingerprint": "cause-005"}
+            )
             assert (answer.status_code, answer.json()) == (200, [])
 
     async def test_the_numbers(self, hall: Hall) -> None:
@@ -298,9 +310,9 @@ class TestSameAnswers:
             python = await dlq.get_statistics()
             by_reason = await dlq.get_statistics_by_reason()
         async with httpx.AsyncClient(base_url=hall.server.api, timeout=60) as api:
-            http = (await api.get("/dlq/statistics")).json()
-            http_by_reason = (await api.get("/dlq/stats")).json()
-        here = await asyncio.to_thread(hall.say, "dlq", "stats")
+            http = (await api.get("/dlq/statistics", params=_ALL)).json()
+            http_by_reason = (await api.get("/dlq/stats", params=_ALL)).json()
+        here = await asyncio.to_thread(hall.say, "dlq", "stats", "--all-namespaces")
         same = ("queue_size", "max_size", "status_breakdown", "error_categories", "retry_policies", "lifetime_stats")
         assert {name: python[name] for name in same} == {name: http[name] for name in same}
         assert {name: here[name] for name in same} == {name: http[name] for name in same}
@@ -313,7 +325,10 @@ class TestSameAnswers:
         assert http_by_reason == [
             {name: _plain(value) if value is not None else None for name, value in line.items()} for line in by_reason
         ]
-        assert await asyncio.to_thread(hall.say, "dlq", "stats", "--by-reason", there=True) == http_by_reason
+        assert (
+            await asyncio.to_thread(hall.say, "dlq", "stats", "--by-reason", "--all-namespaces", there=True)
+            == http_by_reason
+        )
         lines = {line["dlq_reason"]: line for line in http_by_reason}
         assert set(lines) == set(DlqReason)
         for reason, line in lines.items():
@@ -338,24 +353,22 @@ class TestSameAnswers:
             python = await dlq.groups.list(quiet=True, limit=1000)
             latest = await dlq.groups.list(quiet=True, limit=10, sort="last_seen")
         assert [view.to_dict() for view in python.items] == http
-        assert await asyncio.to_thread(hall.say, "group", "list", "--quiet", "--all") == http
+        assert await asyncio.to_thread(hall.say, "group", "list", "--quiet", "--all", "--all-namespaces") == http
         by_date = await asyncio.to_thread(
-            hall.say, "group", "list", "--quiet", "--sort", "last_seen", "--limit", "10", there=True
+            hall.say, "group", "list", "--quiet", "--sort", "last_seen", "--limit", "10", "--all-namespaces", there=True
         )
         assert by_date == [view.to_dict() for view in latest.items]
 
-        members: dict[str, list[DeadLetter]] = {}
+        members: dict[tuple[str, str], list[DeadLetter]] = {}  # the same cause in two namespaces is two groups
         for each in hall.letters:
             if each.fingerprint is not None:
-                members.setdefault(each.fingerprint, []).append(each)
-        right = sorted(
-            (-sum(each.is_open for each in letters), fingerprint) for fingerprint, letters in members.items()
-        )
-        assert [(-group["count"], group["fingerprint"]) for group in http] == right
+                members.setdefault((each.fingerprint, each.namespace), []).append(each)
+        right = sorted((-sum(each.is_open for each in letters), *group) for group, letters in members.items())
+        assert sorted((-group["count"], group["fingerprint"], group["namespace"]) for group in http) == right
         assert python.ungrouped == sum(each.is_open and each.fingerprint is None for each in hall.letters)
         now = CLOCK.now()
         for group in http:
-            mine = members[group["fingerprint"]]
+            mine = members[group["fingerprint"], group["namespace"]]
             opened = [each for each in mine if each.is_open]
             ages = [now - each.created_at for each in mine]
             assert (group["total"], group["occurrences"]) == (len(mine), sum(each.occurrences for each in opened))

@@ -15,6 +15,7 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.lifecycle import Move
 from mahavishnu.model.query import Is, Query
+from mahavishnu.model.work import Success
 from mahavishnu.stores.base import Cell, Collection, Store, get_one, scan, write_one
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.testing import Fault, ManualClock, make_failure, make_letter
@@ -42,6 +43,9 @@ def moved(letter: DeadLetter, move: Move, clock: ManualClock, token: str) -> Dea
         Move.MERGE: lambda: lifecycle.merge(letter, make_failure(at=now), now),
         Move.REQUEUE: lambda: lifecycle.requeue(letter, **by),
         Move.RESOLVE: lambda: lifecycle.resolve(letter, **by),
+        Move.CLOSE_BY_SUCCESS: lambda: lifecycle.close_by_success(
+            letter, Success(letter.payload, letter.adapter, letter.repos, now), now=now
+        ),
         Move.CANCEL: lambda: lifecycle.cancel(letter, **by),
         Move.GIVE_UP: lambda: lifecycle.give_up(letter, **by),
         Move.ARCHIVE: lambda: lifecycle.archive(letter, **by),

@@ -124,26 +124,32 @@ def _with(letters: Kind[Any]) -> list[Kind[Any]]:
     return [letters if kind is LETTERS else kind for kind in KINDS]
 
 
+async def fingerprint_of(error: str) -> str:
+    async with DeadLetterQueue() as queue:
+        return str((await queue.enqueue("any", {}, [], error)).fingerprint)
+
+
 async def test_letters_of_an_older_version_come_back_like_new_ones(store_of: Callable[[Kind[Any]], Store]) -> None:
     """Before their next failure they count by when they were created."""
-    old = [make_letter(task_id=name, fingerprint=f"v1:{name}", retry_policy="never", due_at=None) for name in "ab"]
+    causes = {name: await fingerprint_of(f"cannot open door {name * 3}") for name in "ab"}
+    old = [make_letter(task_id=name, fingerprint=causes[name], retry_policy="never", due_at=None) for name in "ab"]
     async with store_of(BEFORE) as store:
         await store.collection(BEFORE).write(old)
     clock = ManualClock(START)
     async with DeadLetterQueue(store=store_of(LETTERS), clock=clock) as queue:
         clock.advance(3600)
         for name in "ab":
-            view = await queue.groups.update(f"v1:{name}", by="ann", state="resolved")
+            view = await queue.groups.update(causes[name], by="ann", state="resolved")
             assert (view.state, view.count) == ("resolved", 1)
         assert await queue.groups.refresh() == 0
         clock.advance(3600)
-        await queue.enqueue("a", old[0].task, [], "again")
+        await queue.enqueue("a", old[0].task, [], "cannot open door aaa")
 
         assert await queue.groups.refresh() == 1
-        views = [await queue.groups.get(f"v1:{name}") for name in "ab"]
+        views = [await queue.groups.get(causes[name]) for name in "ab"]
         assert [(view.state, view.regression) for view in views] == [("new", True), ("resolved", False)]
         assert [view.sample and view.sample.task_id for view in views] == ["a", "b"]
-        await queue.groups.update("v1:a", by="ann", state="resolved")
+        await queue.groups.update(causes["a"], by="ann", state="resolved")
         assert await queue.groups.refresh() == 0
 
 

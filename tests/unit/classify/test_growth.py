@@ -25,7 +25,7 @@ READ_TEXTS_OF_OTHERS = ("adapters", "bulk", "classify", "engine", "model", "stor
 USES = {f"re.{name}" for name in ("compile", "search", "match", "fullmatch", "sub", "split", "findall", "finditer")}
 # Of the tables, which the test reads; of an operator's rules, which are examined, an index's name, a store's URL, and
 # of an operator's keys to be redacted, whose wildcards go back over nothing.
-ELSEWHERE = ("data.py", "yaml_rules.py", "growth.py", "index.py", "urls.py", "letter_factory.py")
+ELSEWHERE = ("data.py", "yaml_rules.py", "growth.py", "index.py", "urls.py", "payload.py")
 
 
 @pytest.mark.parametrize(
