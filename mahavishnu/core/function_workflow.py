@@ -73,8 +73,12 @@ _unknown_parameters = Signature("a block", inspect.Signature(), {}, {}, ())
 
 
 def mark_decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, marked as one whose failures are captured already."""
+    """The function, marked as one whose failures are captured already, with the methods of an object that it wraps."""
     function._captures_failures = True  # type: ignore[attr-defined]
+    wrapped = function.__wrapped__  # type: ignore[attr-defined]
+    for name, _ in inspect.getmembers_static(type(wrapped), callable):  # such as `cache_clear` of an lru_cache
+        if not name.startswith("_") and not hasattr(function, name):
+            setattr(function, name, getattr(wrapped, name))
     return function
 
 

@@ -178,6 +178,20 @@ class TestADecoratedFunction:
         with pytest.raises(ZeroDivisionError):
             charge(0)
 
+    async def test_the_methods_of_an_object_are_there(self, house: House) -> None:
+        app = house.app()
+
+        @app.workflow("rate")
+        @functools.lru_cache
+        def rate(currency: str) -> object:
+            return object()
+
+        one = rate("EUR")
+        assert rate("EUR") is one
+        assert rate.cache_info().hits == 1
+        rate.cache_clear()
+        assert rate("EUR") is not one
+
     async def test_the_coroutine_of_a_sync_decorator_is_kept_and_run_again(self, house: House) -> None:
         app, work = house.app(), Failing()
 
