@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from mahavishnu.cli.client import Connection, task_path
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.value_parts import pointer_step
+
+PatchFor: TypeAlias = Callable[[Mapping[str, str]], Any]
 
 
 def patch_of(patch: str | None, sets: Sequence[str] | None, types: Mapping[str, str] | None = None) -> Any:
@@ -39,6 +43,21 @@ def patch_of(patch: str | None, sets: Sequence[str] | None, types: Mapping[str, 
         kind = (types or {}).get("/" + "/".join(map(pointer_step, names)))
         place[names[-1]] = text if kind == "decimal" and isinstance(value, float) else value
     return found
+
+
+def patch_for(patch: str | None, sets: Sequence[str] | None) -> PatchFor | None:
+    """What makes the merge patch for letters of some types; None where it is the same for all."""
+    return partial(patch_of, patch, sets) if sets else None
+
+
+async def common_types(api: Connection, letters: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The types that the payloads of all these letters have at the same places."""
+    common: dict[str, str] | None = None
+    for letter in letters:
+        place = {"namespace": letter["namespace"], "queue": letter["queue"]}
+        types = (await api.ask("GET", task_path(letter["task_id"], "letter"), params=place)).json()["payload_types"]
+        common = types if common is None else {path: kind for path, kind in common.items() if types.get(path) == kind}
+    return common or {}
 
 
 def _json(given: str) -> Any:

@@ -43,7 +43,9 @@ def with_namespace(command: Callable[..., None]) -> Callable[..., None]:
         if everywhere or names == [_ALL]:
             session.namespace = _ALL
         elif len(names) == 1:
-            session.namespace = names[0]
+            from mahavishnu.model.namespaces import require_namespace
+
+            session.namespace = require_namespace(names[0])
         if "namespace" in own:
             given["namespace"] = named if session.namespace is None else None
         command(**given)

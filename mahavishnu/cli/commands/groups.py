@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, TypeAlias
@@ -13,7 +14,7 @@ from mahavishnu.cli.commands.letter_actions import Create, Patch, Sets
 from mahavishnu.cli.commands.letters import Apply, assess_again
 from mahavishnu.cli.commands.runs import BulkRunOptions, start_run
 from mahavishnu.cli.letter_view import error_text, place_of
-from mahavishnu.cli.merge_patch import patch_of
+from mahavishnu.cli.merge_patch import patch_for, patch_of
 from mahavishnu.cli.namespaces import namespace_column
 from mahavishnu.cli.options import Every, Limit, Reason, expand_options, instant_from, resolve_group, session_of
 from mahavishnu.cli.output import (
@@ -127,13 +128,14 @@ def redrive(
     json: AsJson = False,
 ) -> None:
     """Redrive the letters of a group: the same as `dlq redrive --group FINGERPRINT`."""
-    change = patch_of(patch, sets)
+    patch = sys.stdin.read() if patch == "-" else patch  # once
+    how = {"patch": patch_of(patch, sets), "patch_for": patch_for(patch, sets), "create": create}
     if options.everything:
         raise InvalidInput("--all is for a redrive without a filter; here the group is meant")
 
     async def converse(api: Connection) -> int:
         filters = {"fingerprint": [(await resolve_group(api, fingerprint))["fingerprint"]]}
-        return await start_run(api, "redrive", filters, options, reason=reason, patch=change, create=create, json=json)
+        return await start_run(api, "redrive", filters, options, reason=reason, json=json, **how)
 
     if code := run_conversation(session_of(context), converse):
         raise typer.Exit(code)

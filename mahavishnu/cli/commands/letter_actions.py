@@ -13,7 +13,7 @@ from mahavishnu.cli.client import Connection, open_connection, run_conversation,
 from mahavishnu.cli.commands import runs
 from mahavishnu.cli.commands.runs import BulkRunOptions
 from mahavishnu.cli.letter_view import difference, state_of
-from mahavishnu.cli.merge_patch import patch_of
+from mahavishnu.cli.merge_patch import patch_for, patch_of
 from mahavishnu.cli.near_letters import NearLetters
 from mahavishnu.cli.options import Filters, Reason, Session, expand_options, resolve_filter, session_of
 from mahavishnu.cli.output import (
@@ -65,10 +65,12 @@ def redrive(
     json: AsJson = False,
 ) -> None:
     """Give letters fresh attempts, the first one due now."""
+    patch = sys.stdin.read() if patch == "-" else patch  # once
     change = patch_of(patch, sets)
     if tasks and change is not None:
         raise InvalidInput("edit has --redrive: it changes a letter and redrives it in one step")
-    _move_letters(context, "redrive", tasks, chosen, options, reason, json, patch=change, create=create)
+    how = {"patch": change, "patch_for": patch_for(patch, sets), "create": create}
+    _move_letters(context, "redrive", tasks, chosen, options, reason, json, **how)
 
 
 @expand_options
@@ -172,7 +174,7 @@ def edit(
     if not tasks:
         if list(changes) != ["patch"]:
             raise InvalidInput("what a filter means can be changed by --patch and --set only")
-        how = {"patch": change, "redrive": redrive, "create": create}
+        how = {"patch": change, "patch_for": patch_for(patch, sets), "redrive": redrive, "create": create}
         _move_letters(context, "edit", tasks, chosen, options, reason, json, **how)
         return
     _only_tasks(options, tasks, dry_run=True)

@@ -12,6 +12,7 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part, run_conversation
 from mahavishnu.cli.letter_view import error_of, open_circuits
+from mahavishnu.cli.merge_patch import PatchFor, common_types
 from mahavishnu.cli.options import Every, Limit, Yes, confirm, resolve_run, session_of
 from mahavishnu.cli.output import (
     AsJson,
@@ -271,11 +272,12 @@ async def start_run(
     *,
     reason: str | None,
     patch: Any = None,
+    patch_for: PatchFor | None = None,
     redrive: bool = False,
     create: bool = False,
     json: bool,
 ) -> int:
-    """Preview a bulk run, ask, start it, and wait for its end. Returns the exit code."""
+    """Preview a bulk run, ask, start it, and wait for its end. Returns the exit code. `patch_for`: of some types."""
     body: dict[str, Any] = {"verb": verb, "filter": dict(filters), "everything": options.everything}
     body |= {"ramp": options.waves, "max_per_second": options.max_per_second, "stop_percent": options.stop_percent}
     if patch is not None:
@@ -283,6 +285,9 @@ async def start_run(
     if redrive:
         body["redrive"] = True
     preview = await api.post("/runs/preview", body)
+    if patch_for is not None and (better := patch_for(await common_types(api, preview["samples"]))) != patch:
+        body["patch"] = better
+        preview = await api.post("/runs/preview", body)
     if preview["unknown_paths"] and not create:
         raise InvalidInput(_describe_unknown(preview))
     if options.dry_run or not preview["eligible"]:

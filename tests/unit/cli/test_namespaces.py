@@ -103,3 +103,9 @@ def test_a_command_that_is_proposed_says_where(run: Run) -> None:
     shown = run("group", "list", "--namespace", "blue", "--json").json[0]["fingerprint"]
     told = run("group", "show", shown, "--namespace", "blue").out
     assert "--namespace blue" in told
+
+
+def test_what_is_no_name_is_refused_as_what_was_given(run: Run) -> None:
+    refused = run("dlq", "list", "--namespace", "a/b")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == "mahavishnu: namespace 'a/b' must have 1 to 200 characters, and no '/' in it\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,19 @@ def test_an_edit_keeps_a_revision(run: Run, home: Path) -> None:
     assert run("dlq", "revisions", "wf_1").out == "it was never edited\n"
     assert run("dlq", "edit", "wf_5", "--patch", "-", stdin='{"user": {"age": 32}}').code == 0
     assert run("dlq", "show", "wf_5", "--json").json["task"] == {"user": {"age": 32}}
+
+
+def test_digits_of_decimals_are_kept_for_what_a_filter_means(run: Run) -> None:
+    for name in "ab":
+        task = {"amount": Decimal("12.50"), "ratio": 0.25}
+        kept("sqlite:///letters.db", {"task_id": name, "task": task, "adapter": "charge"})
+    exact = "1234567890.12345678901234500"
+    done = run("dlq", "edit", "--adapter", "charge", "--set", f"amount={exact}", "--set", "ratio=0.50", "--yes")
+    assert done.code == 0, done.err
+    for name in "ab":
+        letter = run("dlq", "show", name, "--json").json
+        assert letter["task"] == {"amount": exact, "ratio": 0.5}
+        assert letter["payload_types"] == {"/amount": "decimal"}
 
 
 @pytest.mark.parametrize(
