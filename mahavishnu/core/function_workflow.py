@@ -17,6 +17,7 @@ from mahavishnu.classify.exceptions import safe_str
 from mahavishnu.core.call_options import CallOptions, ReadKey
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.payload import WriteValues
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import new_task_id
 from mahavishnu.model.letter_parts import RetryPolicy
 
@@ -74,7 +75,7 @@ _unknown_parameters = Signature("a block", inspect.Signature(), {}, {}, ())
 
 def mark_decorated(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, marked as one whose failures are captured already, with the methods of an object that it wraps."""
-    function._captures_failures = True  # type: ignore[attr-defined]
+    function._captures_failures = function  # type: ignore[attr-defined]
     wrapped = function.__wrapped__  # type: ignore[attr-defined]
     for name, _ in inspect.getmembers_static(type(wrapped), callable):  # such as `cache_clear` of an lru_cache
         if not name.startswith("_") and not hasattr(function, name):
@@ -83,8 +84,18 @@ def mark_decorated(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_decorated(function: Callable[..., Any]) -> bool:
-    """Whether its failures are captured already."""
-    return getattr(function, "_captures_failures", False) is True
+    """Whether its failures are captured already.
+
+    Raises InvalidInput for a function that wraps such a one: only the failures of the inner one are captured.
+    """
+    decorated = getattr(function, "_captures_failures", None)
+    if decorated is None or decorated is getattr(function, "__func__", function):  # a method has it from its function
+        return decorated is not None
+    name = getattr(function, "__qualname__", "it")
+    raise InvalidInput(
+        f"{name} wraps a decorated workflow: what fails in the wrapper would not be captured. Put @app.workflow "
+        "above the wrapper, in place of the inner one, or call the workflow itself"
+    )
 
 
 class Call:

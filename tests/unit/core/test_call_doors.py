@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -105,6 +106,25 @@ class TestCall:
             with pytest.raises(ConnectionError):
                 await app.call(decorated, "o-1", Decimal(1))
         assert sorted(str(each.adapter) for each in await letters_of(app)) == ["charge", "refund"]
+
+    async def test_a_wrapper_of_a_decorated_function_is_refused(self, house: House) -> None:
+        """Else what fails in the wrapper itself would be lost."""
+        app, ran = house.app(), list[str]()
+
+        @app.workflow("note")
+        async def note(order: str) -> None:
+            ran.append(order)
+
+        @functools.wraps(note)
+        async def wrapper(order: str) -> None:
+            await note(order)
+            raise NETWORK
+
+        with pytest.raises(InvalidInput, match="wraps a decorated workflow"):
+            await app.call(wrapper, "o-1")
+        assert ran == []
+        await app.call(note, "o-1")
+        assert ran == ["o-1"]
 
 
 class TestCapture:
