@@ -18,6 +18,7 @@ from mahavishnu.engine.breaker import Breakers, circuit_name
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext
 from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
+from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoAdapterNamed, NoSuchAdapter
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE, new_token
@@ -295,7 +296,10 @@ class Processing:
             require_adapter(current, adapters)
         if not force and self._context.may_be_run(current, now):
             assert current.lease is not None
-            why = f"until {current.due_at} by {current.lease.owner}; if that process is gone, workers take it over"
+            assert current.due_at is not None  # a lease ends
+            until = instant_text(current.due_at)
+            holder = f"the lease of {current.lease.owner} ends at {until}"
+            why = f"{holder}; if that process is gone, workers take it over soon after"
             raise IllegalMove(current.key, "claim", "already being retried", why)
         return lifecycle.claim(
             current,
