@@ -88,7 +88,7 @@ if hasattr(os, "register_at_fork"):
 def entry_instant(entry_id: str) -> datetime | None:
     """When the entry id was made, about; None for an id of another form.
 
-    >>> entry_instant(new_entry_id(datetime(2026, 1, 1, tzinfo=UTC))).year
+    >>> entry_instant(EntryIds()(datetime(2026, 1, 1, tzinfo=UTC))).year
     2026
     """
     try:
