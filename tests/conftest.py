@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from mahavishnu.model.ids import new_entry_id
 from tests.opensearch import Cluster, Servers, SharedNode, state_of_cache
 
 _prefixes = count(1)
@@ -56,6 +57,12 @@ class SharedNodeForWorkers:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SharedNodeForWorkers())
+
+
+@pytest.fixture(autouse=True)
+def _entry_ids_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ids of a process never go back: else a test whose clock was ahead would date the entries of later ones."""
+    monkeypatch.setattr(new_entry_id, "_last", 0)
 
 
 @pytest.fixture(scope="session")
