@@ -64,7 +64,7 @@ async def killed_and_finished(url: str, count: int, verb: str, **options: Any) -
                     return await moved() > enough
 
                 await until(moves, 0.02)
-                await CLOCK.sleep(chance.random() / 4)
+                await CLOCK.sleep(chance.random() / 8)
             finally:
                 node.kill()
             seen = await moved()
@@ -106,6 +106,6 @@ async def test_letters_in_sqlite_are_resolved_once_each(count: int, tmp_path: Pa
 async def test_letters_in_opensearch_are_edited_once_each(opensearch_url: str, opensearch_prefix: str) -> None:
     """An edit that was made twice would be counted twice."""
     url = f"{opensearch_url.replace('http', 'opensearch', 1)}/{opensearch_prefix}?timeout=30"
-    _, moved = await killed_and_finished(url, 5_000, "edit", patch={"url": "https://new"})
+    _, moved = await killed_and_finished(url, 10_000, "edit", patch={"url": "https://new"})
     assert {letter.revision for letter in moved} == {1}
     assert {letter.payload.value["url"] for letter in moved} == {"https://new"}
