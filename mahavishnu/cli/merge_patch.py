@@ -16,8 +16,25 @@ from mahavishnu.model.value_parts import pointer_step
 PatchFor: TypeAlias = Callable[[Mapping[str, str]], Any]
 
 
+def read_patch(given: str | None) -> str | None:
+    """The text of `--patch`: itself, from a file (`@NAME`), or from stdin (`-`). Raises InvalidInput.
+
+    It is read once, since it may be looked at again for each letter.
+    """
+    if given is None:
+        return None
+    try:
+        if given == "-":
+            return sys.stdin.read()
+        return Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else given
+    except UnicodeDecodeError:
+        raise InvalidInput(f"--patch: {given[1:]} is not UTF-8") from None
+    except OSError as problem:
+        raise InvalidInput(f"--patch: {given[1:]} cannot be read: {problem.strerror}") from None
+
+
 def patch_of(patch: str | None, sets: Sequence[str] | None, types: Mapping[str, str] | None = None) -> Any:
-    """The merge patch that the options mean, or None. Raises InvalidInput.
+    """The merge patch that the options mean, or None; `patch` is what `read_patch` returned. Raises InvalidInput.
 
     A number for a value that is a decimal by its `types` stays as it is spelled.
 
@@ -60,19 +77,9 @@ async def common_types(api: Connection, letters: Iterable[Mapping[str, Any]]) ->
     return common or {}
 
 
-def _json(given: str) -> Any:
+def _json(text: str) -> Any:
     try:
-        if given == "-":
-            text = sys.stdin.read()
-        elif given.startswith("@"):
-            text = Path(given[1:]).read_text(encoding="utf-8")
-        else:
-            text = given
         return json.loads(text)
-    except UnicodeDecodeError:
-        raise InvalidInput(f"--patch: {given[1:]} is not UTF-8") from None
-    except OSError as problem:
-        raise InvalidInput(f"--patch: {given[1:]} cannot be read: {problem.strerror}") from None
     except (ValueError, RecursionError) as problem:
         raise InvalidInput(f"--patch is not JSON: {problem}") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, TypeAlias
@@ -14,7 +13,7 @@ from mahavishnu.cli.commands.letter_actions import Create, Patch, Sets
 from mahavishnu.cli.commands.letters import Apply, assess_again
 from mahavishnu.cli.commands.runs import BulkRunOptions, start_run
 from mahavishnu.cli.letter_view import error_text, place_of
-from mahavishnu.cli.merge_patch import patch_for, patch_of
+from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
 from mahavishnu.cli.namespaces import namespace_column
 from mahavishnu.cli.options import Every, Limit, Reason, expand_options, instant_from, resolve_group, session_of
 from mahavishnu.cli.output import (
@@ -128,7 +127,7 @@ def redrive(
     json: AsJson = False,
 ) -> None:
     """Redrive the letters of a group: the same as `dlq redrive --group FINGERPRINT`."""
-    patch = sys.stdin.read() if patch == "-" else patch  # once
+    patch = read_patch(patch)
     how = {"patch": patch_of(patch, sets), "patch_for": patch_for(patch, sets), "create": create}
     if options.everything:
         raise InvalidInput("--all is for a redrive without a filter; here the group is meant")

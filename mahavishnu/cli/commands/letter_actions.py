@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -13,7 +12,7 @@ from mahavishnu.cli.client import Connection, open_connection, run_conversation,
 from mahavishnu.cli.commands import runs
 from mahavishnu.cli.commands.runs import BulkRunOptions
 from mahavishnu.cli.letter_view import difference, state_of
-from mahavishnu.cli.merge_patch import patch_for, patch_of
+from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
 from mahavishnu.cli.near_letters import NearLetters
 from mahavishnu.cli.options import Filters, Reason, Session, expand_options, resolve_filter, session_of
 from mahavishnu.cli.output import (
@@ -65,7 +64,7 @@ def redrive(
     json: AsJson = False,
 ) -> None:
     """Give letters fresh attempts, the first one due now."""
-    patch = sys.stdin.read() if patch == "-" else patch  # once
+    patch = read_patch(patch)
     change = patch_of(patch, sets)
     if tasks and change is not None:
         raise InvalidInput("edit has --redrive: it changes a letter and redrives it in one step")
@@ -158,7 +157,7 @@ def edit(
     json: AsJson = False,
 ) -> None:
     """Change letters; what they were is kept as a revision. With TASK, --adapter names what is to run it."""
-    patch = sys.stdin.read() if patch == "-" else patch  # once: it is looked at again for each letter
+    patch = read_patch(patch)
     change = patch_of(patch, sets)
     fields = {"patch": change, "priority": priority, "max_retries": max_retries, "retry_policy": retry_policy}
     changes = {name: value for name, value in fields.items() if value is not None}
