@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import socket
 import threading
 import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID, uuid4, uuid5
 
@@ -53,15 +55,30 @@ def _random_bits(count: int) -> int:
     return int.from_bytes(_draw_random()) >> (80 - count)
 
 
+def clock_mark() -> str:
+    """Eight hexadecimal digits, the same in all processes that read this machine's clock, until it is started again.
+
+    Where the system does not tell one start from another, they are those of this process and what it forks.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        boot = uuid4().hex
+    return hashlib.sha256(f"{socket.gethostname()}/{boot}".encode()).hexdigest()[:8]
+
+
 class EntryIds:
     """Makes UUIDv7 texts that never go back inside a process, also when the clock is set back.
+
+    With a `mark` they end with it: that of the clock by which they were made.
 
     >>> new_id = EntryIds()
     >>> new_id(datetime(2026, 1, 1, tzinfo=UTC)) < new_id(datetime(2025, 1, 1, tzinfo=UTC))
     True
     """
 
-    def __init__(self, random_bits: Callable[[int], int] = _random_bits) -> None:
+    def __init__(self, random_bits: Callable[[int], int] = _random_bits, mark: str = "") -> None:
+        self.mark = mark
         self._random_bits = random_bits
         self._last = 0
         self._lock = threading.Lock()
@@ -71,7 +88,13 @@ class EntryIds:
         begin = (now - _EPOCH) // _MILLISECOND << 74
         with self._lock:
             last = self._last
-            value = self._last = begin | self._random_bits(74) if begin > last else last + 1 + self._random_bits(32)
+            if self.mark:
+                value = (
+                    begin | self._random_bits(42) << 32 if begin > last else last + (1 + self._random_bits(20) << 32)
+                )
+                value = self._last = value >> 32 << 32 | int(self.mark, 16)
+            else:
+                value = self._last = begin | self._random_bits(74) if begin > last else last + 1 + self._random_bits(32)
         parts = value >> 90, value >> 74 & 0xFFFF, value >> 62 & 0xFFF, value >> 48 & 0x3FFF | 0x8000, value & _LAST
         return "%08x-%04x-7%03x-%04x-%012x" % parts  # noqa: UP031 - in two thirds of the time
 
@@ -80,7 +103,7 @@ class EntryIds:
         self._lock = threading.Lock()
 
 
-new_entry_id = EntryIds()
+new_entry_id = EntryIds(mark=clock_mark())
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=new_entry_id.reset_lock)
 
@@ -96,6 +119,15 @@ def entry_instant(entry_id: str) -> datetime | None:
         return _EPOCH + (number.int >> 80) * _MILLISECOND if number.version == 7 else None
     except (ValueError, OverflowError):
         return None
+
+
+def is_dated_by(entry_id: str, mark: str) -> bool:
+    """Whether the entry id was made by the clock with this mark.
+
+    >>> is_dated_by(new_entry_id(datetime(2026, 1, 1, tzinfo=UTC)), new_entry_id.mark)
+    True
+    """
+    return bool(mark) and entry_id.endswith(mark) and entry_instant(entry_id) is not None
 
 
 def new_token() -> str:

@@ -519,11 +519,12 @@ def resolve(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = N
 def close_by_success(letter: DeadLetter, success: Success, *, now: datetime) -> DeadLetter:
     """Close the letter whose work a run of the application has done; where repos are left, it is for those only.
 
-    The letter itself where that was other work, or where some of it was captured after that run began. A run that holds
-    a lease on the closed letter has lost it: whatever comes of it does not count.
+    The letter itself where that was other work, or where some of it may have been captured after that run began: also
+    where the clock was set back since, so that the run seems to begin later than now. A run that holds a lease on the
+    closed letter has lost it: whatever comes of it does not count.
     """
     _guard(letter, Move.CLOSE_BY_SUCCESS)
-    left = repos_left(letter, success)
+    left = repos_left(letter, success) if success.began <= now else None
     if left is None:
         return letter
     if left:

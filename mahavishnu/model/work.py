@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from mahavishnu.model.ids import derived_task_id, entry_instant
+from mahavishnu.model.clock import add_time
+from mahavishnu.model.ids import derived_task_id, entry_instant, is_dated_by
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, SourceKind
@@ -16,13 +17,18 @@ _OWN_PLACES = 3  # of those of `places_of`; a letter only joins another one unde
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """A run of the application that succeeded: with which payload, as a letter would keep it, how, and since when."""
+    """A run of the application that succeeded: with which payload, as a letter would keep it, how, and since when.
+
+    The clock by which it began has this `mark`; any other one may differ from it by `skew`.
+    """
 
     payload: Json
     adapter: str | None
     repos: tuple[str, ...]
     began: datetime
     types: Json = EMPTY
+    mark: str = ""
+    skew: timedelta = timedelta(0)
 
 
 def same_work(letter: DeadLetter, payload: Json, types: Json = EMPTY) -> bool:
@@ -116,7 +122,7 @@ def is_success_of(letter: DeadLetter, success: Success) -> bool:
         letter.is_open
         and letter.source.kind is SourceKind.WORKFLOW
         and (success.adapter is None or letter.adapter in (None, success.adapter))
-        and _last_captured(letter) <= success.began
+        and _was_captured_before(letter, success)
         and (letter.payload.text == success.payload.text or letter.payload.digest == success.payload.digest)
         and _may_be_same_types(letter, success.types)
     )
@@ -137,6 +143,24 @@ def repos_left(letter: DeadLetter, success: Success) -> tuple[str, ...] | None:
     if left and (again or len(left) == len(wanted)):  # which of them the next run is for is noted elsewhere
         return None
     return left
+
+
+def _was_captured_before(letter: DeadLetter, success: Success) -> bool:
+    """Whether it is certain that all failures of the letter came before the run began.
+
+    What another machine's clock has dated may be later than it says. In doubt the letter stays open: its work done
+    twice does less harm than a failure that nobody hears of.
+    """
+    last = _last_captured(letter)
+    if last > success.began:
+        return False
+    foreign = [
+        entry_id
+        for entry_id in (letter.entry_id, *letter.merged, *letter.absorbed)
+        if not is_dated_by(entry_id, success.mark)
+    ]
+    latest = max((entry_instant(entry_id) or last for entry_id in foreign), default=None)
+    return not success.skew or latest is None or add_time(latest, success.skew) <= success.began
 
 
 def _last_captured(letter: DeadLetter) -> datetime:

@@ -217,7 +217,7 @@ class MahavishnuSettings(Section):
         300, "How long a claim lasts unless it is renewed, which a live worker does", 1, 86400
     )
     dlq_clock_skew_grace_seconds: int = setting(
-        30, "How long after a lease's end others wait, as clocks may differ", 0, 3600
+        30, "How far the clocks of machines may differ: a lease's end is waited out by so much", 0, 3600
     )
     dlq_tombstone_days: int = setting(
         30, "How long a deleted letter is remembered; longer than a local store may wait until it goes home", 1, 3650

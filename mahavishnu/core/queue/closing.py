@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextvars import Context
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from mahavishnu.engine.context import QueueContext
@@ -24,7 +24,7 @@ from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.events import EventName
-from mahavishnu.model.ids import DEFAULT_QUEUE, derived_task_id, document_key, new_task_id
+from mahavishnu.model.ids import DEFAULT_QUEUE, derived_task_id, document_key, new_entry_id, new_task_id
 from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
@@ -336,7 +336,10 @@ class Closing:
             if NOT_JSON in written.notes:  # descriptions, which do not say what it was
                 return None
             repos = texts(request.repos, "repos")
-            return Success(written.payload, request.adapter, repos, noted[2], written.types)
+            skew = timedelta(seconds=self._context.limits.skew_seconds)
+            return Success(
+                written.payload, request.adapter, repos, noted[2], written.types, mark=new_entry_id.mark, skew=skew
+            )
         except InvalidInput:
             return None
         except Exception:  # it is code of a user

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import AlreadyResolved, LostLease
+from mahavishnu.model.ids import EntryIds
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome, ResolutionStatus, Source, SourceKind
@@ -57,6 +59,29 @@ def test_a_failure_that_was_captured_after_the_run_began_is_not_its_success() ->
     letter = merge(captured(failures=(failure(),)), failure(at=noon(2)), noon(2), entry_id="entry-2")
     assert closed(letter) is letter
     assert not closed(letter, success(2)).is_open
+
+
+def test_the_order_is_certain_on_one_clock_and_with_a_distance_on_two() -> None:
+    here, there = EntryIds(mark="00000001"), EntryIds(mark="00000002")
+    skew = timedelta(seconds=30)
+
+    def is_closed(letter: DeadLetter, began: float) -> bool:
+        return not closed(letter, success(began, mark="00000001", skew=skew)).is_open
+
+    own, foreign = captured(entry_id=here(NOON)), captured(entry_id=there(NOON))
+    assert is_closed(own, 0)
+    assert (is_closed(foreign, 0.49), is_closed(foreign, 0.5)) == (False, True)
+    unknown = captured(entry_id="entry-1")
+    assert (is_closed(unknown, 0.49), is_closed(unknown, 0.5)) == (False, True)
+    merged = merge(own, failure(at=noon(1)), noon(1), entry_id=there(noon(1)))
+    assert (is_closed(merged, 1.49), is_closed(merged, 1.5)) == (False, True)
+    merged = merge(foreign, failure(at=noon(1)), noon(1), entry_id=here(noon(1)))
+    assert (is_closed(merged, 0.9), is_closed(merged, 1)) == (False, True)
+
+
+def test_a_run_that_seems_to_begin_later_than_now_closes_nothing() -> None:
+    letter = captured()
+    assert closed(letter, success(4)) is letter
 
 
 def test_a_retry_that_failed_since_does_not_matter() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -19,7 +21,9 @@ from mahavishnu.model.ids import (
     MAX_TASK_ID_BYTES,
     PARTITIONS,
     EntryIds,
+    clock_mark,
     document_key,
+    is_dated_by,
     new_entry_id,
     new_token,
     partition_of,
@@ -82,6 +86,22 @@ def test_entry_ids_count_on_whatever_the_dice_say(bits: object) -> None:
 
     assert made == sorted(set(made))
     assert all(UUID(text).version == 7 and UUID(text).variant == RFC_4122 for text in made)
+
+
+@given(moments=st.lists(TODAY, min_size=2, max_size=30))
+@example(moments=[NOON] * 30)
+def test_marked_entry_ids_end_with_the_mark_and_never_go_back(moments: list[datetime]) -> None:
+    ids = EntryIds(mark="00abcdef")
+    made = [ids(moment) for moment in moments]
+
+    assert made == sorted(set(made))
+    assert all(is_dated_by(text, "00abcdef") and not is_dated_by(text, "00abcdee") for text in made)
+
+
+def test_processes_of_one_machine_have_one_mark() -> None:
+    code = "from mahavishnu.model.ids import new_entry_id; print(new_entry_id.mark)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == new_entry_id.mark == clock_mark()
 
 
 def test_entry_ids_are_unique_across_threads() -> None:

@@ -21,6 +21,7 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.queue import closing as closing_module
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.events import EventName
+from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
@@ -183,9 +184,9 @@ async def test_a_failure_on_its_way_into_the_store_among_many_successes(tmp_path
         await queue_of(app).open()
         with pytest.raises(ConnectionError):
             sweep(1)
-        later = queue_of(app).clock.now() + timedelta(hours=1)
+        began = queue_of(app).clock.now()
         for number in range(1, 100):
-            queue_of(app).closing.note_success(f"sweep:{number}", work({"number": number}), began=later)
+            queue_of(app).closing.note_success(f"sweep:{number}", work({"number": number}), began=began)
         async with asyncio.timeout(10):
             while (letter := await queue_of(app).get_task("sweep:1")) is None or letter.is_open:
                 await queue_of(app).closing.flush()
@@ -299,6 +300,45 @@ async def test_what_was_captured_after_the_run_began_stays(any_house: House) -> 
     await succeed(app)
     assert not (await flushed(app)).is_open
     await sound(queue_of(app))
+
+
+@pytest.mark.parametrize("seconds", [-20, 20])
+async def test_a_failure_on_another_machine_may_be_later_than_its_clock_says(
+    any_house: House, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    here, there = any_house.app(), any_house.app()
+    gate = Gate()
+    here.register_adapter("sweep", gate)
+    running = asyncio.create_task(here.execute_workflow(TASK, "sweep", task_id="wf_1"))
+    await gate.reached()
+    with monkeypatch.context() as other_machine:
+        other_machine.setattr(new_entry_id, "mark", "0000c10c")
+        any_house.clock.set(any_house.clock.now() + timedelta(seconds=seconds))
+        await fail_once(there)  # after the run began, whatever this clock says
+        any_house.clock.set(any_house.clock.now() - timedelta(seconds=seconds))
+    gate.open()
+    assert (await running)["status"] == "completed"
+    assert (await flushed(here)).is_open
+    here.register_adapter("sweep", Runs("done"))
+    for advance, closed in ((29 + min(seconds, 0), False), (1 + max(seconds, 0) - min(seconds, 0), True)):
+        any_house.clock.advance(advance)
+        await succeed(here)
+        assert (await flushed(here)).is_open is not closed
+    await sound(queue_of(here))
+
+
+async def test_a_clock_that_was_set_back_closes_nothing_later(any_house: House) -> None:
+    app = any_house.app()
+    gate = Gate()
+    app.register_adapter("sweep", gate)
+    any_house.clock.set(any_house.clock.now() + timedelta(hours=1))
+    running = asyncio.create_task(app.execute_workflow(TASK, "sweep", task_id="wf_1"))
+    await gate.reached()
+    any_house.clock.set(any_house.clock.now() - timedelta(hours=1))
+    await fail_once(app)
+    gate.open()
+    assert (await running)["status"] == "completed"
+    assert (await flushed(app)).is_open
 
 
 async def test_a_masked_payload_is_compared_as_it_is_kept(house: House) -> None:
@@ -461,7 +501,7 @@ async def test_nothing_is_looked_up_where_nothing_is_open(tmp_path: Path) -> Non
         assert found == []
         await fail_once(another)
         for number in range(200):
-            closing.note_success(f"wf_{number}", work(), began=began + timedelta(hours=1))
+            closing.note_success(f"wf_{number}", work(), began=queue_of(app).clock.now())
         await closing.flush()
         assert len(found[0]) == 200
         assert not (await letter_of(queue_of(app), "wf_1")).is_open
