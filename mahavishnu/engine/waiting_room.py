@@ -8,7 +8,7 @@ file beside the store, and only where there can be none in memory; from there it
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -18,7 +18,7 @@ from mahavishnu.engine.waiting_files import WaitingFiles
 from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.namespaces import ALL_NAMESPACES, within_namespace
-from mahavishnu.model.query import Query, Sort
+from mahavishnu.model.query import Is, Query, Sort
 from mahavishnu.stores.base import Collection, Cursor, write_one
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY
@@ -26,6 +26,7 @@ from mahavishnu.stores.kinds import HISTORY
 log = logging.getLogger(__name__)
 WAITING: Kind[FormerLetter] = replace(HISTORY, name="waiting", index="dlq_waiting", lazy=True)
 MOST_IN_MEMORY = 1000
+_MOST_FOUND = 1000
 _OLDEST_FIRST = Query(sort=(Sort("created_at"),))
 
 
@@ -100,6 +101,20 @@ class WaitingRoom:
         for letter in list(self.in_memory):
             if self._write_file(letter):
                 self.drop_from_memory(letter)
+
+    async def find(self, task_ids: Sequence[str]) -> Sequence[FormerLetter]:
+        """The letters of these tasks that wait in the store. Raises StoreError."""
+        page = await self.collection.find(Query((Is("task_id", tuple(task_ids)),), limit=_MOST_FOUND))
+        return page.items
+
+    async def let_in_closed(self, waiting: FormerLetter, closed: DeadLetter) -> DeadLetter | None:
+        """Let in a letter that was closed while it waited: that needs no room. None if it was let in before.
+
+        Raises LetterBusy while it has to wait, and StoreError.
+        """
+        admission = await self.recorder.take_in(closed)
+        await self.home.remove([waiting])
+        return admission.stored
 
     async def count(self) -> int:
         """How many letters wait."""

@@ -14,8 +14,9 @@ from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import LostLease
+from mahavishnu.model.letter_parts import Source, SourceKind
 from mahavishnu.stores.opensearch import OpenSearchStore
-from mahavishnu.testing import Faults, FaultyStore, ManualClock
+from mahavishnu.testing import Faults, FaultyStore, ManualClock, make_letter
 from tests.interleaving import Actor, run_in_every_order
 from tests.unit.queues import letter_of, sound
 
@@ -90,3 +91,18 @@ async def test_a_run_that_ends_at_the_same_time(queues: Open, clock: ManualClock
     assert await run_in_every_order(begin, check) > 5
     assert seen == ({(1, 0), (0, 0)} if outcome == "succeeded" else {(0, 1), (0, 0)})
     await sound(here)
+
+
+async def test_a_failure_that_waits_for_room(queues: Open, clock: ManualClock) -> None:
+    queue = queues(Faults())
+    queue.context.capacities.max_size = 1
+    await queue.enqueue("wf_0", {"n": 0}, [], "connection refused", "never")
+    source = Source(SourceKind.WORKFLOW, "sweep")
+    waiting = make_letter(task_id="wf_1", task={"n": 1}, adapter="sweep", source=source)
+    await queue.context.waiting.keep(waiting)
+    clock.advance(1)
+    queue.closing.note_success("wf_1", lambda: LetterRequest("any", {"n": 1}, (), adapter="sweep"), began=clock.now())
+    await queue.closing.flush()
+    assert (await letter_of(queue, "wf_1")).status == "completed"
+    assert await queue.context.waiting.count() == 0
+    await sound(queue)

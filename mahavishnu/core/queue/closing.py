@@ -21,8 +21,16 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letter_factory import RequestOf
 from mahavishnu.engine.payload import NOT_JSON
 from mahavishnu.engine.sync_loop import current_sync_loop
+from mahavishnu.engine.waiting_room import as_letter
 from mahavishnu.model import lifecycle
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.errors import (
+    InvalidInput,
+    LetterBusy,
+    MahavishnuError,
+    StoreError,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE, derived_task_id, document_key, new_entry_id, new_task_id
 from mahavishnu.model.json_value import texts
@@ -43,6 +51,7 @@ _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0  # between two looks
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 60.0  # for a store that is away
 _REST = 3  # a look is followed by a rest of so many times its length
 _ANY_OPEN = Query((Is("resolution_status", (ResolutionStatus.PENDING,)),), limit=1)
+_ANY = Query(limit=1)
 
 _closings: weakref.WeakSet[Closing] = weakref.WeakSet()
 
@@ -236,7 +245,10 @@ class Closing:
 
     async def _is_nothing_open(self) -> bool:
         """Whether it is certain that no letter is open which was captured before these successes began."""
-        if self._context.waiting.keys_outside() or not finds_are_current(self._context.store):
+        waiting = self._context.waiting
+        if waiting.keys_outside() or not finds_are_current(self._context.store):
+            return False
+        if (await waiting.collection.find(_ANY)).items:  # first: what is let in meanwhile is found open
             return False
         return not (await self._letters.find(_ANY_OPEN)).items
 
@@ -247,6 +259,7 @@ class Closing:
         keys = [document_key(name, *each[3:]) for name, each in zip(names, batch, strict=True)]
         if outside := self._context.waiting.keys_outside():
             left += [each for key, each in zip(keys, batch, strict=True) if key in outside]
+        await self._close_waiting(names, keys, batch, left)  # first: what is let in meanwhile is found below
         found: dict[str, tuple[DeadLetter, list[tuple[_Noted, Success]]]] = {}
         known: list[tuple[str, _Noted, Success]] = []
         for name, noted, letter in zip(names, batch, await self._letters.records.get(keys), strict=True):
@@ -269,6 +282,28 @@ class Closing:
                     self._sort(letter, noted, success, found, left)
         await self._write([*found.values()], left)
         return list({id(each): each for each in left}.values())
+
+    async def _close_waiting(
+        self, names: Sequence[str], keys: Sequence[str], batch: Sequence[_Noted], left: list[_Noted]
+    ) -> None:
+        """Close failures that wait for room: they are let in at once, as closed letters."""
+        room = self._context.waiting
+        for waiting in await room.find(names):
+            letter = as_letter(waiting)
+            mine = [(name, noted) for name, key, noted in zip(names, keys, batch, strict=True) if key == letter.key]
+            successes = [
+                (noted, success) for name, noted in mine if (success := self._success_of(name, noted)) is not None
+            ]
+            if (closed := self._close(letter, successes)).is_open:
+                continue
+            try:
+                stored = await room.let_in_closed(waiting, closed)
+            except (LetterBusy, StoreError) as problem:
+                log.debug("letter %r, which waits for room, cannot be closed now: %s", letter.key, problem)
+                left += [noted for noted, _ in successes]
+            else:
+                if stored is not None and not stored.is_open:
+                    self._announce(stored)
 
     def _sort(
         self,

@@ -20,12 +20,13 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.queue import closing as closing_module
 from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
-from tests.unit.queues import NETWORK, Gate, House, Runs, heard, letter_of, queue_of, settle, sound
+from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, queue_of, settle, sound
 
 TASK = {"n": 1}
 
@@ -687,3 +688,74 @@ def test_a_thread_without_an_event_loop_has_the_one_that_uses_the_store_do_it(tm
                 await closed.wait()
 
     asyncio.run(go())
+
+
+class TestWaiting:
+    """A failure that waits for room is closed where it is."""
+
+    async def full(self, house: House) -> MahavishnuApp:
+        app = house.app(dlq_max_size=100)
+        queue_of(app).processing.callback = Runs()
+        await fill(queue_of(app), 100, retry_policy="never")
+        app.register_adapter("sweep", Runs(NETWORK))
+        assert not (await app.execute_workflow(TASK, "sweep", task_id="wf_1"))["dlq_enqueued"]
+        assert (await queue_of(app).get_statistics())["waiting"] == 1
+        app.register_adapter("sweep", Runs("done"))
+        house.clock.advance(1)
+        return app
+
+    @pytest.mark.parametrize("many", [0, 100])
+    async def test_it_becomes_a_completed_letter_without_a_run(self, any_house: House, many: int) -> None:
+        app = await self.full(any_house)
+        await succeed(app)
+        for number in range(many):
+            queue_of(app).closing.note_success(f"other_{number}", work(), began=any_house.clock.now())
+        letter = await flushed(app)
+        assert (letter.status, letter.resolution.by, letter.tallies.manually_resolved) == (
+            "completed",
+            "application",
+            1,
+        )
+        assert counted(app) == (1, 0)
+        stats = await sound(queue_of(app))
+        assert (stats["waiting"], stats["queue_size"]) == (0, 100)
+        await queue_of(app).archive_task("wf_00000")
+        assert await queue_of(app).intake.admit_waiting() == 0
+        assert await flushed(app) == letter
+
+    async def test_other_work_and_what_was_captured_later_goes_on_waiting(self, any_house: House) -> None:
+        app = await self.full(any_house)
+        began = any_house.clock.now()
+        await succeed(app, {"n": 2})
+        queue_of(app).closing.note_success("wf_1", work(), began=began - timedelta(seconds=2))
+        await queue_of(app).closing.flush()
+        assert (await queue_of(app).get_statistics())["waiting"] == 1
+        assert counted(app) == (0, 0)
+
+    async def test_while_the_room_cannot_be_read_it_is_tried_later(self, house: House) -> None:
+        app = await self.full(house)
+        house.faults.unavailable("find", kind=WAITING)
+        await succeed(app)
+        await queue_of(app).closing.flush()
+        assert counted(app) == (0, 0)
+        house.faults.clear()
+        assert (await flushed(app)).status == "completed"
+
+    async def test_of_an_outage_of_the_store(self, house: House) -> None:
+        """The failure waits in memory or in a file until the store is back; the success waits for it."""
+        app = house.app()
+        queue_of(app).processing.callback = Runs()
+        await queue_of(app).open()
+        house.faults.unavailable()
+        app.register_adapter("sweep", Runs(NETWORK))
+        assert not (await app.execute_workflow(TASK, "sweep", task_id="wf_1"))["dlq_enqueued"]
+        house.clock.advance(1)
+        app.register_adapter("sweep", Runs("done"))
+        await succeed(app)
+        await queue_of(app).closing.flush()
+        house.faults.clear()
+        for _ in range(3):
+            await queue_of(app).intake.admit_waiting()
+            await queue_of(app).closing.flush()
+        letter = await flushed(app)
+        assert (letter.status, letter.resolution.by) == ("completed", "application")
