@@ -40,7 +40,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.model.requeue_rules import BY_RULE
 from mahavishnu.model.typed_edit import require_types
 from mahavishnu.stores.base import Health, Store, get_one
-from mahavishnu.stores.kinds import KINDS as STORED
+from mahavishnu.stores.source_kinds import STORED
 
 __all__ = [
     "KINDS",
@@ -61,7 +61,7 @@ class DeadLetterQueue:
 
     The methods are what most programs need. The rest is in services: `letters` (find, edit, redrive, resolve …),
     `groups`, `claims` for remote workers, `workers` (who lives), `requeues`, `transfer` (export and import), `audit`,
-    and, for those who extend the queue, `intake`, `processing` and the `context` that all of them are built from.
+    `queues`, and for those who extend it `intake`, `processing` and the `context` that all of them are built from.
 
     Without a `store` and without an `opensearch_client` letters live in this process's memory. The store is opened at
     first use, or with `async with`; `shutdown` closes it. `options` say how it works: limits, classifier, callback …
@@ -99,8 +99,6 @@ class DeadLetterQueue:
         """The same queue for letters of another namespace: to look at them, and for what people decide about them.
 
         They are run by the apps whose `dlq_namespace` it is. Raises InvalidInput for what is no name.
-
-        >>> page = await dlq.in_namespace("billing").groups.list()  # doctest: +SKIP
         """
         if namespace == self.context.namespace:
             return self
@@ -130,6 +128,7 @@ class DeadLetterQueue:
     runs = cached_property(lambda self: services.make_runs(self.context))
     workers = cached_property(lambda self: services.make_workers(self.context))
     closing = cached_property(lambda self: services.make_closing(self.context))
+    queues = cached_property(lambda self: services.make_queues(self.context))
     intake = cached_property(lambda self: services.make_intake(self.context))
     processing = cached_property(lambda self: services.make_processing(self))
     replies = cached_property(lambda self: Replies(self.context.store.collection(REPLIES), self.context.clock))
@@ -188,8 +187,8 @@ class DeadLetterQueue:
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(event)` called after each thing that happens here; the function returned ends it.
 
-        It is called in a thread of its own, or awaited in the event loop if it is a coroutine function. Nobody waits
-        for it; if it is too slow, events are dropped and counted. Closing the queue waits for it for a few seconds.
+        It is called in a thread of its own, or awaited in the loop if it is a coroutine function. Nobody waits for it;
+        if it is too slow, events are dropped and counted. Closing the queue waits for it for a few seconds.
         """
         return self.context.events.listen(listener)
 

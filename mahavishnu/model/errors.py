@@ -5,6 +5,7 @@ MahavishnuError
 │   ├── NoSuchAdapter           … because nothing is registered that could run such a workflow
 │   ├── NoAdapterNamed          … because a letter does not say what runs it
 │   ├── InvalidPayload          … because JSON cannot hold it; names the path
+│   ├── InvalidOption           … because a queue cannot have such an option
 │   └── InvalidQuery            … because the kind has no such field, or the cursor is of another list
 ├── CannotRestore               a payload cannot be read back with the types that it was captured with
 ├── UnworkableLetter            this one letter has values that no move can work with; the others are well
@@ -13,6 +14,7 @@ MahavishnuError
 ├── NoSuchLetter (LookupError)  there is no letter for this task
 ├── NoSuchGroup (LookupError)   no letter has this fingerprint, and nothing is recorded about it
 ├── NoSuchRun (LookupError)     there is no bulk run with this id
+├── NoSuchQueue (LookupError)   no queue with this name is defined
 ├── InsideEventLoop (RuntimeError)  something under `app.sync` would hold up the event loop that it was called in
 ├── SyncTimeout (TimeoutError)  something under `app.sync` took longer than it was given
 ├── IllegalRunMove              the bulk run's state, or its stop rule, does not allow this
@@ -104,6 +106,21 @@ class NoAdapterNamed(InvalidInput):
 
 class InvalidQuery(InvalidInput):
     """The query uses a field that the kind of record does not have, or a value that the field cannot have."""
+
+
+class InvalidOption(InvalidInput):
+    """A queue cannot have this option; nothing was changed."""
+
+
+InvalidOptionError = InvalidOption
+
+
+class NoSuchQueue(MahavishnuError, LookupError):
+    """No queue with this name is defined."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no queue {name!r}; create it first")
+        self.name = name
 
 
 class QueueDisabled(MahavishnuError):

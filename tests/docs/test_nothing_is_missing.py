@@ -16,6 +16,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.queue.claims import Claims
 from mahavishnu.core.queue.groups import Groups
+from mahavishnu.core.queue.named_queues import NamedQueues
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.requeue import Requeues
 from mahavishnu.core.queue.transfer import Transfer
@@ -60,6 +61,7 @@ SERVICES = {
     "audit": AuditLog,
     "runs": BulkRuns,
     "workers": Workers,
+    "queues": NamedQueues,
 }
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.claims import Claims
     from mahavishnu.core.queue.closing import Closing
     from mahavishnu.core.queue.groups import Groups
+    from mahavishnu.core.queue.named_queues import NamedQueues
     from mahavishnu.core.queue.processing import Processing
     from mahavishnu.core.queue.requeue import Requeues
     from mahavishnu.core.queue.transfer import Transfer
@@ -75,6 +76,13 @@ def make_claims(dlq: DeadLetterQueue) -> Claims:
     from mahavishnu.core.queue.claims import Claims
 
     return Claims(dlq.context, dlq.processing.wake if dlq.context.is_at_home else lambda due: None)
+
+
+def make_queues(context: QueueContext) -> NamedQueues:
+    """Named queues and their items."""
+    from mahavishnu.core.queue.named_queues import NamedQueues
+
+    return NamedQueues(context)
 
 
 def make_workers(context: QueueContext) -> Workers:

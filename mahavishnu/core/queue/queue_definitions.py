@@ -1,0 +1,198 @@
+"""The definitions of named queues, as they are stored: made, changed, found and deleted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
+from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.model import queues as rules
+from mahavishnu.model.errors import InvalidOption, NoSuchQueue
+from mahavishnu.model.namespaces import require_namespace
+from mahavishnu.model.query import Query, Sort
+from mahavishnu.model.queues import QueueDefinition, definition_key, require_queue_name
+from mahavishnu.stores.base import get_one, scan, update_with_retry, write_one, write_with_retry
+from mahavishnu.stores.source_kinds import QUEUES
+
+log = logging.getLogger(__name__)
+_BY_NAME = Query(sort=(Sort("name"),))
+
+
+class QueueDefinitions:
+    """The definitions of one namespace.
+
+    That no dead queue has a dead queue of its own is a fact about two records. So who names a dead queue marks that one
+    first, by compare-and-set, and whoever gets a dead queue must not be marked: of two who do both at once, the second
+    one to write the record between them sees what the first one did.
+    """
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._clock = context, context.clock
+        self._records = NamespaceRecords(context.store.collection(QUEUES), context.namespace)
+
+    @property
+    def namespace(self) -> str:
+        """Whose queues these are. Raises InvalidInput where it is those of all namespaces."""
+        return require_namespace(self._context.namespace)
+
+    async def find(self, name: str) -> QueueDefinition | None:
+        """The definition as it is now, or None."""
+        await self._context.open()
+        return await get_one(self._records, definition_key(self.namespace, name))
+
+    async def get(self, name: str) -> QueueDefinition:
+        """The definition as it is now. Raises NoSuchQueue."""
+        found = await self.find(name)
+        if found is None:
+            raise NoSuchQueue(name)
+        return found
+
+    async def list(self) -> list[QueueDefinition]:
+        """All of the namespace, by name."""
+        await self._context.open()
+        return [each async for each in scan(self._records, _BY_NAME)]
+
+    async def create(
+        self, name: str, options: Mapping[str, Any], by: str = DEFAULT_ACTOR, notes: str | None = None
+    ) -> QueueDefinition:
+        """Define a queue. Raises InvalidOption, also if there is one of this name."""
+        require_queue_name(name, self.namespace)
+        async with self._context.audit.record("queue.create", f"queue:{name}", by=by, reason=notes) as record:
+            now = self._clock.now()
+            fresh = rules.set_options(QueueDefinition(name, now, now, self.namespace), options, now)
+            if await self.find(name) is not None:
+                raise InvalidOption(f"queue '{name}' exists already; update it")
+            await self._mark_target(fresh)
+            created = await write_one(self._records, fresh)
+            if created is None:  # its mark may be the one of who was quicker: it is dropped when it has become old
+                raise InvalidOption(f"queue '{name}' exists already; update it")
+            await self._confirm_target(created, None)
+            record.add(**created.to_dict())
+        return created
+
+    async def update(
+        self, name: str, options: Mapping[str, Any], by: str = DEFAULT_ACTOR, notes: str | None = None
+    ) -> QueueDefinition:
+        """Change some options. Raises NoSuchQueue and InvalidOption.
+
+        A dead queue that it has already, and that is not one any more, is reported in the log, and keeps nobody from
+        changing something else.
+        """
+        async with self._context.audit.record("queue.update", f"queue:{name}", by=by, reason=notes) as record:
+            sets_target = "dead_queue" in options
+
+            async def change(current: QueueDefinition | None) -> QueueDefinition | None:
+                if current is None:
+                    raise NoSuchQueue(name)
+                changed = rules.set_options(current, options, self._clock.now())
+                if changed is current:
+                    return None
+                if changed.dead_queue is not None and sets_target:
+                    rules.require_dead_queue(changed, await self.find(changed.dead_queue))
+                    rules.refuse_as_source(current, await self._referrers(current))
+                    await self._mark_target(changed)
+                elif changed.dead_queue is not None:
+                    await self._report_target(changed)
+                elif current.sources and changed.kind is rules.QueueKind.EXTERNAL:
+                    rules.refuse_deletion(current, await self._referrers(current))
+                return changed
+
+            key = definition_key(self.namespace, name)
+            await self._context.open()
+            before, after = await write_with_retry(self._records, key, change, what="queue")
+            assert before is not None
+            if after is None:
+                return before
+            if sets_target:
+                await self._confirm_target(after, before)
+            record.add_change(before.to_dict(), after.to_dict())
+        return after
+
+    async def delete(
+        self, name: str, *, force: bool = False, by: str = DEFAULT_ACTOR, notes: str | None = None
+    ) -> QueueDefinition:
+        """Delete the definition. Its items stay. Raises NoSuchQueue.
+
+        Raises InvalidOption if others have it as their dead queue, unless `force`, which takes it away from them.
+        """
+        async with self._context.audit.record("queue.delete", f"queue:{name}", by=by, reason=notes) as record:
+            while True:
+                current = await self.get(name)
+                referrers = await self._referrers(current)
+                if not force:
+                    rules.refuse_deletion(current, referrers)
+                for each in referrers:
+                    await self._detach(each, name)
+                if not referrers and (await self._records.remove([current]))[0] is True:
+                    break
+            if current.dead_queue is not None:
+                await self._unmark(current.dead_queue, name)
+            record.add_change(current.to_dict(), None)
+        return current
+
+    async def _referrers(self, target: QueueDefinition) -> Collection[str]:
+        """The queues whose dead queue this is, or is about to be."""
+        listed = [each.name for each in await self.list() if each.dead_queue == target.name]
+        named = await self.by_name([*listed, *target.sources])  # a list may be of a moment ago
+        found = {name for name, source in named.items() if source.dead_queue == target.name}
+        return found | set(target.sources) if rules.marks_may_be_under_way(target, self._clock.now()) else found
+
+    async def _mark_target(self, definition: QueueDefinition) -> None:
+        """Note on the dead queue that this one is about to name it. Raises InvalidOption if it cannot be one."""
+        if definition.dead_queue is None:
+            return
+
+        def change(target: QueueDefinition | None) -> QueueDefinition | None:
+            rules.require_dead_queue(definition, target)
+            assert target is not None
+            marked = rules.add_source(target, definition.name, self._clock.now())
+            return None if marked is target else marked
+
+        key = definition_key(self.namespace, definition.dead_queue)
+        await write_with_retry(self._records, key, change, what="queue")
+
+    async def _confirm_target(self, written: QueueDefinition, before: QueueDefinition | None) -> None:
+        """Take the dead queue away again if it was lost meanwhile: who took longer than its mark lasts may find so."""
+        if before is not None and before.dead_queue not in (None, written.dead_queue):
+            await self._unmark(before.dead_queue, written.name)
+        if written.dead_queue is None:
+            return
+        target = await self.find(written.dead_queue)
+        if target is not None and target.dead_queue is None and written.name in target.sources:
+            return
+        if before is None:
+            await self._records.remove([written])
+        else:
+            await self._detach(written.name, written.dead_queue)
+        rules.require_dead_queue(written, target)
+        raise InvalidOption(f"dead_queue '{written.dead_queue}' was changed by others meanwhile; try again")
+
+    async def _report_target(self, definition: QueueDefinition) -> None:
+        assert definition.dead_queue is not None
+        try:
+            rules.require_dead_queue(definition, await self.find(definition.dead_queue))
+        except InvalidOption as problem:
+            log.warning("queue '%s' cannot move what dies in it: %s", definition.name, problem)
+
+    async def _detach(self, name: str, target: str) -> None:
+        def change(current: QueueDefinition) -> QueueDefinition:
+            if current.dead_queue != target:
+                return current
+            return rules.set_options(current, {"dead_queue": None}, self._clock.now())
+
+        key = definition_key(self.namespace, name)
+        await update_with_retry(self._records, key, change, what="queue")
+        await self._unmark(target, name)
+
+    async def _unmark(self, target: str | None, name: str) -> None:
+        if target is None:
+            return
+        key = definition_key(self.namespace, target)
+        await update_with_retry(self._records, key, lambda each: rules.drop_source(each, name), what="queue")
+
+    async def by_name(self, names: Sequence[str]) -> dict[str, QueueDefinition]:
+        """The definitions of these names, as they are now, of those that there are."""
+        found = await self._records.get([definition_key(self.namespace, name) for name in dict.fromkeys(names)])
+        return {each.name: each for each in found if isinstance(each, QueueDefinition)}

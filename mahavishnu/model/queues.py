@@ -1,0 +1,295 @@
+"""Named queues: their definitions, what such a definition may say, and which queue may be another one's dead queue.
+
+A queue's dead queue takes what died in it, and has none of its own: what died twice waits for a person.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from mahavishnu.model.clock import instant_text
+from mahavishnu.model.durations import parse_duration
+from mahavishnu.model.errors import InvalidInput, InvalidOption
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.namespaces import LONGEST_NAMESPACE
+
+LONGEST_QUEUE_NAME = 100
+MOST_ATTEMPTS = 1_000_000
+LONGEST_LEASE = timedelta(days=1)
+MARK_LASTS = timedelta(minutes=1)  # how long who is about to name a dead queue may take for it
+_NAME = re.compile(
+    rf"[^/:@*\s\x00-\x1f\x7f](?:[^/:@*\x00-\x1f\x7f]{{0,{LONGEST_QUEUE_NAME - 2}}}[^/:@*\s\x00-\x1f\x7f])?"
+)
+OF_QUEUE = "@"  # between a namespace and the queue whose items have a namespace of their own
+
+
+class QueueKind(StrEnum):
+    """Where the items of a queue are."""
+
+    PERSISTED = "persisted"  #: here, as letters
+    EXTERNAL = "external"  #: elsewhere: the definition is only a name for it
+
+
+class AttemptsRule(StrEnum):
+    """What a queue's `max_attempts` of 2 means."""
+
+    EXCEED = "exceed"  #: two failures are allowed, the third is the end
+    INCLUSIVE = "inclusive"  #: the second failure is the end
+
+
+class OnDead(StrEnum):
+    """What becomes of an item that died where no dead queue takes it."""
+
+    RETAIN = "retain"  #: it stays, for a person
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRule:
+    """How often an item may fail, and how long it waits before it can be leased again."""
+
+    attempts: int = 0
+    cooldown: str = "0s"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDefinition:
+    """What is said of a queue. It is read whenever something is decided, so that a change counts from then on.
+
+    `dead_queue` takes what died. An item dies at its failure number `retry.attempts` (0 is as 1), or when its failures
+    exceed `max_attempts`, whichever is first; without both, at the first one. `sources` are the queues that name this
+    one as their dead queue, or were about to at `sources_at`.
+    """
+
+    name: str
+    created_at: datetime
+    updated_at: datetime
+    namespace: str = DEFAULT_NAMESPACE
+    kind: QueueKind = QueueKind.PERSISTED
+    dead_queue: str | None = None
+    retry: RetryRule | None = None
+    max_attempts: int | None = None
+    attempts_rule: AttemptsRule = AttemptsRule.EXCEED
+    expire_timeout: str | None = None
+    lease_timeout: str = "60s"
+    on_dead: OnDead = OnDead.RETAIN
+    sources: tuple[str, ...] = ()
+    sources_at: datetime | None = None
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        return definition_key(self.namespace, self.name)
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long a lease lasts of which nobody says it."""
+        return parse_duration(self.lease_timeout).total_seconds()
+
+    @property
+    def cooldown(self) -> timedelta:
+        """How long an item waits after a failure."""
+        return parse_duration(self.retry.cooldown) if self.retry else timedelta(0)
+
+    @property
+    def deadly_failure(self) -> int:
+        """The number of the failure that an item dies of.
+
+        >>> when = datetime(2030, 1, 1)
+        >>> QueueDefinition("q", when, when, max_attempts=2).deadly_failure
+        3
+        >>> QueueDefinition("q", when, when, max_attempts=2, retry=RetryRule(2)).deadly_failure
+        2
+        """
+        limits = []
+        if self.retry is not None:
+            limits.append(self.retry.attempts)
+        if self.max_attempts is not None:
+            limits.append(self.max_attempts + (self.attempts_rule is AttemptsRule.EXCEED))
+        return max(1, min(limits, default=1))
+
+    def expires_at(self, now: datetime) -> datetime | None:
+        """Until when an item that comes in now can be leased; None: for ever."""
+        return None if self.expire_timeout is None else now + parse_duration(self.expire_timeout)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The definition as JSON values."""
+        retry = self.retry or RetryRule()
+        return {
+            "name": self.name,
+            "namespace": self.namespace,
+            "kind": str(self.kind),
+            "dead_queue": self.dead_queue,
+            "retry": {"attempts": retry.attempts, "cooldown": retry.cooldown},
+            "max_attempts": self.max_attempts,
+            "attempts_rule": str(self.attempts_rule),
+            "expire_timeout": self.expire_timeout,
+            "lease_timeout": self.lease_timeout,
+            "on_dead": str(self.on_dead),
+            "created_at": instant_text(self.created_at),
+            "updated_at": instant_text(self.updated_at),
+        }
+
+
+OPTIONS = (
+    "kind", "dead_queue", "retry", "max_attempts", "attempts_rule", "expire_timeout", "lease_timeout", "on_dead",
+)  # fmt: skip
+
+
+def definition_key(namespace: str, name: str) -> str:
+    """The key of a queue's definition."""
+    return f"{namespace}/{name}"
+
+
+def items_namespace(namespace: str, queue: str) -> str:
+    """The namespace that the items of a queue have: they are letters, and no failures of the app.
+
+    >>> items_namespace("default", "orders")
+    'default@orders'
+    """
+    return f"{namespace}{OF_QUEUE}{queue}"
+
+
+def require_queue_name(name: Any, namespace: str) -> str:
+    """The name, if a queue of the namespace can have it. Raises InvalidOption."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidOption(
+            f"a queue is named by a text of 1 to {LONGEST_QUEUE_NAME} characters without / : @ * and without blanks "
+            f"at its ends, not {name!r:.120}"
+        )
+    if len(items_namespace(namespace, name)) > LONGEST_NAMESPACE:
+        raise InvalidOption(f"namespace and name of queue {name!r} are longer than {LONGEST_NAMESPACE} characters")
+    return name
+
+
+def set_options(definition: QueueDefinition, options: Mapping[str, Any], now: datetime) -> QueueDefinition:
+    """The definition with these options, each checked. Raises InvalidOption, which names the queue and the option."""
+    if unknown := options.keys() - set(OPTIONS):
+        raise InvalidOption(f"queue {definition.name!r} has no option {', '.join(sorted(unknown))}; it has {OPTIONS}")
+    changes: dict[str, Any] = {}
+    for name, value in options.items():
+        try:
+            changes[name] = _CHECKS[name](value, definition)
+        except InvalidOption:
+            raise
+        except InvalidInput as problem:
+            raise InvalidOption(f"queue {definition.name!r}: {name}: {problem}") from None
+    changed = replace(definition, **changes)
+    if changed.kind is QueueKind.EXTERNAL:
+        for name in ("retry", "dead_queue", "max_attempts"):
+            if getattr(changed, name) is not None:
+                raise InvalidOption(
+                    f"queue {definition.name!r} is external: {name} cannot be set for what is elsewhere"
+                )
+    return definition if changed == definition else replace(changed, updated_at=now)
+
+
+def require_dead_queue(definition: QueueDefinition, target: QueueDefinition | None) -> None:
+    """Raise InvalidOption unless `target` can take what dies in this queue. None: there is no such queue."""
+    name = definition.dead_queue
+    if name == definition.name:
+        raise InvalidOption("dead_queue cannot reference itself")
+    if target is None:
+        raise InvalidOption(f"dead_queue '{name}' does not exist; create it first")
+    if target.dead_queue is not None:
+        raise InvalidOption(f"dead_queue '{name}' cannot have its own dead_queue")
+    if target.kind is QueueKind.EXTERNAL:
+        raise InvalidOption(f"dead_queue '{name}' is external: what dies here cannot be moved there")
+
+
+def refuse_as_source(definition: QueueDefinition, referrers: Collection[str]) -> None:
+    """Raise InvalidOption if a queue that is the dead queue of others is about to get one itself."""
+    if referrers:
+        raise InvalidOption(f"dead_queue '{definition.name}' cannot have its own dead_queue")
+
+
+def refuse_deletion(definition: QueueDefinition, referrers: Collection[str]) -> None:
+    """Raise InvalidOption if other queues need this one as their dead queue."""
+    if referrers:
+        named = ", ".join(f"'{name}'" for name in sorted(referrers))
+        raise InvalidOption(
+            f"queue '{definition.name}' is the dead_queue of {named}: change these first, or delete it with force, "
+            "which takes their dead_queue away"
+        )
+
+
+def add_source(target: QueueDefinition, name: str, now: datetime) -> QueueDefinition:
+    """`target` with a mark that this queue names it, or is about to, as its dead queue."""
+    if name in target.sources and target.sources_at is not None and now - target.sources_at < MARK_LASTS / 2:
+        return target
+    return replace(target, sources=(*(each for each in target.sources if each != name), name), sources_at=now)
+
+
+def drop_source(target: QueueDefinition, name: str) -> QueueDefinition:
+    """`target` without that mark."""
+    if name not in target.sources:
+        return target
+    return replace(target, sources=tuple(each for each in target.sources if each != name))
+
+
+def marks_may_be_under_way(target: QueueDefinition, now: datetime) -> bool:
+    """Whether who marked it last may still be about to name it."""
+    return target.sources_at is not None and now - target.sources_at < MARK_LASTS
+
+
+def _member(kind: type[StrEnum], value: Any) -> StrEnum:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidInput(f"it is one of {', '.join(kind)}, not {value!r:.80}") from None
+
+
+def _whole(value: Any, least: int) -> int:
+    if type(value) is not int or not least <= value <= MOST_ATTEMPTS:
+        raise InvalidInput(f"it is a whole number from {least} to {MOST_ATTEMPTS}, not {value!r:.80}")
+    return value
+
+
+def _retry(value: Any) -> RetryRule | None:
+    if value is None:
+        return None
+    if isinstance(value, RetryRule):
+        value = {each.name: getattr(value, each.name) for each in fields(RetryRule)}
+    if not isinstance(value, Mapping) or value.keys() - {"attempts", "cooldown"}:
+        raise InvalidInput(f"it has attempts and cooldown, and is not {value!r:.80}")
+    try:
+        rule = RetryRule(_whole(value.get("attempts", 0), 0), value.get("cooldown", "0s"))
+    except InvalidInput as problem:
+        raise InvalidInput(f"attempts: {problem}") from None
+    try:
+        parse_duration(rule.cooldown)
+    except InvalidInput as problem:
+        raise InvalidInput(f"cooldown: {problem}") from None
+    return rule
+
+
+def _duration(value: Any, least: timedelta, most: timedelta | None = None) -> str:
+    if (length := parse_duration(value)) < least or (most is not None and length > most):
+        raise InvalidInput(f"it is at least {least}{'' if most is None else f' and at most {most}'}, not {value!r}")
+    return str(value)
+
+
+def _dead_queue(value: Any, definition: QueueDefinition) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        value = value.strip().removeprefix(f"{definition.namespace}/")
+    return require_queue_name(value, definition.namespace)
+
+
+_CHECKS: Mapping[str, Any] = {
+    "kind": lambda value, _: _member(QueueKind, value),
+    "dead_queue": _dead_queue,
+    "retry": lambda value, _: _retry(value),
+    "max_attempts": lambda value, _: None if value is None else _whole(value, 0),
+    "attempts_rule": lambda value, _: _member(AttemptsRule, value),
+    "expire_timeout": lambda value, _: None if value is None else _duration(value, timedelta(milliseconds=1)),
+    "lease_timeout": lambda value, _: _duration(value, timedelta(milliseconds=1), LONGEST_LEASE),
+    "on_dead": lambda value, _: _member(OnDead, value),
+}
