@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import Parameter
-from typing import Any, Unpack, get_origin
+from types import MappingProxyType
+from typing import Any, NamedTuple, Unpack, get_origin
 
 from mahavishnu.adapters.hints import Hint, field_hint, reachable_classes, resolve_hints
 from mahavishnu.model.errors import CannotRestore
@@ -22,13 +22,12 @@ _TASK = "task"
 _ALL_POSITIONAL, _ALL_NAMED = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenValues:
+class WrittenValues(NamedTuple):
     """Values as plain JSON with their types. `lost` says by path why a value cannot come back equal."""
 
     payload: Json
     types: Json = EMPTY
-    lost: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, str] = MappingProxyType({})
 
     @property
     def why_lost(self) -> str | None:
@@ -140,7 +139,7 @@ class Signature:
         """The task of a workflow `(task, repos)` as JSON."""
         hint = self._task_hints.get(_TASK)
         if (text := plain_text(task)) is not None:  # nearly always
-            return _plain(text, [] if hint is None or _fits(hint, task) else [""])
+            return WrittenValues(Json(text)) if hint is None or _fits(hint, task) else _plain(text, [""])
         if (hint is None or hint.allows_any(task)) and type(task) is dict and all(type(name) is str for name in task):
             return _written(*self._write(task, {}, describe))  # one part that is lost leaves the others their types
         plain, types, lost = self._write({_TASK: task}, self._task_hints, describe)
@@ -150,6 +149,9 @@ class Signature:
 
     def restore_task(self, payload: Any, types: Mapping[str, str]) -> Any:
         """The task, to be run with. JSON that does not fit the hint stays JSON. Raises CannotRestore."""
+        hint = self._task_hints.get(_TASK)
+        if not types and (hint is None or hint.allows_any(payload)):  # nearly always
+            return payload
         below = {f"/{_TASK}{path}": kind for path, kind in types.items()}
         return self._read({_TASK: payload}, below, self._task_hints, must_fit=False)[_TASK]
 
@@ -283,6 +285,8 @@ def _hint_of_all(parameter: Parameter, hint: Any) -> Any:
 
 
 def _fits(hint: Hint, value: Any) -> bool:
+    if hint.allows_any(value):  # nearly always
+        return True
     try:
         return same_value(hint.coerce(value), value)
     except Exception:  # a hint may have validators of a user

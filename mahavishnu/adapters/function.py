@@ -13,6 +13,7 @@ from mahavishnu.adapters.arguments import Signature
 from mahavishnu.adapters.base import AdapterRegistry, Workflow, is_async, is_generator, run_function
 from mahavishnu.adapters.hints import can_be_made, local_names
 from mahavishnu.model.errors import CannotRestore, InvalidInput
+from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.typed_json import LOST, read
 from mahavishnu.model.value_kinds import ValueKind
@@ -175,7 +176,7 @@ def restore_task(letter: DeadLetter, adapters: AdapterRegistry) -> Any:
 
     Raises CannotRestore, naming what cannot be read.
     """
-    task, types = letter.task, letter.payload_types.value
+    task, types = letter.task, _types_of(letter)
     adapter = adapters.known.get(letter.adapter or "")
     if isinstance(adapter, FunctionAdapter):
         return RestoredArguments(adapter.signature.restore_by_name(task, types))
@@ -183,6 +184,11 @@ def restore_task(letter: DeadLetter, adapters: AdapterRegistry) -> Any:
         return task
     signature = adapters.signature(letter.adapter)
     return read(task, types, kinds=adapters.kinds) if signature is None else signature.restore_task(task, types)
+
+
+def _types_of(letter: DeadLetter) -> Mapping[str, str]:
+    types: Mapping[str, str] = {} if letter.payload_types.text == EMPTY.text else letter.payload_types.value
+    return types
 
 
 def why_unrestorable(letter: DeadLetter, adapters: AdapterRegistry) -> str | None:
@@ -209,4 +215,4 @@ def restorer_of(callback: Workflow, kinds: Iterable[ValueKind] = ()) -> Callable
         signature = Signature.of(callback, kinds=kinds)
     except (TypeError, ValueError):  # Python does not know its parameters
         signature = Signature.of_any_task(kinds)
-    return lambda letter: signature.restore_task(letter.task, letter.payload_types.value)
+    return lambda letter: signature.restore_task(letter.task, _types_of(letter))

@@ -348,7 +348,7 @@ class MahavishnuApp:
                 integration.count_run()
             return run.result
         left = run.failed_repos if self.config.retry_only_failed_repos else run.repos
-        outcome = await self._capture(run.error, run.snapshot.task, adapter_name, left, task_id, metadata, enqueue)
+        outcome = await self._capture(run.error, run.snapshot.task, adapter_name, left, name, metadata, enqueue)
         run.result.update(outcome)
         return run.result
 
@@ -358,11 +358,10 @@ class MahavishnuApp:
         task: Any,
         adapter_name: str,
         repos: Sequence[str],
-        task_id: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        enqueue: bool | None = None,
+        given: str | None,
+        metadata: Mapping[str, Any] | None,
+        enqueue: bool | None,
     ) -> dict[str, Any]:
-        given = given_id(task_id, task)
         name = given or new_task_id()
         if self.dlq_integration is None or enqueue is False:
             return {"workflow_id": name, "dlq_enqueued": False}

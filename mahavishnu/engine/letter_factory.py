@@ -17,6 +17,7 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key,
 from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, safe_repr, texts, type_label
 from mahavishnu.model.letter import DeadLetter, adapter_named_by, source_naming
 from mahavishnu.model.letter_parts import (
+    WORKFLOW_SOURCE,
     DlqReason,
     ErrorCategory,
     RecordedVerdict,
@@ -34,7 +35,6 @@ PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 # In the metadata of letters that could not be made as they were asked for:
 GIVEN = "dlq_given"  #: what was given for the `task_id`, the `repos` and so on, where that cannot be kept as it is
 _new_letter = fast_constructor(DeadLetter)
-_WORKFLOW = Source()
 _default_policy = lru_cache(64)(policy)  # the settings name few
 _new_verdict = lru_cache(1024)(RecordedVerdict)  # most letters share a few reasons
 
@@ -56,7 +56,7 @@ class LetterRequest(NamedTuple):
     namespace: str | None = None
     queue: str = DEFAULT_QUEUE
     reason: str = DlqReason.WORKFLOW_FAILED
-    source: Source = _WORKFLOW
+    source: Source = WORKFLOW_SOURCE
     adapter: str | None = None
     payload_types: Json = EMPTY
     write: WriteValues | None = None  # writes the task by the hints of its function
@@ -120,7 +120,7 @@ class LetterFactory:
         Its payload may be too large yet: `check_size` says so.
         """
         _check(request)
-        namespace = require_namespace(self.namespace if request.namespace is None else request.namespace)
+        namespace = self.namespace if request.namespace is None else require_namespace(request.namespace)
         written = self.write_payload(request)
         payload = written.payload
         if written.notes:  # a run would be given something else

@@ -5,10 +5,10 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mahavishnu.adapters.arguments import Signature, WrittenValues
 from mahavishnu.model.json_value import EMPTY, Json, safe_repr, type_label
@@ -27,13 +27,12 @@ WriteValues: TypeAlias = "Callable[[Any, Callable[[Any], str]], WrittenValues]"
 """Writes a task as JSON, with descriptions in the place of what cannot come back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(NamedTuple):
     """A task as a letter keeps it. `notes` for its metadata say why a run would be given something else."""
 
     payload: Json
     types: Json = EMPTY
-    notes: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = MappingProxyType({})
 
 
 def write_payload(request: LetterRequest, patterns: Sequence[str] = (), kinds: Iterable[ValueKind] = ()) -> Payload:

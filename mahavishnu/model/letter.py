@@ -14,6 +14,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_entry_id, partition_of
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import (
+    WORKFLOW_SOURCE,
     DeadLetterStatus,
     DlqReason,
     Failure,
@@ -32,7 +33,7 @@ from mahavishnu.model.letter_parts import (
 
 DEFAULT_ADAPTER = "llamaindex"  # of `execute_workflow` without a name, and of nothing else
 # Shared by nearly all letters, to save memory.
-_OPEN, _WORKFLOW, _NO_VERDICT, _NO_TALLIES = Resolution(), Source(), RecordedVerdict(), Tallies()
+_OPEN, _NO_VERDICT, _NO_TALLIES = Resolution(), RecordedVerdict(), Tallies()
 
 
 class _CachedText:
@@ -93,7 +94,7 @@ class DeadLetter(_CachedText):
     verdict: RecordedVerdict = _NO_VERDICT
     fingerprint: str | None = None
     reason: str = DlqReason.WORKFLOW_FAILED
-    source: Source = _WORKFLOW
+    source: Source = WORKFLOW_SOURCE
     adapter: str | None = None
     tags: tuple[str, ...] = ()
     payload_types: Json = EMPTY
@@ -224,7 +225,15 @@ def source_naming(adapter: str | None, source: Source) -> Source:
     """
     if adapter is None or source.kind is not SourceKind.WORKFLOW or source.queue == adapter:
         return source
+    if source is WORKFLOW_SOURCE:  # nearly always
+        return _workflow_source(adapter)
     return replace(source, queue=adapter)
+
+
+@lru_cache(1024)
+def _workflow_source(adapter: str) -> Source:
+    """One for all letters of an adapter, which saves memory, too."""
+    return replace(WORKFLOW_SOURCE, queue=adapter)
 
 
 L = TypeVar("L", bound=DeadLetter)
@@ -340,7 +349,7 @@ class FailedTask(DeadLetter):
     ) -> None:
         """`more` are other fields of a letter. Raises InvalidInput for values that cannot be stored."""
         failed, payload = instant(failed_at), Json.of(task)
-        more.setdefault("adapter", adapter_named_by(more.get("source", _WORKFLOW), payload))
+        more.setdefault("adapter", adapter_named_by(more.get("source", WORKFLOW_SOURCE), payload))
         super().__init__(
             task_id=task_id,
             payload=payload,

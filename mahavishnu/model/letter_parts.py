@@ -170,6 +170,10 @@ class Source:
     state: str | None = None
 
 
+WORKFLOW_SOURCE = Source()
+"""A workflow of which nothing else is known: of nearly all letters, which share it."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedVerdict:
     """Why the letter has its category: the reason, and the plugin that gave it."""

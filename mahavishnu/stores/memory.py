@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Generic
 
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
-from mahavishnu.stores.kind import Field, Kind, Order, T, require_position, scalar_text
+from mahavishnu.stores.kind import Field, FieldType, Kind, Order, T, require_position, scalar_text
 
 
 class MemoryStore(OpenClose):
@@ -101,8 +102,16 @@ def _present(field: Field[T], records: Iterable[T]) -> list[Any]:
 
 def matching(kind: Kind[T], conditions: Iterable[Condition], records: Iterable[T]) -> Iterator[T]:
     """The records for which all conditions hold: what every other store's translation has to agree with."""
-    tests = [_test(kind, condition) for condition in conditions]
+    tests = [_test(kind, each) for each in sorted(conditions, key=partial(_holds_mostly, kind))]
     return (record for record in records if all(test(record) for test in tests))
+
+
+def _holds_mostly(kind: Kind[T], condition: Condition) -> bool:
+    """Whether it holds for most records, so that it is better asked last."""
+    match condition:
+        case Not() | AnyOf():
+            return False
+    return kind.by_name[condition.field].common
 
 
 def _test(kind: Kind[T], condition: Condition) -> Callable[[T], bool]:
@@ -113,11 +122,14 @@ def _test(kind: Kind[T], condition: Condition) -> Callable[[T], bool]:
         case AnyOf(conditions):
             tests = [_test(kind, each) for each in conditions]
             return lambda record: any(test(record) for test in tests)
-    term = kind.by_name[condition.field].term
+    field = kind.by_name[condition.field]
+    term = field.term
     match condition:
         case Is(_, values):
             wanted = frozenset(values)
-            return lambda record: not wanted.isdisjoint(_several(term(record)))
+            if field.type is FieldType.KEYWORDS:
+                return lambda record: not wanted.isdisjoint(term(record))
+            return lambda record: term(record) in wanted
         case Missing():
             return lambda record: term(record) in (None, (), frozenset())
         case At(_, path, value):
@@ -125,10 +137,6 @@ def _test(kind: Kind[T], condition: Condition) -> Callable[[T], bool]:
             return lambda record: pair in term(record)
         case Between(_, at_least, below, at_most):
             return lambda record: _lies(term(record), at_least, below, at_most)
-
-
-def _several(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def _lies(value: Any, at_least: Any, below: Any, at_most: Any) -> bool:
