@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.lifecycle import ON_CLOSED, TABLE, Move
+from mahavishnu.model.task_states import BACK_FROM_ERROR, STEP_TABLE, TASK_TABLE, StepState, TaskState
 
 PAGE = Path(__file__).with_name("lifecycle.md")
 EXHAUSTED = DeadLetterStatus.EXHAUSTED
@@ -55,6 +57,29 @@ letter, `NotDue` for one that nobody may take yet). Moves with a star demand the
 ## What a move does
 
 {moves}
+
+## Lifecycle tasks
+
+<!-- From mahavishnu/model/task_states.py. -->
+
+A lifecycle task is what runs now, as others see it. Any other move is refused, and the error names both states. A task
+comes out of `error` for the reason `{back}` only, while a letter of it is open; its steps in `error` go with it.
+
+{task_states}
+
+```mermaid
+stateDiagram-v2
+{task_arrows}
+```
+
+## Steps of a lifecycle task
+
+{step_states}
+
+```mermaid
+stateDiagram-v2
+{step_arrows}
+```
 """
 
 
@@ -66,7 +91,20 @@ def draw() -> str:
         arrows="\n".join(f"    {arrow}" for arrow in _arrows()),
         table="\n".join(_table()),
         moves="\n".join(f"- **{name}** – {_sentence(name)}" for name in ("new letter", *Move)),
+        back=BACK_FROM_ERROR,
+        task_states="\n".join(_meanings(TaskState)),
+        task_arrows="\n".join(f"    {arrow}" for arrow in _state_arrows(TASK_TABLE)),
+        step_states="\n".join(_meanings(StepState)),
+        step_arrows="\n".join(f"    {arrow}" for arrow in _state_arrows(STEP_TABLE)),
     )
+
+
+def _state_arrows(table: Mapping[Any, Sequence[StrEnum]]) -> Iterator[str]:
+    """One arrow for each move of a table."""
+    yield "[*] --> pending"
+    for start, goals in table.items():
+        for goal in goals:
+            yield f"{start} --> {goal}"
 
 
 def _meanings(enum: type[StrEnum]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integrati
 from mahavishnu.core.function_workflow import given_id
 from mahavishnu.core.local_files import describe_file, other_local_files
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
+from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.core.resilience import ErrorRecoveryManager
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.pending_capture import CaptureOutcome
@@ -34,6 +35,7 @@ from mahavishnu.model.letter_parts import Source
 from mahavishnu.stores.base import Store
 
 if TYPE_CHECKING:
+    from mahavishnu.core.lifecycle import Lifecycle
     from mahavishnu.core.sync import SyncApp
 
 P = ParamSpec("P")
@@ -106,6 +108,11 @@ class MahavishnuApp:
         from mahavishnu.core.sync import SyncApp  # not for those who have one
 
         return SyncApp(self)
+
+    @cached_property
+    def lifecycle(self) -> Lifecycle:
+        """Lifecycle tasks: what is tracked while it runs. Raises QueueDisabled where there is no queue."""
+        return make_lifecycle(self.dlq.context)
 
     # --- adapters
 

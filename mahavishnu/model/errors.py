@@ -15,6 +15,7 @@ MahavishnuError
 ├── NoSuchGroup (LookupError)   no letter has this fingerprint, and nothing is recorded about it
 ├── NoSuchRun (LookupError)     there is no bulk run with this id
 ├── NoSuchQueue (LookupError)   no queue with this name is defined
+├── NoSuchTask (LookupError)    there is no lifecycle task with this id
 ├── InsideEventLoop (RuntimeError)  something under `app.sync` would hold up the event loop that it was called in
 ├── SyncTimeout (TimeoutError)  something under `app.sync` took longer than it was given
 ├── IllegalRunMove              the bulk run's state, or its stop rule, does not allow this
@@ -166,6 +167,14 @@ class NoSuchRun(MahavishnuError, LookupError):
     def __init__(self, run_id: str) -> None:
         super().__init__(f"there is no bulk run {run_id!r}")
         self.run_id = run_id
+
+
+class NoSuchTask(MahavishnuError, LookupError):
+    """There is no lifecycle task with this id."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"there is no lifecycle task {task_id!r}")
+        self.task_id = task_id
 
 
 class IllegalRunMove(MahavishnuError):

@@ -5,10 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from mahavishnu.model.queues import QueueDefinition
+from mahavishnu.model.tasks import OldTransition, TaskRecord
 from mahavishnu.stores.dataclass_codec import dataclass_kind
-from mahavishnu.stores.kind import Kind
+from mahavishnu.stores.kind import FieldType, Kind
 from mahavishnu.stores.kinds import KINDS
+
+TEXT, BLOB = FieldType.TEXT, FieldType.BLOB
 
 QUEUES = dataclass_kind(QueueDefinition, name="queues", index="dlq_queues", indexes=(("namespace", "name"),))
 
-STORED: tuple[Kind[Any], ...] = (*KINDS, QUEUES)
+TASKS = dataclass_kind(
+    TaskRecord,
+    name="tasks",
+    index="dlq_tasks",
+    key="task_id",
+    types={
+        "last_error": TEXT,
+        **dict.fromkeys(("max_retries", "retry_policy", "run", "handed_back"), BLOB),
+    },
+    indexes=[("namespace", "state", "state_entered_at"), ("namespace", "created_at")],
+)
+TRANSITIONS = dataclass_kind(
+    OldTransition, name="transitions", index="dlq_transitions", indexes=[("task_id", "number")]
+)
+
+STORED: tuple[Kind[Any], ...] = (*KINDS, QUEUES, TASKS, TRANSITIONS)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from docs.draw_lifecycle import PAGE, draw
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.lifecycle import TABLE, Move
+from mahavishnu.model.task_states import STEP_TABLE, TASK_TABLE
 
 
 def test_the_page_is_drawn_from_the_table() -> None:
@@ -27,6 +30,15 @@ def test_every_arrow_is_drawn() -> None:
     assert drawn == {
         (start, move, goal) for start, row in TABLE.items() for move, goals in row.items() for goal in goals
     }
+
+
+def test_every_arrow_of_tasks_and_steps_is_drawn() -> None:
+    """Both tables, and nothing else; the first arrow of each leads to where everything begins."""
+    charts = draw().partition("## Lifecycle tasks")[2].split("```mermaid")[1:]
+    tables: list[Mapping[Any, Sequence[str]]] = [TASK_TABLE, STEP_TABLE]
+    for chart, table in zip(charts, tables, strict=True):
+        drawn = set(re.findall(r"^ +(\w+) --> (\w+)$", chart, re.MULTILINE))
+        assert drawn == {(start, goal) for start, goals in table.items() for goal in goals}
 
 
 def test_every_word_is_explained() -> None:

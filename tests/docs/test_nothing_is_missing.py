@@ -14,6 +14,7 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.schema import fields
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
+from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.core.queue.claims import Claims
 from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.named_queues import NamedQueues
@@ -62,6 +63,7 @@ SERVICES = {
     "runs": BulkRuns,
     "workers": Workers,
     "queues": NamedQueues,
+    "lifecycle": Lifecycle,
 }
 
 

@@ -10,6 +10,7 @@ from mahavishnu.model.errors import InvalidInput
 if TYPE_CHECKING:
     from mahavishnu.bulk.service import BulkRuns
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+    from mahavishnu.core.lifecycle import Lifecycle
     from mahavishnu.core.queue.claims import Claims
     from mahavishnu.core.queue.closing import Closing
     from mahavishnu.core.queue.groups import Groups
@@ -62,6 +63,13 @@ def make_runs(context: QueueContext) -> BulkRuns:
     from mahavishnu.bulk.service import BulkRuns
 
     return BulkRuns(context)
+
+
+def make_lifecycle(context: QueueContext) -> Lifecycle:
+    """Lifecycle tasks."""
+    from mahavishnu.core.lifecycle import Lifecycle
+
+    return Lifecycle(context)
 
 
 def make_closing(context: QueueContext) -> Closing:

@@ -1,0 +1,255 @@
+"""`app.lifecycle`: lifecycle tasks are made, looked at and moved; each move is one compare-and-set of one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.model import task_moves
+from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, NoSuchTask, StoreError
+from mahavishnu.model.ids import new_entry_id
+from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace
+from mahavishnu.model.query import Between, Condition, Is, Query, Sort
+from mahavishnu.model.task_states import INITIAL, OPEN, WAITING, StepState, TaskState
+from mahavishnu.model.tasks import (
+    OldTransition,
+    StepRecord,
+    TaskRecord,
+    as_old_transition,
+    new_task,
+    old_transitions,
+    retry_delay,
+    step_readiness,
+)
+from mahavishnu.stores.base import UNREAD, Collection, Page, get_one, scan, write_one, write_with_retry
+from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
+
+FRESH = timedelta(hours=24)  # what has waited longer than this is no ready work any more, but a case for staleness
+_LISTED = 50
+
+
+class Lifecycle:
+    """Lifecycle tasks of one namespace."""
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._clock = context, context.clock
+        self.tasks: Collection[TaskRecord] = NamespaceRecords(context.store.collection(TASKS), context.namespace)
+        self.late_reports = 0  # of steps, that came too late or twice
+        self.old_transitions: Collection[OldTransition] = context.store.collection(TRANSITIONS)
+
+    # --- making and looking
+
+    async def create(
+        self,
+        name: str,
+        context: Any = None,
+        *,
+        template: str | None = None,
+        template_version: str = "1",
+        priority: int = 0,
+        steps: Sequence[StepRecord] = (),
+        unique: bool = True,
+    ) -> TaskRecord:
+        """Make a task, all of it in one write; an equal submission gets the task that is there already.
+
+        Equal are those with the same name, version and context. `unique` False makes another one each time. Raises
+        InvalidInput for steps that wait for one another, or for one that is missing.
+        """
+        await self._context.open()
+        now = self._clock.now()
+        task = new_task(
+            name,
+            now=now,
+            namespace=require_namespace(self._context.namespace),
+            task_id=None if unique else new_entry_id(now),
+            context=EMPTY if context is None else Json.of(context, "context"),
+            template=template,
+            template_version=template_version,
+            priority=priority,
+            steps=steps,
+        )
+        return await write_one(self.tasks, task) or await self.get(task.task_id)
+
+    async def get(self, task_id: str) -> TaskRecord:
+        """The task as it is now. Raises NoSuchTask."""
+        await self._context.open()
+        return self._require(task_id, await get_one(self.tasks, task_id))
+
+    def _require(self, task_id: str, task: TaskRecord | None) -> TaskRecord:
+        if task is None or self._context.namespace not in (task.namespace, ALL_NAMESPACES):
+            raise NoSuchTask(task_id)
+        return task
+
+    async def list(
+        self,
+        state: TaskState | str | Sequence[str] | None = None,
+        *,
+        name: str | None = None,
+        template: str | None = None,
+        limit: int = _LISTED,
+    ) -> Page[TaskRecord]:
+        """Tasks, newest first: those that have not ended, or those of these states. `all` means every state."""
+        await self._context.open()
+        where: list[Condition] = []
+        if state != "all":
+            where.append(Is("state", OPEN if state is None else read_states(state)))
+        where += [Is(field, (value,)) for field, value in (("name", name), ("template", template)) if value is not None]
+        return await self.tasks.find(Query(tuple(where), (Sort("created_at", descending=True),), limit))
+
+    async def transitions(self, task_id: str) -> Sequence[OldTransition]:
+        """Every move of a task and of its steps, the oldest first. The last one is the most recent."""
+        task = await self.get(task_id)
+        inside = [as_old_transition(task, each) for each in task.transitions]
+        if task.transition_count == len(inside):
+            return inside
+        query = Query((Is("task_id", (task_id,)),), (Sort("number"),))
+        first = inside[0].number if inside else task.transition_count + 1
+        old = [each async for each in scan(self.old_transitions, query) if each.number < first]
+        return [*old, *inside]
+
+    async def step_readiness(self, task_id: str) -> Mapping[str, str | None]:
+        """For each step that has not ended, why it cannot be run now; None if it can."""
+        return step_readiness(await self.get(task_id), self._clock.now())
+
+    async def next_ready_tasks(self, limit: int = _LISTED) -> Sequence[TaskRecord]:
+        """Tasks that somebody could go on with now: the most urgent first, of those the one that has waited longest.
+
+        What has waited for more than a day is not among them: it would keep fresh work from being found.
+        """
+        await self._context.open()
+        now = self._clock.now()
+        where = (
+            Is("state", (*INITIAL, *WAITING[:2])),
+            Between("state_entered_at", at_least=now - FRESH),
+        )
+        found: list[TaskRecord] = []
+        async for task in scan(self.tasks, Query(where, (Sort("priority", descending=True), Sort("state_entered_at")))):
+            readiness = step_readiness(task, now)
+            if not task.steps or None in readiness.values():
+                found.append(task)
+                if len(found) == limit:
+                    break
+        return found
+
+    # --- moving
+
+    async def change(
+        self, task_id: str, move: Callable[[TaskRecord], TaskRecord], *, known: TaskRecord = UNREAD
+    ) -> TaskRecord:
+        """Write what `move` makes of the task as it is now; again while others are quicker. Raises what it raises.
+
+        A `move` that returns the record itself ends it without a write. Moves for which the task has no room any more
+        become records of their own before. `known` is what the first try takes for the task.
+        """
+        await self._context.open()
+
+        async def changed(before: TaskRecord | None) -> TaskRecord | None:
+            if (after := move(self._require(task_id, before))) is before:
+                return None
+            after, old = old_transitions(after)
+            for failed in await self.old_transitions.write(old) if old else ():
+                if isinstance(failed, StoreError):
+                    raise failed
+            return after
+
+        before, after = await write_with_retry(self.tasks, task_id, changed, what="task", known=known)
+        return after or cast("TaskRecord", before)
+
+    async def transition(
+        self,
+        task_id: str,
+        state: TaskState | str,
+        *,
+        from_state: TaskState | str | None = None,
+        reason: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+    ) -> TaskRecord:
+        """Move a task to another state. With `from_state` only if it still is in that one.
+
+        Raises NoSuchTask, IllegalMove, which names both states, and ChangedMeanwhile if somebody else was quicker.
+        """
+        (goal,) = read_states(state)
+        expected = [read_states(from_state)[0]] if from_state is not None else []
+
+        def move(task: TaskRecord) -> TaskRecord:
+            if not expected:
+                expected.append(task.state)
+            if task.state is not expected[0]:
+                raise ChangedMeanwhile(
+                    task_id, f"move to {goal}", task.state, f"it was {expected[0]} when that was decided", what="task"
+                )
+            return task_moves.move(
+                task, goal, now=self._clock.now(), reason=reason, metadata=metadata, processor=self._context.owner
+            )
+
+        return await self.change(task_id, move)
+
+    async def finalize(self, task_id: str) -> bool:
+        """The work was done: the task is complete. False if it was already; of several who try, one gets True.
+
+        Raises NoSuchTask, and IllegalMove if it has ended otherwise or a step has not.
+        """
+        first = False
+
+        def move(task: TaskRecord) -> TaskRecord:
+            nonlocal first
+            first = task.state is not TaskState.COMPLETE
+            if not first:
+                return task
+            return task_moves.finalize(task, now=self._clock.now(), processor=self._context.owner)
+
+        await self.change(task_id, move)
+        return first
+
+    async def begin_step(self, task_id: str, step: str) -> TaskRecord:
+        """A step begins, which counts as an attempt. Raises IllegalMove if it may not be run."""
+        now, owner = self._clock.now(), self._context.owner
+        return await self.change(task_id, lambda task: task_moves.begin_step(task, step, now=now, processor=owner))
+
+    async def complete_step(self, task_id: str, step: str, result: Any = None) -> bool:
+        """A step has succeeded. False if the report came too late, or twice: nothing is changed then, it is counted."""
+        kept = None if result is None else Json.of(result, "result")
+        return await self._report(
+            task_id, step, lambda task: task_moves.complete_step(task, step, now=self._clock.now(), result=kept)
+        )
+
+    async def fail_step(self, task_id: str, step: str, error: BaseException | str, *, permanent: bool = False) -> bool:
+        """A step has failed: it waits for its retry, or is in error if it failed for good or has no attempt left.
+
+        False if the report came too late, or twice.
+        """
+
+        def move(task: TaskRecord) -> TaskRecord:
+            now, failed = self._clock.now(), task.step(step)
+            due = now + retry_delay(failed.attempts if failed else 1)
+            return task_moves.fail_step(task, step, now=now, error=str(error), permanent=permanent, retry_at=due)
+
+        return await self._report(task_id, step, move)
+
+    async def _report(self, task_id: str, step: str, move: Callable[[TaskRecord], TaskRecord]) -> bool:
+        late = False
+
+        def report(task: TaskRecord) -> TaskRecord:
+            nonlocal late
+            known = task.step(step)
+            late = known is not None and known.state is not StepState.IN_PROGRESS
+            return task if late else move(task)
+
+        await self.change(task_id, report)
+        if late:
+            self.late_reports += 1
+        return not late
+
+
+def read_states(given: TaskState | str | Sequence[str]) -> tuple[TaskState, ...]:
+    """The states that were named. Raises InvalidInput for one that there is not."""
+    names = (given,) if isinstance(given, str) else tuple(given)
+    try:
+        return tuple(TaskState(name) for name in names)
+    except ValueError:
+        wrong = next(name for name in names if name not in list(TaskState))
+        raise InvalidInput(f"there is no task state {wrong!r:.80}; there are {', '.join(TaskState)}") from None

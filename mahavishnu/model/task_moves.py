@@ -1,0 +1,257 @@
+"""The moves of lifecycle tasks: a record and what happened in, the next record out; nothing here reads a clock.
+
+`task_states` has the tables of what is allowed. Who has begun a task is noted, and keeps nobody from going on with it:
+only what a former run still reports is refused, because it is too late (`require_run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from mahavishnu.model.clock import instant
+from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease
+from mahavishnu.model.json_value import Json
+from mahavishnu.model.task_states import (
+    BACK_FROM_ERROR,
+    STEP_DONE,
+    STEP_TABLE,
+    TASK_TABLE,
+    TERMINAL,
+    StepState,
+    TaskState,
+)
+from mahavishnu.model.tasks import MAX_STEPS, StepRecord, TaskRecord, Transition
+
+
+def move(
+    task: TaskRecord,
+    state: TaskState,
+    *,
+    now: datetime,
+    reason: str | None = None,
+    metadata: Mapping[str, object] | None = None,
+    processor: str | None = None,
+    letter: str | None = None,
+) -> TaskRecord:
+    """The task in another state. Out of `error` it comes only for BACK_FROM_ERROR, with the `letter` that is open.
+
+    Raises IllegalMove, which names both states.
+    """
+    if state not in TASK_TABLE[task.state]:
+        raise _illegal(task, state)
+    if task.state is TaskState.ERROR and (reason != BACK_FROM_ERROR or letter is None):
+        raise _illegal(task, state, f"unless an open letter sends it back, for the reason {BACK_FROM_ERROR}")
+    now = instant(now)
+    noted = _note(task, task.state, state, now, None, reason, metadata, processor)
+    return replace(
+        noted,
+        state=state,
+        state_entered_at=now,
+        terminal_at=now if state in TERMINAL else None,
+        processor=processor or task.processor,
+    )
+
+
+def _illegal(task: TaskRecord, state: str, why: str = "") -> IllegalMove:
+    return IllegalMove(task.task_id, f"move to {state}", task.state, why, what="task")
+
+
+def _note(
+    task: TaskRecord,
+    before: str,
+    after: str,
+    at: datetime,
+    step: str | None = None,
+    reason: str | None = None,
+    metadata: Mapping[str, object] | None = None,
+    processor: str | None = None,
+) -> TaskRecord:
+    """The task with one more transition in its journal."""
+    number = task.transition_count + 1
+    detail = Json.of(dict(metadata), "metadata") if metadata else None
+    added = Transition(number, str(before), str(after), at, step, reason, detail, processor)
+    return replace(task, transition_count=number, transitions=(*task.transitions, added))
+
+
+def begin(task: TaskRecord, *, now: datetime, run: str, processor: str) -> TaskRecord:
+    """A run begins: the steps are in process, and only this run reports them from now on.
+
+    It may take over what another one left in any state that is not an end. Raises IllegalMove for a task that ended.
+    """
+    if task.state is TaskState.PENDING:
+        task = move(task, TaskState.INITIALIZING, now=now, processor=processor)
+    if task.state in TERMINAL:
+        raise _illegal(task, TaskState.STEPS_IN_PROCESS)
+    if task.state is TaskState.BLOCKED_BY_FAILURES:
+        task = move(task, TaskState.EVALUATING_RESULTS, now=now, processor=processor)
+    if task.state is TaskState.STEPS_IN_PROCESS:  # its process has died
+        task = _note(task, task.state, task.state, instant(now), None, "taken_over", None, processor)
+        task = replace(task, state_entered_at=instant(now), processor=processor)
+    else:
+        task = move(task, TaskState.STEPS_IN_PROCESS, now=now, processor=processor)
+    return replace(task, run=run)
+
+
+def require_run(task: TaskRecord, run: str | None) -> None:
+    """Raise LostLease if another run has taken the task over, or it has ended: what this one reports is too late."""
+    if task.run != run or not task.is_open:
+        why = "another run has taken it over" if task.is_open else "it has ended"
+        raise LostLease(task.task_id, "report to", task.state, why, what="task")
+
+
+def move_step(
+    task: TaskRecord,
+    name: str,
+    state: StepState,
+    *,
+    now: datetime,
+    reason: str | None = None,
+    processor: str | None = None,
+    **changes: Any,
+) -> TaskRecord:
+    """The task with a step in another state. Raises IllegalMove, which names both states; InvalidInput for no step."""
+    step = task.step(name)
+    if step is None:
+        raise InvalidInput(f"task {task.task_id!r} has no step {name!r:.80}")
+    if state not in STEP_TABLE[step.state] or (step.state is StepState.ERROR and reason != BACK_FROM_ERROR):
+        raise IllegalMove(f"{task.task_id}/{name}", f"move to {state}", step.state, what="step")
+    now = instant(now)
+    moved = replace(step, state=state, entered_at=now, **changes)
+    steps = tuple(moved if each.name == name else each for each in task.steps)
+    noted = _note(task, step.state, state, now, name, reason, None, processor)
+    return replace(noted, steps=steps)
+
+
+def begin_step(task: TaskRecord, name: str, *, now: datetime, processor: str | None = None) -> TaskRecord:
+    """A step begins, which counts as an attempt; one that the task does not have yet is added.
+
+    Raises IllegalMove if it may not be run again.
+    """
+    step = task.step(name)
+    if step is None:
+        if len(task.steps) >= MAX_STEPS:
+            raise InvalidInput(f"task {task.task_id!r} has {MAX_STEPS} steps: no further one can be tracked")
+        step = StepRecord(name)
+        task = replace(task, steps=(*task.steps, step))
+    if not step.may_run:
+        limit = f"it was run {step.attempts} times of {step.max_attempts}" if step.retryable else "it is not retryable"
+        raise IllegalMove(f"{task.task_id}/{name}", "run", step.state, limit, what="step")
+    if step.state is StepState.IN_PROGRESS:  # the process that ran it has died
+        again = replace(step, attempts=step.attempts + 1, entered_at=instant(now))
+        steps = tuple(again if each.name == name else each for each in task.steps)
+        noted = _note(task, step.state, step.state, instant(now), name, "taken_over", None, processor)
+        return replace(noted, steps=steps)
+    return move_step(
+        task, name, StepState.IN_PROGRESS, now=now, processor=processor, attempts=step.attempts + 1, next_retry_at=None
+    )
+
+
+def complete_step(
+    task: TaskRecord,
+    name: str,
+    *,
+    now: datetime,
+    result: Json | None = None,
+    types: Json | None = None,
+    why_lost: str | None = None,
+) -> TaskRecord:
+    """A step has succeeded. Raises IllegalMove for one that is not in progress: the report is late, or a second one."""
+    return move_step(
+        task, name, StepState.COMPLETE, now=now, result=result, result_types=types, why_lost=why_lost, last_error=None
+    )
+
+
+def fail_step(
+    task: TaskRecord, name: str, *, now: datetime, error: str, permanent: bool = False, retry_at: datetime | None = None
+) -> TaskRecord:
+    """A step has failed: it waits for its retry, or is in error if it failed for good or has no attempt left."""
+    step = task.step(name)
+    again = step is not None and not permanent and step.may_run
+    state = StepState.WAITING_FOR_RETRY if again else StepState.ERROR
+    return move_step(task, name, state, now=now, last_error=error, next_retry_at=retry_at if again else None)
+
+
+def finalize(task: TaskRecord, *, now: datetime, processor: str | None = None) -> TaskRecord:
+    """The work was done: the task is complete. Raises IllegalMove if it has ended, or has no run and a step has not."""
+    if not task.is_open:
+        raise _illegal(task, TaskState.COMPLETE, "it has ended")
+    left = [step for step in task.steps if step.state not in STEP_DONE]
+    if left and task.run is None:  # a workflow that runs knows by itself what it needs
+        raise _illegal(task, TaskState.COMPLETE, f"step {left[0].name!r:.80} is {left[0].state}")
+    for state in _WAY_TO_COMPLETE[task.state]:
+        task = move(task, state, now=now, processor=processor)
+    return task
+
+
+_T = TaskState
+_WAY_TO_COMPLETE: Mapping[TaskState, tuple[TaskState, ...]] = {
+    _T.PENDING: (_T.INITIALIZING, _T.COMPLETE),
+    _T.INITIALIZING: (_T.COMPLETE,),
+    _T.ENQUEUING_STEPS: (_T.STEPS_IN_PROCESS, _T.EVALUATING_RESULTS, _T.COMPLETE),
+    _T.STEPS_IN_PROCESS: (_T.EVALUATING_RESULTS, _T.COMPLETE),
+    _T.EVALUATING_RESULTS: (_T.COMPLETE,),
+    **dict.fromkeys((_T.WAITING_FOR_DEPENDENCIES, _T.WAITING_FOR_RETRY), (_T.EVALUATING_RESULTS, _T.COMPLETE)),
+    _T.BLOCKED_BY_FAILURES: (_T.EVALUATING_RESULTS, _T.COMPLETE),
+}
+
+
+# ---------------------------------------------------------------------------------------------- to a letter, and back
+
+
+def hand_over(
+    task: TaskRecord,
+    *,
+    now: datetime,
+    reason: str,
+    error: str | None = None,
+    metadata: Mapping[str, object] | None = None,
+    processor: str | None = None,
+) -> TaskRecord:
+    """The task failed, and a letter has it now. One that is in error already stays as it is."""
+    if task.state is TaskState.ERROR:
+        return task
+    ended = move(task, TaskState.ERROR, now=now, reason=reason, metadata=metadata, processor=processor)
+    return replace(ended, last_error=error or task.last_error)
+
+
+def hand_back(
+    task: TaskRecord,
+    *,
+    now: datetime,
+    letter: str,
+    key: str,
+    priority: int | None = None,
+    metadata: Mapping[str, object] | None = None,
+    processor: str | None = None,
+) -> TaskRecord:
+    """The open `letter` sends the task back: pending again, and so are its steps that failed for good.
+
+    Once for each `key`, which names the letter and how often it has sent it back: the second time it stays as it is.
+    Raises IllegalMove if it has ended otherwise.
+    """
+    if task.handed_back == key or task.state is TaskState.PENDING:
+        return task
+    back = move(
+        task,
+        TaskState.PENDING,
+        now=now,
+        reason=BACK_FROM_ERROR,
+        metadata={"dlq_entry_uuid": letter, **(metadata or {})},
+        processor=processor,
+        letter=letter,
+    )
+    for step in back.steps:
+        if step.state is StepState.ERROR:
+            back = move_step(back, step.name, StepState.PENDING, now=now, reason=BACK_FROM_ERROR, attempts=0)
+    return replace(back, handed_back=key, priority=task.priority if priority is None else priority)
+
+
+def recover(
+    task: TaskRecord, *, now: datetime, reason: str = "reset_to_waiting", processor: str | None = None
+) -> TaskRecord:
+    """A task that hangs in an active state waits for a retry, and the recovery is counted. Raises IllegalMove."""
+    waiting = move(task, TaskState.WAITING_FOR_RETRY, now=now, reason=reason, processor=processor)
+    return replace(waiting, recovery_count=task.recovery_count + 1, run=None)

@@ -1,0 +1,287 @@
+"""Lifecycle tasks: one record for each piece of work that somebody tracks, with its steps and its latest moves inside.
+
+So its creation, each move and its end are one compare-and-set each, and nobody ever sees half of a task. The moves are
+in `task_moves`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from graphlib import CycleError, TopologicalSorter
+from uuid import UUID, uuid5
+
+from mahavishnu.model.clock import instant
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
+from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.task_states import STEP_DONE, STEP_TERMINAL, TERMINAL, StepState, TaskState
+
+KEPT_TRANSITIONS = 32  # the latest ones, that a task has inside; older ones are records of their own
+MAX_STEPS = 1000
+RETRY_SECONDS = (30, 60, 120, 300, 600)  # between the runs of a step that fails
+_IDENTITIES = UUID("0f6f5d0e-6d0c-4a53-9f0f-6b1d8f3f9c51")  # the name space of ids of tasks that are made once
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One move of a task, or of one of its steps; the `number`-th of the task. `processor` made it, for the record."""
+
+    number: int
+    from_state: str
+    to_state: str
+    at: datetime
+    step: str | None = None
+    reason: str | None = None
+    metadata: Json | None = None
+    processor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OldTransition:
+    """A move that its task no longer has inside: the same, as a record that is written once."""
+
+    key: str
+    task_id: str
+    namespace: str
+    number: int
+    from_state: str
+    to_state: str
+    at: datetime
+    step: str | None = None
+    reason: str | None = None
+    metadata: Json | None = None
+    processor: str | None = None
+    version: Version | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """A step of a task. `max_attempts` counts the first run too; None: as often as its task is run.
+
+    `result` and `result_types` are what it returned, as arguments of letters are kept; None where that cannot come
+    back equal: `why_lost` says why, and the step is run again then.
+    """
+
+    name: str
+    depends_on: tuple[str, ...] = ()
+    state: StepState = StepState.PENDING
+    attempts: int = 0
+    max_attempts: int | None = None
+    retryable: bool = True
+    next_retry_at: datetime | None = None
+    entered_at: datetime | None = None
+    result: Json | None = None
+    result_types: Json | None = None
+    why_lost: str | None = None
+    last_error: str | None = None
+
+    @property
+    def may_run(self) -> bool:
+        """Whether another run of it is allowed: the first always is, a further one if attempts are left."""
+        if self.attempts == 0:
+            return True
+        return self.retryable and (self.max_attempts is None or self.attempts < self.max_attempts)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A lifecycle task. What a letter of it would have is there too: whoever finds that it hangs can make one.
+
+    `run` names the run that may report steps; `work_id` is the task id of the letter. `transition_count` counts all
+    moves, `transitions` are the latest. `handed_back` names the letter, and its requeue, that brought it back last.
+    """
+
+    task_id: str
+    namespace: str
+    name: str
+    state: TaskState
+    created_at: datetime
+    state_entered_at: datetime
+    identity_hash: str
+    template: str | None = None
+    template_version: str = "1"
+    priority: int = 0
+    terminal_at: datetime | None = None
+    recovery_count: int = 0
+    processor: str | None = None
+    adapter: str | None = None
+    work_id: str | None = None
+    queue: str = DEFAULT_QUEUE
+    retry_policy: str | None = None
+    max_retries: int | None = None
+    run: str | None = None
+    handed_back: str | None = None
+    transition_count: int = 0
+    context: Json = EMPTY
+    context_types: Json = EMPTY
+    repos: tuple[str, ...] = ()
+    steps: tuple[StepRecord, ...] = ()
+    transitions: tuple[Transition, ...] = ()
+    last_error: str | None = None
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        return self.task_id
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return self.state not in TERMINAL
+
+    def step(self, name: str) -> StepRecord | None:
+        """The step of this name."""
+        return next((step for step in self.steps if step.name == name), None)
+
+
+# --------------------------------------------------------------------------------------------------------------- making
+
+
+def identity_of(namespace: str, name: str, template_version: str, context: Json) -> str:
+    """What equal submissions have in common; the order of keys in the context does not matter.
+
+    >>> identity_of("eu", "pay", "1", Json.of({"a": 1, "b": 2})) == identity_of("eu", "pay", "1", Json('{"b":2,"a":1}'))
+    True
+    """
+    text = json.dumps([namespace, name, template_version, context.value], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def task_id_of(identity_hash: str) -> str:
+    """The id of the task of which there is one only for this identity: so its creation is one create-if-absent."""
+    return str(uuid5(_IDENTITIES, identity_hash))
+
+
+def new_task(
+    name: str,
+    *,
+    now: datetime,
+    namespace: str = DEFAULT_NAMESPACE,
+    task_id: str | None = None,
+    context: Json = EMPTY,
+    template: str | None = None,
+    template_version: str = "1",
+    priority: int = 0,
+    steps: Iterable[StepRecord] = (),
+) -> TaskRecord:
+    """A task that was not begun. Without a `task_id`, the one of its identity.
+
+    Raises InvalidInput for an empty name, and for steps that cannot be: see `check_steps`.
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"the name of a task must be text that is not empty, not {name!r:.80}")
+    if type(priority) is not int:
+        raise InvalidInput(f"the priority of task {name!r:.80} must be a whole number, not {priority!r:.80}")
+    steps = tuple(steps)
+    check_steps(name, steps)
+    identity = identity_of(namespace, name, template_version, context)
+    now = instant(now)
+    return TaskRecord(
+        task_id or task_id_of(identity),
+        namespace,
+        name,
+        TaskState.PENDING,
+        now,
+        now,
+        identity,
+        template=template,
+        template_version=template_version,
+        priority=priority,
+        context=context,
+        steps=steps,
+    )
+
+
+def check_steps(task: str, steps: tuple[StepRecord, ...]) -> None:
+    """Raise InvalidInput for steps that no task can have: two of one name, a dependency that is missing, a cycle."""
+    names = [step.name for step in steps]
+    known = set(names)
+    if len(steps) > MAX_STEPS:
+        raise InvalidInput(f"task {task!r:.80} has {len(steps)} steps; at most {MAX_STEPS} can be tracked")
+    if len(known) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"task {task!r:.80} has two steps called {twice!r:.80}: give each a name of its own")
+    for step in steps:
+        if not isinstance(step.name, str) or not step.name:
+            raise InvalidInput(f"a step of task {task!r:.80} must have a name that is not empty, not {step.name!r:.80}")
+        if step.max_attempts is not None and step.max_attempts < 1:
+            raise InvalidInput(
+                f"step {step.name!r:.80} of task {task!r:.80} has max_attempts {step.max_attempts}: it could never be "
+                "run; the first run counts too, so give 1 or more"
+            )
+        if missing := [each for each in step.depends_on if each not in known]:
+            raise InvalidInput(
+                f"step {step.name!r:.80} of task {task!r:.80} needs {missing[0]!r:.80}, which it has not"
+            )
+    if cycle := cycle_in(steps):
+        raise InvalidInput(f"the steps of task {task!r:.80} wait for one another: {' → '.join(cycle)}")
+
+
+def cycle_in(steps: Iterable[StepRecord]) -> list[str]:
+    """Steps that wait for one another, the first one again at the end; empty if there are none.
+
+    >>> cycle_in([StepRecord("a", ("b",)), StepRecord("b", ("a",))])
+    ['a', 'b', 'a']
+    """
+    try:
+        TopologicalSorter({step.name: step.depends_on for step in steps}).prepare()
+    except CycleError as problem:
+        return list(reversed(problem.args[1]))
+    return []
+
+
+# ------------------------------------------------------------------------------------------------------------- looking
+
+
+def step_readiness(task: TaskRecord, now: datetime) -> dict[str, str | None]:
+    """For each step that has not ended, why it cannot be run now; None if it can.
+
+    A step in error is never ready again.
+    """
+    done = {step.name for step in task.steps if step.state in STEP_DONE}
+    found: dict[str, str | None] = {}
+    for step in task.steps:
+        if step.state in STEP_TERMINAL:
+            continue
+        waits = [name for name in step.depends_on if name not in done]
+        if waits:
+            found[step.name] = f"it waits for {', '.join(waits)}"
+        elif step.state not in (StepState.PENDING, StepState.WAITING_FOR_RETRY):
+            found[step.name] = f"it is {step.state}"
+        elif not step.may_run:
+            found[step.name] = "it has no attempt left"
+        elif step.next_retry_at is not None and step.next_retry_at > now:
+            found[step.name] = f"it is retried at {step.next_retry_at.isoformat()}"
+        else:
+            found[step.name] = None
+    return found
+
+
+def retry_delay(attempts: int) -> timedelta:
+    """How long a step waits after so many runs that failed.
+
+    >>> [retry_delay(attempts).seconds for attempts in (1, 2, 5, 9)]
+    [30, 60, 600, 600]
+    """
+    return timedelta(seconds=RETRY_SECONDS[min(max(attempts, 1), len(RETRY_SECONDS)) - 1])
+
+
+def old_transitions(task: TaskRecord) -> tuple[TaskRecord, tuple[OldTransition, ...]]:
+    """The task without those transitions that become records of their own, and these; most tasks keep all of theirs."""
+    if len(task.transitions) <= KEPT_TRANSITIONS:
+        return task, ()
+    old, kept = task.transitions[: -KEPT_TRANSITIONS // 2], task.transitions[-KEPT_TRANSITIONS // 2 :]
+    return replace(task, transitions=kept), tuple(as_old_transition(task, each) for each in old)
+
+
+def as_old_transition(task: TaskRecord, each: Transition) -> OldTransition:
+    """A transition as a record of its own."""
+    return OldTransition(
+        f"{task.task_id}/{each.number:06}", task.task_id, task.namespace, each.number, each.from_state, each.to_state,
+        each.at, each.step, each.reason, each.metadata, each.processor,
+    )  # fmt: skip
