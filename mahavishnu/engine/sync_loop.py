@@ -123,7 +123,7 @@ class SyncLoop:
             work.close()
             raise StoreUnavailable(f"no thread can do this now: {problem}") from problem
 
-    def end(self, seconds: float = _EXIT_SECONDS) -> None:
+    def end(self, seconds: float) -> None:
         """Let what is under way end for so long at most, cancel the rest, and end the thread."""
         self._is_ending = True
         atexit.unregister(self.end)
@@ -138,7 +138,7 @@ class SyncLoop:
         if thread.is_alive():
             log.error("the thread %r does not end: something in its event loop holds it up", thread.name)
 
-    def _wait_for_jobs(self, seconds: float = _EXIT_SECONDS) -> None:
+    def _wait_for_jobs(self, seconds: float) -> None:
         if self._process != os.getpid() or self._thread is threading.current_thread():
             return
         until = time.monotonic() + seconds
@@ -206,11 +206,11 @@ class SyncLoop:
                 thread = threading.Thread(target=self._serve, args=[loop], name="mahavishnu-sync", daemon=True)
                 self._loop, self._thread = loop, thread
                 thread.start()
-                atexit.register(self.end)
+                atexit.register(self.end, _EXIT_SECONDS)
                 # Before thread pools are closed, which opening a store may need: that is too early for `atexit`.
                 if (register := getattr(threading, "_register_atexit", None)) is not None:
                     with suppress(RuntimeError):  # it is too late
-                        register(self._wait_for_jobs)
+                        register(self._wait_for_jobs, _EXIT_SECONDS)
             return self._loop
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:

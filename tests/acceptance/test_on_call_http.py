@@ -18,7 +18,7 @@ from tests.opensearch import Servers
 
 ORDERS = 40
 TOKENS = {"SERVER__VIEWERS": '{"vic": "look"}', "SERVER__OPERATORS": '{"olga": "act"}'}
-QUICK = {"DLQ_RETRY_INTERVAL_SECONDS": "10", "DLQ_DEFAULT_MAX_RETRIES": "0"}
+NO_RETRIES = {"DLQ_DEFAULT_MAX_RETRIES": "0"}
 
 
 @pytest.fixture(params=["sqlite", pytest.param("opensearch", marks=pytest.mark.opensearch)])
@@ -28,9 +28,9 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     if request.param == "opensearch":
         cluster: Servers = request.getfixturevalue("opensearch")
         url = cluster.urls[0].replace("http", "opensearch", 1) + "/on-call?timeout=30"  # a busy machine is no outage
-    with served(url, tmp_path, **TOKENS, **QUICK) as server:
-        command = [sys.executable, "-m", "mahavishnu", "worker", "--app", "tests.acceptance.on_call_app:app"]
-        worker = Popen(command, env=environment_for(url, tmp_path, **QUICK), stdout=DEVNULL, stderr=DEVNULL)
+    with served(url, tmp_path, **TOKENS, **NO_RETRIES) as server:
+        command = [sys.executable, "-m", "tests.acceptance.on_call_app"]
+        worker = Popen(command, env=environment_for(url, tmp_path, **NO_RETRIES), stdout=DEVNULL, stderr=DEVNULL)
         try:
             yield server
         finally:

@@ -20,11 +20,15 @@ from mahavishnu.core.config import MahavishnuSettings
 from tests.unit.queues import queue_of
 
 _HEAD = """
-import asyncio, atexit, logging, os, sys, threading, warnings
+import asyncio, atexit, datetime, logging, os, sys, threading, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads: that is the point here
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-app = MahavishnuApp(MahavishnuSettings(dlq_store_url=f"sqlite:///{sys.argv[1]}"))
+from mahavishnu.core.dead_letter_queue import KINDS
+from mahavishnu.stores.sqlite import SQLiteStore
+patience = datetime.timedelta(seconds=float(sys.argv[2]))
+store = SQLiteStore(sys.argv[1], busy_timeout=patience, kinds=KINDS)
+app = MahavishnuApp(MahavishnuSettings(dlq_store_url=f"sqlite:///{sys.argv[1]}"), store=store)
 async def sweep(task, repos):
     raise ConnectionError("refused")
 def sync(task, repos):
@@ -45,8 +49,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def process(path: Path, code: str) -> Iterator[subprocess.Popen[str]]:
-    program = [sys.executable, "-c", _HEAD + textwrap.dedent(code), str(path)]
+def process(path: Path, code: str, patience: float = 5) -> Iterator[subprocess.Popen[str]]:
+    """One that runs this, and waits for a file that is locked for so many seconds."""
+    program = [sys.executable, "-c", _HEAD + textwrap.dedent(code), str(path), str(patience)]
     pipe = subprocess.PIPE
     with subprocess.Popen(program, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as running:
         try:
@@ -187,7 +192,7 @@ async def test_a_process_killed_while_the_file_is_locked_loses_nothing_that_it_a
         sys.stdin.readline()
     asyncio.run(main())
     """
-    with process(path, code) as running:
+    with process(path, code, patience=0.5) as running:
         assert await asyncio.to_thread(line, running) == "acknowledged"
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
