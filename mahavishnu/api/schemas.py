@@ -218,6 +218,7 @@ class LetterEdit(ActionRequest):
 
     task: Any = None
     patch: dict[str, Any] | None = None
+    create: StrictBool = Field(default=False, description="The patch may make places that the task does not have")
     metadata: dict[str, Any] | None = None
     repos: list[StrictStr] | None = None
     depends_on: list[StrictStr] | None = None

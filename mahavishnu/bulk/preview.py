@@ -10,11 +10,11 @@ from mahavishnu.bulk.members import find_members, member_query, refusal_reason
 from mahavishnu.bulk.verbs import RunVerb
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.bulk_run import BUSY, BulkRun
-from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreUnavailable
+from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreUnavailable
 from mahavishnu.model.json_value import Difference, difference, pointer
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
-from mahavishnu.model.patch_paths import has_path, patch_paths
+from mahavishnu.model.patch_paths import has_path, patch_paths, refuse_unknown_paths
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.query_json import query_from_json
 
@@ -27,7 +27,8 @@ class RunPreview:
     """What a run would do now: how many letters match, how many it could move, and why not the others.
 
     `samples` are some letters that it could move, and `changes` is what a patch would do to the task of each of them.
-    `unknown_paths` are the places of the patch that none of the letters has, as JSON pointers: it would make them.
+    `unknown_paths` are the places of the patch that none of the letters has, as JSON pointers. `refused` says why the
+    run would not be started: it may make such places only if that is said.
     `ramp` are the sizes of the first waves; empty: all at once.
     """
 
@@ -38,6 +39,7 @@ class RunPreview:
     ramp: tuple[int, ...] = ()
     changes: tuple[SampleChange, ...] = ()
     unknown_paths: tuple[str, ...] = ()
+    refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class SampleChange:
     diff: list[Difference]
 
 
-async def preview_run(context: QueueContext, run: BulkRun) -> RunPreview:
+async def preview_run(context: QueueContext, run: BulkRun, *, create: bool) -> RunPreview:
     """What the run would do. Raises StoreUnavailable unless every matching letter can be seen."""
     preview = _Preview(context, run)
     async for found, corrupt in find_members(context.letters, preview.query, run.created_at):
@@ -59,6 +61,12 @@ async def preview_run(context: QueueContext, run: BulkRun) -> RunPreview:
             await preview.count(found[0])
             break
     eligible = preview.matched - preview.ineligible.total()
+    refused = None
+    if not create:
+        try:
+            preview.refuse_unknown_paths(eligible)
+        except InvalidInput as problem:
+            refused = str(problem)
     return RunPreview(
         preview.matched,
         eligible,
@@ -67,7 +75,22 @@ async def preview_run(context: QueueContext, run: BulkRun) -> RunPreview:
         run.ramp,
         tuple(preview.changes),
         tuple(pointer("task", *path) for path in preview.unknown_paths) if eligible else (),
+        refused,
     )
+
+
+async def refuse_unknown_places(context: QueueContext, run: BulkRun) -> None:
+    """Raise InvalidInput if none of the letters that the run could move has some place of its patch.
+
+    Letters are read until each place was seen. Raises StoreUnavailable unless every matching letter can be seen.
+    """
+    preview, eligible = _Preview(context, run), 0
+    async for found, _ in find_members(context.letters, preview.query, run.created_at):
+        for letter in found:
+            eligible += await preview.read_one(letter)
+            if not preview.unknown_paths:
+                return
+    preview.refuse_unknown_paths(eligible)
 
 
 class _Preview:
@@ -87,19 +110,31 @@ class _Preview:
     async def read(self, found: Iterable[DeadLetter]) -> None:
         """Try the verb on each of these letters."""
         for letter in found:
-            after = await self._try(letter)
-            if isinstance(after, DeadLetter) and self._run.patch is not None:
-                why = await self.verb.objection(after)
-                after = after if why is None else refusal_reason(why, letter.key)
-            if isinstance(after, str):
-                self.ineligible[after] += 1
-                continue
-            self.unknown_paths = [path for path in self.unknown_paths if not has_path(letter.task, path)]
-            if len(self.samples) < _SAMPLES:
-                self.samples.append(letter)
-                if self._run.patch is not None:
-                    diff = difference({"task": letter.task}, {"task": after.task})
-                    self.changes.append(SampleChange(letter.key, diff))
+            await self.read_one(letter)
+
+    async def read_one(self, letter: DeadLetter) -> bool:
+        """Try the verb on this letter. Returns whether it can be moved."""
+        after = await self._try(letter)
+        if isinstance(after, DeadLetter) and self._run.patch is not None:
+            why = await self.verb.objection(after)
+            after = after if why is None else refusal_reason(why, letter.key)
+        if isinstance(after, str):
+            self.ineligible[after] += 1
+            return False
+        self.unknown_paths = [path for path in self.unknown_paths if not has_path(letter.task, path)]
+        if len(self.samples) < _SAMPLES:
+            self.samples.append(letter)
+            if self._run.patch is not None:
+                diff = difference({"task": letter.task}, {"task": after.task})
+                self.changes.append(SampleChange(letter.key, diff))
+        return True
+
+    def refuse_unknown_paths(self, eligible: int) -> None:
+        """Raise InvalidInput if none of the letters that were read, so many of them eligible, has some place."""
+        if eligible:
+            only = f"letter {self.samples[0].key!r} has no"
+            which = only if eligible == 1 else f"none of the {eligible} letters has"
+            refuse_unknown_paths(self.unknown_paths, [letter.task for letter in self.samples], which)
 
     async def count(self, example: DeadLetter) -> None:
         """Try the verb on one letter of each state, and count the letters in these states.

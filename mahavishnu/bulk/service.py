@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from mahavishnu.bulk.executor import announce_run
 from mahavishnu.bulk.members import RunMembers
-from mahavishnu.bulk.preview import RunPreview, preview_run
+from mahavishnu.bulk.preview import RunPreview, preview_run, refuse_unknown_places
 from mahavishnu.bulk.run_store import READ, RunStore
 from mahavishnu.bulk.runner import Runner
 from mahavishnu.bulk.verbs import require_verb
@@ -63,11 +63,12 @@ class BulkRuns:
         max_per_second: float | None = None,
         stop_percent: float | None = None,
         patch: Any = None,
+        create: bool = False,
         redrive: bool = False,
         everything: bool = False,
         **filters: Any,
     ) -> RunPreview:
-        """What `start` with the same arguments would do. Nothing is changed.
+        """What `start` with the same arguments would do, or why it would refuse. Nothing is changed.
 
         Letters are read one by one up to a thousand, and beyond that where the verb has to see each (an edit, a redrive
         with a patch, a regrouping); otherwise those in one state are counted together.
@@ -77,7 +78,7 @@ class BulkRuns:
         await self._context.open()
         run = await self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
         run = _with_options(run, ramp, max_per_second, stop_percent)
-        return await preview_run(self._context, run)
+        return await preview_run(self._context, run, create=create)
 
     async def start(
         self,
@@ -90,6 +91,7 @@ class BulkRuns:
         max_per_second: float | None = None,
         stop_percent: float | None = None,
         patch: Any = None,
+        create: bool = False,
         redrive: bool = False,
         everything: bool = False,
         **filters: Any,
@@ -98,7 +100,8 @@ class BulkRuns:
 
         The run is stored when this returns, and running processors work on it, whatever happens to this process. Each
         letter is moved once; letters captured later are no members. An edit needs a `patch` (RFC 7386) of the tasks. A
-        redrive may have one, and an edit with `redrive` is one: both then happen in one write.
+        redrive may have one, and an edit with `redrive` is one: both then happen in one write. A place that none of the
+        letters has is refused, since it is misspelled more often than new; with `create` the patch makes it.
 
         `ramp` are the sizes of the first waves: each waits until the letters before it have been run. With
         `stop_percent` the run halts as soon as more than so many percent of the redriven letters have failed again,
@@ -110,6 +113,8 @@ class BulkRuns:
         await self._context.open()
         run = await self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
         run = _with_options(replace(run, by=by, reason=reason), ramp, max_per_second, stop_percent)
+        if run.patch is not None and not create:
+            await refuse_unknown_places(self._context, run)
         subject, where = f"run:{run.run_id}", run.namespace or DEFAULT_NAMESPACE
         async with self._context.audit.record("run.start", subject, by=by, reason=reason, where=where) as record:
             record.add(verb=run.verb, query=run.query.value["where"], patch=run.patch and run.patch.value)

@@ -26,7 +26,7 @@ def _plain(verb: Verb) -> Change:
 
 
 def _edit(context: QueueContext, run: BulkRun, letter: DeadLetter, now: datetime) -> DeadLetter:
-    edit = Edit({}, run.patch, run.verb == REDRIVE.name)
+    edit = Edit({}, run.patch, run.verb == REDRIVE.name, create=True)  # refused at its start, if by none of them
     return apply_edit(
         letter, edit, now, backoffs=context.backoffs, check=context.letter_factory.check_size, kinds=context.value_kinds
     )

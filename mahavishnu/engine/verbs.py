@@ -15,6 +15,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.json_value import EMPTY, Json, merge_patch, texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
+from mahavishnu.model.patch_paths import has_path, patch_paths, refuse_unknown_paths
 from mahavishnu.model.typed_edit import check_edit, require_types
 from mahavishnu.model.typed_json import write_json
 from mahavishnu.model.value_kinds import ValueKind
@@ -108,13 +109,15 @@ _INSIDE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 class Edit:
     """Values in the model's own names, a merge patch of the task, and whether the letter gets fresh attempts too.
 
-    `given_types` are those of values in the task, or in the patch, that were given as such and not as JSON.
+    `given_types` are those of values in the task, or in the patch, that were given as such and not as JSON. Only with
+    `create` the patch may make places that the task does not have.
     """
 
     fields: Mapping[str, Any]
     patch: Json | None = None
     redrive: bool = False
     given_types: Json = EMPTY
+    create: bool = False
 
     @classmethod
     def of(
@@ -123,6 +126,7 @@ class Edit:
         patch: Any = None,
         *,
         redrive: bool = False,
+        create: bool = False,
         kinds: Sequence[ValueKind] = (),
     ) -> Self:
         """From values in the documented names. Raises InvalidInput for what cannot be edited, naming it."""
@@ -141,7 +145,7 @@ class Edit:
             return cls(fields, None, redrive)
         if patch is not None:
             written, types = write_json(dict(patch), kinds, "patch")
-            return cls(fields, written, redrive, types)
+            return cls(fields, written, redrive, types, create)
         fields["payload"], types = write_json(changes["task"], kinds)
         return cls(fields, None, redrive, types)
 
@@ -163,7 +167,7 @@ def apply_edit(
     """The letter as the edit makes it; `check` may raise for a task that is too large.
 
     Raises IllegalMove where its state does not allow an edit, InvalidInput for values that cannot be, also for one that
-    is not of the kind that the task has there.
+    is not of the kind that the task has there, and for a place of the patch that the task does not have.
     """
     fields = dict(edit.fields)
     if edit.patch is not None:
@@ -171,6 +175,9 @@ def apply_edit(
     if "payload" in fields and "payload_types" not in fields:
         fields["payload_types"] = _types_after(letter, fields["payload"], edit.given_types, kinds)
     after = lifecycle.edit(letter, now=now, backoffs=backoffs, **fields)
+    if edit.patch is not None and not edit.create:
+        unknown = [path for path in patch_paths(edit.patch.value) if not has_path(letter.task, path)]
+        refuse_unknown_paths(unknown, [letter.task], f"letter {letter.key!r} has no")
     if edit.task:
         check(after)
     return lifecycle.redrive(after, now=now) if edit.redrive else after

@@ -171,7 +171,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], S
 
 async def _edit(process: Process, ids: dict[str, str]) -> None:
     edit = queue_of(process.app).letters.edit
-    await asyncio.gather(*(edit(task_id, patch={"note": "edited"}) for task_id in ids))
+    await asyncio.gather(*(edit(task_id, patch={"note": "edited"}, create=True) for task_id in ids))
 
 
 async def _carry_over(process: Process, ids: dict[str, str], store: Store) -> None:

@@ -192,7 +192,7 @@ async def test_a_retry_gets_equal_values_of_equal_types(house: House) -> None:
     letters = [await fail(house, form, value) for form in FORMS for value in VALUES.values()]
     wanted = [*VALUES.values()] * len(FORMS)
     await house.settle()
-    edits = (house.dlq.letters.edit(letter.task_id, patch={"note": "y"}) for letter in letters[::2])
+    edits = (house.dlq.letters.edit(letter.task_id, patch={"note": "y"}, create=True) for letter in letters[::2])
     await asyncio.gather(*edits)  # also after an edit of something else
     await house.copy.transfer.import_letters([json.loads(line) async for line in house.dlq.transfer.export()])
     await run_again(house.dlq, letters)

@@ -220,7 +220,7 @@ async def edit(
     dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: LetterEdit, if_match: IfMatch = None
 ) -> Response:
     """What it was before is kept as a revision. With If-Match, a letter that has changed since is not edited."""
-    changes = _changes(body)
+    wanted: dict[str, Any] = {**_changes(body), **where.arguments}
     base = None
     if if_match is not None:
         base = await _get_letter(dlq, task_id, where)
@@ -232,8 +232,7 @@ async def edit(
         notes=body.notes,
         base=base,
         redrive=body.redrive,
-        **changes,
-        **where.arguments,
+        **wanted,
     )
     return json_response(letter_json(edited, whole=True), 200, {"ETag": etag(edited.version)})
 

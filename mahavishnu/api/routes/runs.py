@@ -44,6 +44,7 @@ class NewRun(RequestModel):
     filter: Filter = Field(default_factory=Filter)
     everything: StrictBool = Field(default=False, description="Every letter is meant: needed where there is no filter")
     patch: dict[str, Any] | None = Field(default=None, description="A merge patch (RFC 7386) on each letter's task")
+    create: StrictBool = Field(default=False, description="The patch may make places that none of the letters has")
     redrive: StrictBool = Field(default=False, description="After an edit, run again")
     ramp: Annotated[list[Annotated[StrictInt, Field(ge=1, le=1_000_000)]], Field(max_length=20)] | None = Field(
         default=None,
@@ -102,6 +103,7 @@ class RunPreview(ResponseModel):
     ramp: list[int]
     changes: list[SampleChange] = Field(description="What a patch would do to some of the letters")
     unknown_paths: list[str] = Field(description="Places of the patch that none of the letters has")
+    refused: str | None = Field(description="Why the run would not be started")
 
 
 class RunQuery(NamespacePageQuery):
@@ -128,6 +130,7 @@ async def preview(dlq: Queue, actor: Viewer, body: NewRun) -> Response:
         max_per_second=body.max_per_second,
         stop_percent=body.stop_percent,
         patch=body.patch,
+        create=body.create,
         redrive=body.redrive,
         everything=body.everything,
     )
@@ -146,6 +149,7 @@ async def begin(request: Request, dlq: Queue, actor: Operator, body: NewRun) -> 
         max_per_second=body.max_per_second,
         stop_percent=body.stop_percent,
         patch=body.patch,
+        create=body.create,
         redrive=body.redrive,
         everything=body.everything,
     )

@@ -42,7 +42,7 @@ Sets: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value of the task's data.")
 ]
 Create: TypeAlias = Annotated[
-    bool, typer.Option("--create", help="Also where none of the letters that a filter means has such a value.")
+    bool, typer.Option("--create", help="Make what the data does not have, too: else it is refused as misspelled.")
 ]
 _NO_APP = (
     "nothing here can run it: --app MODULE:NAME names the app that does; or redrive it, and a worker runs it "
@@ -182,7 +182,8 @@ def edit(
         before = await api.ask("GET", task_path(task, "letter"), params=place)
         if change is not None:
             changes["patch"] = patch_of(patch, sets, before.json().get("payload_types"))
-        seen = await api.post(task_path(task, "preview"), {**changes, "redrive": redrive}, place)
+        made = {"create": True} if create else {}
+        seen = await api.post(task_path(task, "preview"), {**changes, **made, "redrive": redrive}, place)
         if options.dry_run:
             if seen["refused"]:
                 letter = before.json()
@@ -192,7 +193,7 @@ def edit(
             if not json:
                 difference(seen["diff"])
             return {"task_id": task, **seen}
-        body = api.with_actor(**changes, notes=reason, **({"redrive": True} if redrive else {}))
+        body = api.with_actor(**changes, **made, notes=reason, **({"redrive": True} if redrive else {}))
         etag = before.headers.get("ETag")
         answer = (await api.ask("PATCH", task_path(task), params=place, body=body, etag=etag)).json()
         if not json:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
@@ -37,7 +36,6 @@ from mahavishnu.cli.run_view import (
 )
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.json_value import pointer
 from mahavishnu.model.letter_parts import NO_ADAPTER
 from mahavishnu.model.worker import what_is_missing
 
@@ -282,14 +280,13 @@ async def start_run(
     body |= {"ramp": options.waves, "max_per_second": options.max_per_second, "stop_percent": options.stop_percent}
     if patch is not None:
         body["patch"] = patch
-    if redrive:
-        body["redrive"] = True
+    body |= {name: True for name, given in {"redrive": redrive, "create": create}.items() if given}
     preview = await api.post("/runs/preview", body)
     if patch_for is not None and (better := patch_for(await common_types(api, preview["samples"]))) != patch:
         body["patch"] = better
         preview = await api.post("/runs/preview", body)
-    if preview["unknown_paths"] and not create:
-        raise InvalidInput(_describe_unknown(preview))
+    if preview["refused"]:
+        raise InvalidInput(preview["refused"])
     if options.dry_run or not preview["eligible"]:
         print_json(preview) if json else print_preview(preview, verb, print_line)
         return ExitCode.DONE
@@ -301,24 +298,6 @@ async def start_run(
         print_json(run) if json else print_line(str(run["run_id"]))
         return ExitCode.DONE
     return await wait_for_run(api, run, json=json)
-
-
-def _describe_unknown(preview: Mapping[str, Any]) -> str:
-    """Which places of a patch no letter has, and which may have been meant."""
-    unknown = preview["unknown_paths"]
-    known = sorted({path for sample in preview["samples"] for path in _paths({"task": sample["task"]})})
-    near = [name for path in unknown for name in difflib.get_close_matches(path, known, 1)]
-    hint = f"; did you mean {' and '.join(near)}?" if near else ""
-    which = "the letter does not have" if preview["eligible"] == 1 else f"none of the {preview['eligible']} letters has"
-    return f"{which} {', '.join(unknown)}{hint} (--create makes what is not there)"
-
-
-def _paths(value: Any, at: tuple[str, ...] = ()) -> Iterator[str]:
-    """The JSON pointers of all places in a value."""
-    if at:
-        yield pointer(*at)
-    for name, inner in value.items() if isinstance(value, dict) else ():
-        yield from _paths(inner, (*at, name))
 
 
 async def wait_for_run(api: Connection, run: Run, *, json: bool) -> int:

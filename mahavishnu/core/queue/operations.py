@@ -115,6 +115,7 @@ class LetterOperations:
         notes: str | None = None,
         base: DeadLetter | None = None,
         patch: Any = None,
+        create: bool = False,
         redrive: bool = False,
         namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
@@ -124,6 +125,7 @@ class LetterOperations:
 
         A `patch` (a JSON merge patch, RFC 7386) changes names of the task and leaves the others alone. Values keep the
         types that the task has at their paths, or have those they are given with; `payload_types` replaces all of them.
+        A path that the task does not have is refused as misspelled, unless `create` says that the patch makes it.
         `redrive` gives fresh attempts in the same write, the first one due now. `revisions` keeps what the letter was.
 
         With `base`, the letter as it was read, a change made by others since raises ChangedMeanwhile. Raises
@@ -134,7 +136,7 @@ class LetterOperations:
         """
         if base is not None and not isinstance(base, DeadLetter):
             raise InvalidInput(f"base is the letter as it was read, not {base!r:.80}")
-        edit = Edit.of(changes, patch, redrive=redrive, kinds=self._context.value_kinds)
+        edit = Edit.of(changes, patch, redrive=redrive, create=create, kinds=self._context.value_kinds)
         key = self._context.key(task_id, namespace, queue)
         kept: DeadLetter | None = None  # whose revision has been written
 
@@ -170,6 +172,7 @@ class LetterOperations:
         task_id: str,
         *,
         patch: Any = None,
+        create: bool = False,
         redrive: bool = False,
         namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
@@ -186,7 +189,7 @@ class LetterOperations:
             raise NoSuchLetter(key)
         before = Revision.of(letter).content()
         try:
-            edit = Edit.of(changes, patch, redrive=redrive, kinds=self._context.value_kinds)
+            edit = Edit.of(changes, patch, redrive=redrive, create=create, kinds=self._context.value_kinds)
             after_edit = self._apply_edit(letter, edit)
             await self._require_acceptable(after_edit, edit)
         except (InvalidInput, IllegalMove) as problem:

@@ -146,7 +146,7 @@ async def test_tasks_are_patched_and_redriven_in_one_write(any_house: House, ver
     await fill(queue, 3, max_retries=0)
     await queue.enqueue("text", "no object", [], NETWORK, max_retries=0)
     patch = {"url": "https://new", "name": None}
-    options: dict[str, Any] = {"patch": patch, "redrive": redrives}
+    options: dict[str, Any] = {"patch": patch, "create": True, "redrive": redrives}
     preview = await queue.runs.preview(verb, everything=True, **options)
     run = await worked(queue, await queue.runs.start(verb, everything=True, by="ann", **options))
     goes = redrives or verb == "redrive"
@@ -439,7 +439,8 @@ async def test_a_run_is_not_credited_with_what_another_one_put_right(any_house: 
 
     queue = any_house.queue(deliver)
     await fill(queue, 3, max_retries=1)
-    bad = await queue.runs.start("redrive", everything=True, by="ann", patch={"age": "old"}, stop_percent=20, ramp=(1,))
+    how: dict[str, Any] = {"patch": {"age": "old"}, "create": True, "stop_percent": 20, "ramp": (1,)}
+    bad = await queue.runs.start("redrive", everything=True, by="ann", **how)
     await worked(queue, bad)
     await queue.run_due()
     any_house.clock.advance(1)

@@ -149,7 +149,9 @@ async def test_every_runner_dies_after_a_few_writes_until_nothing_is_left(any_ho
 async def edited_often(queue: DeadLetterQueue, house: House, times: int) -> None:
     for _ in range(times):
         house.clock.advance(1)
-        run = await worked(queue, await queue.runs.start("edit", status="pending", by="bob", patch={"n": 1}))
+        run = await worked(
+            queue, await queue.runs.start("edit", status="pending", by="bob", patch={"n": 1}, create=True)
+        )
         assert (run.state, run.counts.moved) == (RunState.DONE, 3)
 
 
@@ -157,7 +159,7 @@ async def test_a_letter_that_many_runs_have_moved_since_is_not_moved_again(any_h
     """Its runner dies before it can say what it did, and a dozen other runs come before the next look."""
     first, other = any_house.queue(), any_house.queue()
     await fill(other, 3, retry_policy="never")
-    run = await first.runs.start("edit", status="pending", by="ann", patch={"n": 0})
+    run = await first.runs.start("edit", status="pending", by="ann", patch={"n": 0}, create=True)
     dies_at(any_house, first, 1, "after", (LETTERS,))
     with pytest.raises(StoreUnavailable):
         await first.runs.advance()
@@ -179,7 +181,7 @@ async def test_a_runner_that_slept_through_many_runs_moves_nothing_again(any_hou
     """Its run is over when it wakes up, and the letters have forgotten it."""
     slow, quick = any_house.queue(), any_house.queue()
     await fill(quick, 3, retry_policy="never")
-    run = await slow.runs.start("edit", status="pending", by="ann", patch={"n": 0})
+    run = await slow.runs.start("edit", status="pending", by="ann", patch={"n": 0}, create=True)
     assert isinstance(slow.store, FaultyStore)
     hold = slow.store.faults.hold("write", kind=LETTERS)
     sleeping = asyncio.create_task(slow.runs.advance())

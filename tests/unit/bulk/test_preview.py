@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.bulk.verbs import VERBS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.bulk_run import BUSY
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RESOLUTIONS, DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.stores.memory import MemoryStore
@@ -97,3 +99,27 @@ async def test_a_patch_says_what_it_does_to_some_and_which_places_no_letter_has(
     assert (await queue.runs.preview("redrive", everything=True)).changes == ()
     only = await queue.runs.preview("edit", task_id="plain", patch=patch)
     assert (only.eligible, only.unknown_paths) == (0, ()), "there is nothing that it could be compared with"
+
+
+async def test_a_run_whose_patch_names_what_no_letter_has_is_refused_everywhere(any_house: House) -> None:
+    queue = any_house.queue()
+    for number in range(3):
+        await queue.enqueue(f"wf_{number}", {"n": number, "to": {"url": "a"}}, ["api"], "boom", max_retries=0)
+    await queue.enqueue("rare", {"colour": "red"}, ["api"], "boom", max_retries=0)
+    for patch, why in (
+        ({"to": {"ulr": "b"}}, "none of the 4 letters has /task/to/ulr; did you mean /task/to/url?"),
+        ({"url": None, "x": 1}, "none of the 4 letters has /task/url, /task/x; did you mean /task/to/url?"),
+        ({"x": 1}, "none of the 4 letters has /task/x."),
+    ):
+        for verb in ("edit", "redrive"):
+            with pytest.raises(InvalidInput, match=re.escape(why)):
+                await queue.runs.start(verb, everything=True, by="ann", patch=patch)
+            seen = await queue.runs.preview(verb, everything=True, patch=patch)
+            assert seen.refused is not None and seen.refused.startswith(why)
+            assert (await queue.runs.preview(verb, everything=True, patch=patch, create=True)).refused is None
+    with pytest.raises(InvalidInput, match="letter 'rare' has no /task/n"):
+        await queue.runs.start("edit", task_id="rare", by="ann", patch={"n": 1})
+    assert len((await queue.runs.list()).items) == 0
+    await queue.runs.start("edit", everything=True, by="ann", patch={"colour": "blue"})
+    await queue.runs.start("edit", everything=True, by="ann", patch={"x": 1}, create=True)
+    assert len((await queue.runs.list()).items) == 2

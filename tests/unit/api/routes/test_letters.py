@@ -209,6 +209,9 @@ async def test_a_preview_of_an_edit_changes_nothing(api: ApiHarness) -> None:
     answer = await api.post("/dlq/wf/preview", {"patch": {"url": "b"}})
     assert answer.json()["diff"] == [{"path": "/task/url", "before": "a", "after": "b"}]
     assert answer.json()["refused"] is None
+    for made in ({}, {"create": True}):
+        refused = (await api.post("/dlq/wf/preview", {"patch": {"ulr": "b"}, **made})).json()["refused"]
+        assert (refused is None) is bool(made)
     letter = await api.dlq.get_task("wf")
     assert letter is not None and letter.task == {"url": "a"}
 
@@ -217,6 +220,9 @@ async def test_locked_and_unknown_fields_cannot_be_edited(api: ApiHarness) -> No
     await api.keep("wf")
     for change in ({"task_id": "other"}, {"status": "completed"}, {}, {"max_retries": -1}, {"task": 1, "patch": {}}):
         assert (await api.patch("/dlq/wf", change)).status_code == 422, change
+    refused = await api.patch("/dlq/wf", {"patch": {"x": 1}})
+    assert (refused.status_code, "create" in refused.json()["detail"]) == (422, True)
+    assert (await api.patch("/dlq/wf", {"patch": {"x": 1}, "create": True})).status_code == 200
 
 
 async def test_acts_of_a_person(api: ApiHarness) -> None:

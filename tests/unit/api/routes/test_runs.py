@@ -22,6 +22,10 @@ async def test_a_preview_takes_the_same_body_as_a_run(api: ApiHarness) -> None:
     body |= {"max_per_second": 5, "stop_percent": 20, "reason": "the shop forgot it", "by": "ann"}
     told = await api.post("/runs/preview", body)
     assert (told.status_code, told.json()["eligible"]) == (200, 1)
+    refused = await api.post("/runs", body)
+    assert (refused.status_code, refused.json()["detail"]) == (422, told.json()["refused"])
+    body["create"] = True
+    assert (await api.post("/runs/preview", body)).json()["refused"] is None
     assert (await api.post("/runs", body)).status_code == 202
     assert (await api.post("/runs/preview", {**body, "notes": "x"})).status_code == 422
 

@@ -10,7 +10,13 @@ pytestmark = pytest.mark.usefixtures("letters")
 
 
 def test_changes_are_whole_in_a_pipe(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    run("dlq", "edit", "wf_5", *(word for number in range(9) for word in ("--set", f"n{number}={'x' * 50}{number}")))
+    run(
+        "dlq",
+        "edit",
+        "wf_5",
+        *(word for number in range(9) for word in ("--set", f"n{number}={'x' * 50}{number}")),
+        "--create",
+    )
     row = run("audit", "list", "--action", "edit").out.splitlines()[1]
     assert all(f'task/n{number}: "{"x" * 50}{number}"' in row for number in range(9))
     monkeypatch.setenv("COLUMNS", "300")

@@ -238,12 +238,24 @@ def test_an_edit_of_what_no_letter_has_is_refused(run: Run, dry: tuple[str, ...]
     command = ("group", "redrive", group_of(run, "wf_5")) if verb == ("group",) else verb
     refused = run(*command, "--set", "user.aeg=3", *dry)
     assert (refused.code, refused.out) == (2, "")
-    letters = "the letter does not have" if verb == ("group",) else "none of the 5 letters has"
-    why = f"{letters} /task/user/aeg; did you mean /task/user/age? (--create makes what is not there)"
+    letters = "letter 'wf_5' has no" if verb == ("group",) else "none of the 5 letters has"
+    why = (
+        f"{letters} /task/user/aeg; did you mean /task/user/age? What is not there is made with create=True (--create)"
+    )
     assert refused.err == f"mahavishnu: {why}\n"
     assert run("run", "list", "--json").json == []
     assert run(*command, "--set", "user.aeg=3", "--set", "user.age=4", "--create", *dry, "--detach").code == 0
     assert run("dlq", "show", "wf_5", "--json").json["task"]["user"] == {"age": "old", "name": "Jo"}
+
+
+def test_an_edit_of_one_letter_refuses_what_it_does_not_have(run: Run) -> None:
+    for dry in ((), ("--dry-run",)):
+        refused = run("dlq", "edit", "wf_5", "--set", "user.aeg=3", *dry)
+        assert (refused.code, refused.out) == (2, "")
+        assert "letter 'wf_5' has no /task/user/aeg; did you mean /task/user/age?" in refused.err
+    assert run("dlq", "show", "wf_5", "--json").json["revision"] == 0
+    assert run("dlq", "edit", "wf_5", "--set", "user.aeg=3", "--create").code == 0
+    assert run("dlq", "show", "wf_5", "--json").json["task"]["user"] == {"age": "old", "name": "Jo", "aeg": 3}
 
 
 def test_an_edit_is_taken_back(run: Run) -> None:

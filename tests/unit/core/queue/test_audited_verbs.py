@@ -66,10 +66,9 @@ async def test_secrets_are_not_told(house: House) -> None:
     queue = house.queue(letter_factory=LetterFactory(redact_keys=("*token*",)))
     await queue.enqueue("wf_00000", {"api_token": "s3cret", "to": {"url": "a"}}, [], NETWORK, metadata={"team": "red"})
     await queue.letters.edit("wf_00000", patch={"api_token": "s3cret"}, metadata={"token": "s3cret"}, **ANN)
-    await queue.letters.edit(
-        "wf_00000", patch={"more": [{"my_token": "s3cret"}], "to": {"a/token": "s3cret", "url": "b"}}, **ANN
-    )
-    await queue.runs.start("redrive", everything=True, by="ann", patch={"api_token": "s3cret", "n": 1})
+    patch = {"more": [{"my_token": "s3cret"}], "to": {"a/token": "s3cret", "url": "b"}}
+    await queue.letters.edit("wf_00000", patch=patch, create=True, **ANN)
+    await queue.runs.start("redrive", everything=True, by="ann", patch={"api_token": "s3cret", "n": 1}, create=True)
     first, second, run = await entries(queue)
     assert "s3cret" not in "".join(entry.changes.text for entry in (first, second, run))
     assert first.changes.value["task/api_token"] == {"before": "***", "after": "***"}

@@ -87,11 +87,39 @@ class TestPatch:
             await queue.letters.edit("wf_1", patch={"a": 1})
         assert (await queue.letters.edit("wf_1", task={"a": 1})).task == {"a": 1}
 
+    async def test_a_misspelled_name_is_refused_and_the_right_one_named(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await one(queue)
+        why = (
+            "letter 'wf_1' has no /task/tpye, /task/to/ulr; did you mean /task/type and /task/to/url?"
+            " What is not there is made with create=True (--create)"
+        )
+        wrong = {"tpye": "refund", "to": {"ulr": "http://new", "retries": 2}}
+        with pytest.raises(InvalidInput) as refused:
+            await queue.letters.edit("wf_1", patch=wrong, redrive=True)
+        assert str(refused.value) == why == (await queue.letters.preview_edit("wf_1", patch=wrong)).refused
+        with pytest.raises(InvalidInput, match="has no /task/itmes"):
+            await queue.letters.edit("wf_1", patch={"itmes": None})
+        assert (await letter_of(queue, "wf_1")).revision == 0
+        assert (await queue.letters.preview_edit("wf_1", patch=wrong, create=True)).refused is None
+        made = await queue.letters.edit("wf_1", patch=wrong, create=True)
+        assert made.task == {**TASK, "tpye": "refund", "to": {"url": "http://old", "retries": 2, "ulr": "http://new"}}
+
+    async def test_names_that_are_there_are_changed_and_removed_and_whole_tasks_may_be_anything(
+        self, house: House
+    ) -> None:
+        queue = house.queue()
+        await one(queue, {**TASK, "then": None})
+        patch = {"items": [1, 2, 3], "type": None, "to": {"url": None}, "then": {"mail": "ann"}}
+        edited = await queue.letters.edit("wf_1", patch=patch)
+        assert edited.task == {"to": {"retries": 3}, "items": [1, 2, 3], "then": {"mail": "ann"}}
+        assert (await queue.letters.edit("wf_1", task={"other": 1})).task == {"other": 1}
+
     async def test_the_limit_of_size_holds_for_what_comes_out(self, house: House) -> None:
         queue = house.queue(letter_factory=LetterFactory(max_task_bytes=200))
         await one(queue, {"text": "x" * 150})
         with pytest.raises(InvalidPayload, match="dlq_max_task_bytes"):
-            await queue.letters.edit("wf_1", patch={"more": "y" * 50})
+            await queue.letters.edit("wf_1", patch={"more": "y" * 50}, create=True)
 
     async def test_dates_may_be_texts(self, house: House) -> None:
         queue = house.queue()
@@ -142,7 +170,9 @@ class TestRevisions:
         first = await letter_of(queue, "wf_1")
         for number in range(12):
             any_house.clock.advance(1)
-            await queue.letters.edit("wf_1", patch={"n": number}, priority=number, metadata={"team": str(number)})
+            await queue.letters.edit(
+                "wf_1", patch={"n": number}, create=True, priority=number, metadata={"team": str(number)}
+            )
         kept = await queue.letters.revisions("wf_1")
         assert [each.number for each in kept] == list(range(12)), "as numbers, not as texts"
         assert [each.priority for each in kept] == [0, *range(11)]
@@ -162,10 +192,10 @@ class TestRevisions:
     async def test_they_outlive_the_generation(self, any_house: House) -> None:
         queue = any_house.queue()
         await one(queue)
-        former = await queue.letters.edit("wf_1", patch={"n": 1})
+        former = await queue.letters.edit("wf_1", patch={"n": 1}, create=True)
         await queue.letters.resolve("wf_1")
         await one(queue, {"fresh": True})
-        await queue.letters.edit("wf_1", patch={"n": 2})
+        await queue.letters.edit("wf_1", patch={"n": 2}, create=True)
         assert [each.task.value for each in await queue.letters.revisions("wf_1")] == [{"fresh": True}]
         of_former = await queue.letters.revisions("wf_1", entry_id=former.entry_id)
         assert [each.task.value for each in of_former] == [TASK]
@@ -239,9 +269,9 @@ class TestTwoAtOnce:
         await one(quick)
         await slow.open()
         held = hold(slow, "write", LETTERS)
-        editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}))
+        editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}, create=True))
         await held.wait_for_call()
-        await quick.letters.edit("wf_1", patch={"quick": 1})
+        await quick.letters.edit("wf_1", patch={"quick": 1}, create=True)
         held.release()
         letter = await editing
         assert letter.task == {**TASK, "quick": 1, "slow": 1}
@@ -252,9 +282,9 @@ class TestTwoAtOnce:
         await one(quick)
         seen = await letter_of(slow, "wf_1")
         held = hold(slow, "write", LETTERS)
-        editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}, base=seen))
+        editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}, create=True, base=seen))
         await held.wait_for_call()
-        await quick.letters.edit("wf_1", patch={"quick": 1}, base=seen)
+        await quick.letters.edit("wf_1", patch={"quick": 1}, create=True, base=seen)
         held.release()
         with pytest.raises(ChangedMeanwhile):
             await editing
@@ -268,7 +298,7 @@ class TestTwoAtOnce:
         await one(quick)
         seen = await letter_of(slow, "wf_1")
         held = hold(slow, "write", LETTERS)
-        editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}, base=seen))
+        editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}, create=True, base=seen))
         await held.wait_for_call()  # its revision is kept already
         any_house.clock.advance(1)
         await quick.enqueue("wf_1", TASK, ["web"], "connection refused")  # merged: no edit, but the repos change
@@ -284,11 +314,11 @@ class TestTwoAtOnce:
         await one(quick)
         await slow.open()
         held = hold(slow, "write", REVISIONS)
-        editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}))
+        editing = asyncio.create_task(slow.letters.edit("wf_1", patch={"slow": 1}, create=True))
         await held.wait_for_call()
         any_house.clock.advance(1)
         await quick.enqueue("wf_1", TASK, ["web"], "connection refused")
-        await quick.letters.edit("wf_1", patch={"quick": 1})
+        await quick.letters.edit("wf_1", patch={"quick": 1}, create=True)
         held.release()
         await editing
         kept = await quick.letters.revisions("wf_1")
@@ -377,7 +407,7 @@ class TestPluginsObject:
         assert (await queue.letters.preview_edit("wf_1", patch=PATCH)).refused == (
             "the task of letter 'wf_1' cannot be that: schema: no amount"
         )
-        assert (await queue.letters.edit("wf_1", patch={"amount": 5})).task == {**TASK, "amount": 5}
+        assert (await queue.letters.edit("wf_1", patch={"amount": 5}, create=True)).task == {**TASK, "amount": 5}
         assert [entry.outcome for entry in (await queue.audit.list()).items] == ["done", "refused"]
 
     async def test_by_raising_a_value_error(self, house: House) -> None:
@@ -414,13 +444,13 @@ class TestClearing:
         queue = any_house.queue()
         for task_id in ("wf_1", "wf_2", "closed"):
             await queue.enqueue(task_id, TASK, [], "connection refused")
-            await queue.letters.edit(task_id, patch={"n": 1}, by="ann")
-            await queue.letters.edit(task_id, patch={"n": 2}, by="ann")
+            await queue.letters.edit(task_id, patch={"n": 1}, create=True, by="ann")
+            await queue.letters.edit(task_id, patch={"n": 2}, create=True, by="ann")
         await queue.letters.resolve("closed", by="ann")
         await queue.letters.resolve("wf_2", by="ann")
         former = (await letter_of(queue, "wf_2")).entry_id
         await queue.enqueue("wf_2", TASK, [], "connection refused")  # the next generation
-        await queue.letters.edit("wf_2", patch={"n": 3}, by="ann")
+        await queue.letters.edit("wf_2", patch={"n": 3}, create=True, by="ann")
         assert await queue.clear_all(by="ann") == 2
         closed = (await letter_of(queue, "closed")).entry_id
         assert sorted(await kept(queue)) == sorted(f"{entry}/{n}" for entry in (closed, former) for n in (0, 1))
@@ -430,14 +460,14 @@ class TestClearing:
                 await queue.letters.revisions(task_id)
             await queue.enqueue(task_id, TASK, [], "connection refused")
             assert await queue.letters.revisions(task_id) == []
-            await queue.letters.edit(task_id, patch={"n": 4}, by="ann")
+            await queue.letters.edit(task_id, patch={"n": 4}, create=True, by="ann")
             assert [each.number for each in await queue.letters.revisions(task_id)] == [0]
         await sound(queue)
 
     async def test_what_could_not_be_deleted_is_deleted_the_next_time(self, any_house: House) -> None:
         queue = any_house.queue()
         await one(queue)
-        await queue.letters.edit("wf_1", patch={"n": 1}, by="ann")
+        await queue.letters.edit("wf_1", patch={"n": 1}, create=True, by="ann")
         any_house.faults.unavailable("remove", kind=REVISIONS)
         with pytest.raises(StoreUnavailable):
             await queue.clear_all(by="ann")
@@ -452,7 +482,7 @@ class TestClearing:
         queue, other = any_house.queue(), any_house.queue()
         await one(queue)
         held = hold(queue, "write", LETTERS)
-        edit = asyncio.create_task(queue.letters.edit("wf_1", patch={"n": 1}, by="ann"))
+        edit = asyncio.create_task(queue.letters.edit("wf_1", patch={"n": 1}, create=True, by="ann"))
         await held.wait_for_call()
         assert len(await kept(other)) == 1
         await other.clear_all(by="bob")
