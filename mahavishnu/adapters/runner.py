@@ -13,6 +13,7 @@ from mahavishnu.adapters.snapshot import TaskSnapshot
 from mahavishnu.classify.exceptions import message_of
 from mahavishnu.model.errors import is_end
 from mahavishnu.model.json_value import texts
+from mahavishnu.model.letter_parts import fast_constructor
 
 Run = Callable[[list[str]], Awaitable[Any]]
 ReadFailure = Callable[[Any], "BaseException | str | None"]
@@ -56,6 +57,9 @@ class WorkflowRun:
         return failed_repos(self.result, self.repos) or self.repos
 
 
+_new_run = fast_constructor(WorkflowRun)
+
+
 class WorkflowRunner:
     """Runs workflows with the adapters of an app. What a workflow raises is in the result."""
 
@@ -67,7 +71,8 @@ class WorkflowRunner:
     ) -> WorkflowRun:
         """Run a workflow for the first time: once for all repos, or once for each of them at the same time."""
         snapshot, chosen = TaskSnapshot(task), texts(repos or (), "repos")
-        return WorkflowRun(await self._run(task, adapter_name, chosen, per_repo), snapshot, chosen)
+        result = await self._run(task, adapter_name, chosen, per_repo)
+        return _new_run(result=result, snapshot=snapshot, repos=chosen)
 
     async def run_again(self, task: Any, adapter_name: str, repos: Sequence[str]) -> WorkflowResult:
         """Run a letter's task again, once for each of the repos that are left. Its letter has the task: no snapshot."""

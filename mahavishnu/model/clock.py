@@ -31,8 +31,17 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clocks."""
 
+    # Making a datetime takes four times as long as reading the time, and the clock is read several times for each
+    # letter: in one millisecond it is the same one. A tuple, so that no thread sees the one without the other.
+    _latest = (-1, LAST_INSTANT)
+
     def now(self) -> datetime:
-        return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
+        milliseconds = time.time_ns() // 1_000_000
+        latest, moment = self._latest
+        if milliseconds != latest:
+            moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+            self._latest = milliseconds, moment
+        return moment
 
     def monotonic(self) -> float:
         return time.monotonic()

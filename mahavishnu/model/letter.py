@@ -32,6 +32,7 @@ from mahavishnu.model.letter_parts import (
 )
 
 DEFAULT_ADAPTER = "llamaindex"  # of `execute_workflow` without a name, and of nothing else
+_key_of = lru_cache(4096)(document_key)  # each step of a letter asks for it again
 # Shared by nearly all letters, to save memory.
 _OPEN, _NO_VERDICT, _NO_TALLIES = Resolution(), RecordedVerdict(), Tallies()
 
@@ -124,7 +125,7 @@ class DeadLetter(_CachedText):
     @property
     def key(self) -> str:
         """The name of the letter in a store: there is at most one live letter per key."""
-        return document_key(self.task_id, self.namespace, self.queue)
+        return _key_of(self.task_id, self.namespace, self.queue)
 
     @property
     def task(self) -> Any:
