@@ -388,7 +388,7 @@ async def sqlite_writes() -> Figure:
 
     async def against(run: int) -> float:
         async with SQLiteStore(folder / f"raw{run}.db") as store:
-            table = store.collection(LETTERS).table
+            table = store.main_collection(LETTERS).table
             batch = [letter("rawlite") for _ in range(WRITERS * EACH)]
             rows = [table.row(each, number) for number, each in enumerate(batch, 1)]
             bodies = [json.loads(row[-2]) for row in rows]

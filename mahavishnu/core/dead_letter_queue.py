@@ -131,6 +131,7 @@ class DeadLetterQueue:
     queues = cached_property(lambda self: services.make_queues(self.context))
     intake = cached_property(lambda self: services.make_intake(self.context))
     processing = cached_property(lambda self: services.make_processing(self))
+    archive = cached_property(lambda self: services.make_archive(self.context))
     replies = cached_property(lambda self: Replies(self.context.store.collection(REPLIES), self.context.clock))
     _deletion = cached_property(lambda self: Deletion(self.context))
     _ledger = cached_property(lambda self: Ledger(self.context))

@@ -31,6 +31,7 @@ from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
 from mahavishnu.model.namespaces import require_namespace, require_namespace_or_all, written_namespace
 from mahavishnu.model.query import letter_query
 from mahavishnu.model.requeue_rules import RequeueRules
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.value_kinds import ValueKind
 from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
@@ -80,6 +81,7 @@ class QueueOptions:
     limits: Limits | None = None
     breakers: Breakers | None = None
     requeues: RequeueRules | None = None
+    retention: RetentionRules | None = None
     backoffs: BackoffRegistry = backoff.DEFAULT
     owner: str | None = None
     callback: Workflow | None = None
@@ -99,6 +101,7 @@ class QueueContext:
         self.on_new_limits: set[Callable[[], object]] = set()  # called when there are others: who sleeps by them wakes
         self.breakers = options.breakers or Breakers()
         self.requeues = options.requeues or RequeueRules()
+        self.retention = options.retention or RetentionRules()
         self.backoffs = options.backoffs
         self.owner = options.owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
         self.lease_watch = LeaseWatch(clock)

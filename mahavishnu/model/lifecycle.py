@@ -39,6 +39,7 @@ from mahavishnu.model.letter_parts import (
     Resolution,
     ResolutionStatus,
     RetryPolicy,
+    Tallies,
 )
 from mahavishnu.model.work import Success, all_repos, has_failed_again, repos_left, with_more_work
 
@@ -75,6 +76,7 @@ class Move(StrEnum):
     ARCHIVE = "archive"
     RESTORE = "restore"
     DELETE = "delete"
+    RETIRE = "retire"
 
 
 TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
@@ -114,12 +116,13 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.GIVE_UP: (EXHAUSTED,),
         Move.ARCHIVE: (ARCHIVED,),
         Move.DELETE: (ARCHIVED,),
+        Move.RETIRE: (ARCHIVED,),  # a closed one only
     },
-    COMPLETED: {Move.ARCHIVE: (ARCHIVED,), Move.DELETE: (ARCHIVED,)},
-    ARCHIVED: {Move.RESTORE: (PENDING,), Move.DELETE: (ARCHIVED,)},
+    COMPLETED: {Move.ARCHIVE: (ARCHIVED,), Move.DELETE: (ARCHIVED,), Move.RETIRE: (ARCHIVED,)},
+    ARCHIVED: {Move.RESTORE: (PENDING,), Move.DELETE: (ARCHIVED,), Move.RETIRE: (ARCHIVED,)},
 }
 # An exhausted letter may be closed (permanently failed): it is kept for analysis, and these still work on it.
-ON_CLOSED = frozenset({Move.REDRIVE, Move.ARCHIVE, Move.RESTORE, Move.DELETE})
+ON_CLOSED = frozenset({Move.REDRIVE, Move.ARCHIVE, Move.RESTORE, Move.DELETE, Move.RETIRE})
 
 # What a person may change, and what it may be.
 EDITABLE: Mapping[str, Callable[[Any], bool]] = {
@@ -564,6 +567,26 @@ def delete(letter: DeadLetter, *, now: datetime, by: str) -> DeadLetter:
     known when it was deleted, so that a later state of it that turns up elsewhere is not taken for deleted too.
     """
     _guard(letter, Move.DELETE)
+    tallies = letter.tallies.plus("cleared") if letter.is_open else letter.tallies
+    return _tombstone(letter, Resolution(ResolutionStatus.DELETED, instant(now), by), tallies)
+
+
+def retire(letter: DeadLetter, *, now: datetime, by: str, partition: str, former: str | None = None) -> DeadLetter:
+    """Have the archive take the place of a closed letter: what is left is a tombstone that names the `partition`.
+
+    Its numbers stay as they are: the case ended before. It is dated by that end, not by `now`: nothing that comes home
+    can be older than its letter's end, so that a tombstone need not be remembered for long after that. `former` is the
+    entry id of a former letter that is still to be removed from the history.
+    """
+    _guard(letter, Move.RETIRE)
+    if letter.is_open:
+        raise IllegalMove(letter.key, Move.RETIRE, str(letter.status), "its case has not ended")
+    resolution = Resolution(ResolutionStatus.DELETED, letter.resolution.at or instant(now), by, partition)
+    tombstone = _tombstone(letter, resolution, letter.tallies)
+    return evolve(tombstone, archived_at=instant(now), previous_entry_id=former)
+
+
+def _tombstone(letter: DeadLetter, resolution: Resolution, tallies: Tallies) -> DeadLetter:
     return DeadLetter(
         task_id=letter.task_id,
         namespace=letter.namespace,
@@ -577,10 +600,10 @@ def delete(letter: DeadLetter, *, now: datetime, by: str) -> DeadLetter:
         created_at=letter.created_at,
         updated_at=letter.updated_at,
         status=ARCHIVED,
-        resolution=Resolution(ResolutionStatus.DELETED, instant(now), by),
+        resolution=resolution,
         generation=letter.generation,
         revision=letter.revision,
-        tallies=letter.tallies.plus("cleared") if letter.is_open else letter.tallies,
+        tallies=tallies,
         version=letter.version,
     )
 

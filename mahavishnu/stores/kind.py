@@ -103,7 +103,8 @@ class Kind(Generic[T]):
     something. `reconcile` settles what two stores wrote under one key, at an instant (without it the primary store's
     record stays), and `visible` says which of the two is shown meanwhile. `due` names the field that says when anyone
     may pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is up sooner.
-    `key` names the attribute that is a record's key, if that is a field of it.
+    `key` names the attribute that is a record's key, if that is a field of it. A kind with a `partition` is kept in a
+    place that can be taken away as a whole: of its name, beside the others.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Kind(Generic[T]):
     lazy: bool = False
     key: str = "key"
     decode_text: Callable[[str, Version], T | None] | None = None
+    partition: str | None = None
 
     @cached_property
     def by_name(self) -> Mapping[str, Field[T]]:

@@ -1,4 +1,4 @@
-"""The kinds of records that queues, tracked tasks and what is made of them need; an app without them keeps none."""
+"""The kinds of records that queues, tracked tasks and the archive need; an app without them keeps none."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from mahavishnu.model.queues import QueueDefinition
 from mahavishnu.model.tasks import OldTransition, TaskRecord
+from mahavishnu.stores.archived import ArchivePartition
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import FieldType, Kind
 from mahavishnu.stores.kinds import KINDS
@@ -29,4 +30,8 @@ TRANSITIONS = dataclass_kind(
     OldTransition, name="transitions", index="dlq_transitions", indexes=[("task_id", "number")]
 )
 
-STORED: tuple[Kind[Any], ...] = (*KINDS, QUEUES, TASKS, TRANSITIONS)
+ARCHIVE_PARTITIONS = dataclass_kind(
+    ArchivePartition, name="archive_partitions", index="dlq_archive_partitions", key="name"
+)
+
+STORED: tuple[Kind[Any], ...] = (*KINDS, QUEUES, TASKS, TRANSITIONS, ARCHIVE_PARTITIONS)

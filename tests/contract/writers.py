@@ -51,6 +51,7 @@ def moved(letter: DeadLetter, move: Move, clock: ManualClock, token: str) -> Dea
         Move.ARCHIVE: lambda: lifecycle.archive(letter, **by),
         Move.RESTORE: lambda: lifecycle.restore(letter, now=now),
         Move.DELETE: lambda: lifecycle.delete(letter, **by),
+        Move.RETIRE: lambda: lifecycle.retire(letter, **by, partition="2026_01"),
     }
     return moves[move]()
 

@@ -15,6 +15,7 @@ from mahavishnu.core.config.schema import fields
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.claims import Claims
 from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.named_queues import NamedQueues
@@ -59,6 +60,7 @@ SERVICES = {
     "claims": Claims,
     "requeues": Requeues,
     "transfer": Transfer,
+    "archive": Archive,
     "audit": AuditLog,
     "runs": BulkRuns,
     "workers": Workers,

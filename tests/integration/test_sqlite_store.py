@@ -85,7 +85,7 @@ async def store(path: Path) -> AsyncIterator[SQLiteStore]:
 
 @pytest.fixture
 def notes(store: SQLiteStore) -> SQLiteCollection[Note]:
-    return store.collection(NOTES)
+    return store.main_collection(NOTES)
 
 
 def writing(store: SQLiteStore) -> sqlite3.Connection:
@@ -436,7 +436,7 @@ class TestCorruptRows:
     @pytest.fixture
     async def damaged(self, path: Path, store: SQLiteStore) -> SQLiteCollection[Note]:
         """Five notes, of which the three in the middle cannot be read."""
-        notes = store.collection(NOTES)
+        notes = store.main_collection(NOTES)
         await notes.write([Note(f"{number}", "x") for number in range(5)])
         with closing(sqlite3.connect(path)) as other, other:
             for key, body in (("1", "{not json"), ("2", "[1]"), ("3", '{"key": "3"}')):

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mahavishnu.bulk.service import BulkRuns
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     from mahavishnu.core.lifecycle import Lifecycle
+    from mahavishnu.core.queue.archive import Archive
     from mahavishnu.core.queue.claims import Claims
     from mahavishnu.core.queue.closing import Closing
     from mahavishnu.core.queue.groups import Groups
@@ -77,6 +78,13 @@ def make_closing(context: QueueContext) -> Closing:
     from mahavishnu.core.queue.closing import Closing
 
     return Closing(context)
+
+
+def make_archive(context: QueueContext) -> Archive:
+    """Where closed letters go when their time in the queue is over."""
+    from mahavishnu.core.queue.archive import Archive
+
+    return Archive(context)
 
 
 def make_claims(dlq: DeadLetterQueue) -> Claims:

@@ -24,12 +24,13 @@ from typing import Any, Generic, TypeVar
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, ItemFailed, ReadTimeout, StoreError, StoreUnavailable
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
+from mahavishnu.stores.base import Cell, Collection, Cursor, Health, OpenClose, Page, Result, Tally
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import query as sqlite_sql
 from mahavishnu.stores.sqlite.connections import Connections
 from mahavishnu.stores.sqlite.file import Connector
+from mahavishnu.stores.sqlite.partition import PartitionCollection, partition_path
 from mahavishnu.stores.sqlite.query import Sql
 from mahavishnu.stores.sqlite.table import Table, expected_version, term
 from mahavishnu.stores.sqlite.writer import CloseRequest, Missed, Writer, WriteRequest
@@ -67,12 +68,14 @@ class SQLiteStore(OpenClose):
         if synchronous.upper() not in SYNCHRONOUS:
             raise InvalidInput(f"synchronous is one of {', '.join(SYNCHRONOUS)}, not {synchronous!r}")
         self.path = Path(path).resolve()
+        self._options: dict[str, Any] = {"synchronous": synchronous, "busy_timeout": busy_timeout}
         self._connect = Connector(self.path, synchronous.upper(), busy_timeout)
         self._collections: dict[Kind[Any], SQLiteCollection[Any]] = {}
+        self._partitions: dict[str, SQLiteStore] = {}  # files beside this one, by their names
         self._open_file: OpenFile | None = None
         self._opening = threading.Lock()
         for kind in kinds:
-            self.collection(kind)
+            self.main_collection(kind)
 
     async def open(self) -> None:
         await asyncio.to_thread(self._open)
@@ -84,6 +87,8 @@ class SQLiteStore(OpenClose):
                 self._open_file = OpenFile(self._connect, tables)
 
     async def close(self) -> None:
+        for file in self._partitions.values():
+            await file.close()
         opened, self._open_file = self._open_file, None
         if opened is not None and opened.pid == os.getpid():  # a fork's parent still works with it
             await opened.close()
@@ -96,10 +101,21 @@ class SQLiteStore(OpenClose):
             return Health("down", str(problem))
         return Health("degraded" if problems else "ok", "; ".join([*problems, size]))
 
-    def collection(self, kind: Kind[T]) -> SQLiteCollection[T]:
+    def collection(self, kind: Kind[T]) -> Collection[T]:
+        if kind.partition is not None:
+            return PartitionCollection(self._partition(kind.partition), kind)
+        return self.main_collection(kind)
+
+    def main_collection(self, kind: Kind[T]) -> SQLiteCollection[T]:
+        """The records of one kind in this file itself."""
         if kind not in self._collections:
             self._collections[kind] = SQLiteCollection(self, kind)
         return self._collections[kind]
+
+    def _partition(self, name: str) -> SQLiteStore:
+        if name not in self._partitions:
+            self._partitions[name] = SQLiteStore(partition_path(self.path, name), kinds=(), **self._options)
+        return self._partitions[name]
 
     def open_file(self) -> OpenFile:
         """The open file. Raises StoreUnavailable before `open`, after `close`, and in a forked process."""

@@ -35,6 +35,7 @@ from mahavishnu.model.lifecycle import (
     requeue,
     resolve,
     restore,
+    retire,
     succeed,
     violations,
 )
@@ -65,11 +66,12 @@ MOVES: dict[str, Callable[[DeadLetter], DeadLetter]] = {
     "archive": lambda letter: archive(letter, **BY),
     "restore": lambda letter: restore(letter, now=NOON),
     "delete": lambda letter: delete(letter, **BY),
+    "retire": lambda letter: retire(letter, **BY, partition="2026_01"),
 }
 ERRORS = {error.__name__: error for error in (IllegalMove, AlreadyResolved, NotDue, LostLease)}
 # Who is refused, and why, or where the move leads. No run is ever stolen: what a person may do, he may not do to
 # a letter in `running` or `crashed`, except delete it, and run the work elsewhere; and what is closed stays closed but
-# for `redrive`, `archive`, `restore` and `delete`.
+# for `redrive`, `archive`, `restore`, `delete` and `retire`.
 SQUARES = """
               due       waiting   running     crashed     exhausted   given_up        completed       archived
 claim         retrying  NotDue    IllegalMove retrying    NotDue      AlreadyResolved AlreadyResolved AlreadyResolved
@@ -91,6 +93,7 @@ give_up       exhausted exhausted IllegalMove IllegalMove exhausted   AlreadyRes
 archive       archived  archived  IllegalMove IllegalMove archived    archived        archived        AlreadyResolved
 restore     IllegalMove IllegalMove IllegalMove IllegalMove IllegalMove AlreadyResolved AlreadyResolved pending
 delete        archived  archived  archived    archived    archived    archived        archived        archived
+retire      IllegalMove IllegalMove IllegalMove IllegalMove IllegalMove archived        archived        archived
 """
 _columns, *_rows = (line.split() for line in SQUARES.strip().splitlines())
 EXPECTED = [(row[0], standing, outcome) for row in _rows for standing, outcome in zip(_columns, row[1:], strict=True)]
@@ -118,7 +121,7 @@ def test_a_square(move: str, standing: str, outcome: str) -> None:
         after = MOVES[move](letter)
         assert after.status == outcome
         assert violations(after) == []
-        assert after.updated_at > letter.updated_at or move == "delete"
+        assert after.updated_at > letter.updated_at or move in ("delete", "retire")
     else:
         with pytest.raises(IllegalMove) as caught:
             MOVES[move](letter)
@@ -167,4 +170,4 @@ def test_updated_at_never_goes_back(move: str, standing: str) -> None:
 
     after = MOVES[move](ahead).updated_at
 
-    assert after == ahead.updated_at if move == "delete" else after > ahead.updated_at
+    assert after == ahead.updated_at if move in ("delete", "retire") else after > ahead.updated_at

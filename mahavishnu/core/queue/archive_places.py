@@ -1,0 +1,89 @@
+"""The partitions of the archive: which there are, and which one takes the letters of a month."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.errors import StoreError
+from mahavishnu.model.query import Query, Sort
+from mahavishnu.model.retention import may_hold, partition_name
+from mahavishnu.stores.archived import ArchivedLetter, ArchivePartition, PartitionState, archive_kind
+from mahavishnu.stores.base import Collection, Store, scan, write_with_retry
+from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
+
+_LATEST_FIRST = Query((), (Sort("month", descending=True), Sort("made_at", descending=True)))
+_ASKED = 500
+
+
+class ArchivePlaces:
+    """Finds and makes partitions. `home` is the store that all processes share."""
+
+    def __init__(self, home: Store, clock: Clock) -> None:
+        self._home, self._clock = home, clock
+        self._partitions = home.collection(ARCHIVE_PARTITIONS)
+
+    def letters(self, partition: str) -> Collection[ArchivedLetter]:
+        """The letters in a partition."""
+        return self._home.collection(archive_kind(partition))
+
+    async def every(self) -> list[ArchivePartition]:
+        """All partitions, also those that are detached, the latest month first."""
+        return [partition async for partition in scan(self._partitions, _LATEST_FIRST)]
+
+    async def find_attached(
+        self, since: datetime | None = None, until: datetime | None = None
+    ) -> list[ArchivePartition]:
+        """The partitions that may have letters of this time, the latest month first."""
+        return [
+            each
+            for each in await self.every()
+            if each.state is PartitionState.ATTACHED and may_hold(each.month, since, until)
+        ]
+
+    async def provide(self, month: str) -> str:
+        """The name of the partition that takes this month's letters; it is made if there is none that is attached."""
+        number = 0
+        while True:
+            number += 1
+            fresh = ArchivePartition(partition_name(month, number), month, self._clock.now())
+
+            async def made(there: ArchivePartition | None, fresh: ArchivePartition = fresh) -> ArchivePartition | None:
+                if there is not None:
+                    return None
+                await self.letters(fresh.name).write([])  # the place before its name: what is listed can be read
+                return fresh
+
+            there, written = await write_with_retry(self._partitions, fresh.key, made, what="partition")
+            found = written or there
+            if found is not None and found.state is PartitionState.ATTACHED:
+                return found.name
+
+    async def confirm(self, partition: str) -> bool:
+        """Count a batch whose copies are all in the partition. False if somebody has detached it meanwhile."""
+
+        def counted(there: ArchivePartition | None) -> ArchivePartition | None:
+            if there is None or there.state is not PartitionState.ATTACHED:
+                return None
+            return replace(there, batches=there.batches + 1)
+
+        _, written = await write_with_retry(self._partitions, partition, counted, what="partition")
+        return written is not None
+
+    async def find_copies(self, entry_ids: Sequence[str], month: str | None = None) -> dict[str, list[ArchivedLetter]]:
+        """The copies under these ids, by the partitions that they are in, of one `month` or of all."""
+        found: dict[str, list[ArchivedLetter]] = {}
+        partitions = await self.find_attached() if entry_ids else []
+        for partition in partitions:
+            if month not in (None, partition.month):
+                continue
+            for start in range(0, len(entry_ids), _ASKED):
+                there = await self.letters(partition.name).get(entry_ids[start : start + _ASKED])
+                for copy in there:
+                    if isinstance(copy, StoreError):
+                        raise copy
+                    if copy is not None:
+                        found.setdefault(partition.name, []).append(copy)
+        return found

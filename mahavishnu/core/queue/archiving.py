@@ -1,0 +1,290 @@
+"""Moves closed letters into the archive: copy, verify, then delete, each a compare-and-set.
+
+The copy counts once its letter has left the queue, which is one write. So a process may be killed at any point, and two
+may do the same at once: what they leave behind is a copy of a letter that still lives. Nobody is shown it, and the next
+who archives that letter writes it again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Collection as Names
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mahavishnu.core.queue.archive_places import ArchivePlaces
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import StoreError
+from mahavishnu.model.group import is_on_hold
+from mahavishnu.model.ids import document_key
+from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.letter_parts import ResolutionStatus
+from mahavishnu.model.query import AnyOf, Is, Missing, Not, Query
+from mahavishnu.model.retention import (
+    BY_RETENTION,
+    ArchiveResult,
+    RetentionRules,
+    is_archived,
+    keeps_restored,
+    leaving_queries,
+    may_leave,
+    month_of,
+)
+from mahavishnu.stores.archived import ArchivedLetter
+from mahavishnu.stores.base import Collection, home_of, pages, scan
+from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
+from mahavishnu.stores.retained import Revision, forget_revisions
+
+log = logging.getLogger(__name__)
+_TRIES = 10
+_ASKED = 500  # letters whose history is looked for at once
+_DELETED = Is("resolution_status", (ResolutionStatus.DELETED,))
+
+
+@dataclass(slots=True)
+class _Move:
+    """A letter on its way into the archive, with what belongs to it, and its copy as it was written last."""
+
+    letter: DeadLetter
+    former: list[FormerLetter] = field(default_factory=list)
+    revisions: list[Revision] = field(default_factory=list)
+    copy: ArchivedLetter | None = None
+
+
+class Archiving:
+    """One go at archiving. Everything is done in the store that all processes share."""
+
+    def __init__(self, context: QueueContext, rules: RetentionRules, by: str = BY_RETENTION) -> None:
+        self._clock, self._rules, self._by = context.clock, rules, by
+        home = home_of(context.store)
+        self._places = ArchivePlaces(home, context.clock)
+        self._letters = NamespaceRecords(home.collection(LETTERS), context.namespace)
+        self._groups = NamespaceRecords(home.collection(GROUPS), context.namespace, default_is_none=True)
+        self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
+        self._counts = Counter[str]()
+        self._failed: dict[str, str] = {}
+
+    async def run(self, batch_size: int, *, dry_run: bool) -> ArchiveResult:
+        """Archive all that is to leave now, batch after batch. Raises StoreError where the store gives no answer."""
+        start = self._clock.monotonic()
+        if not dry_run:
+            await self.finish()
+        held = await self._held_groups()
+        for query in leaving_queries(self._rules, self._clock.now(), batch_size):
+            async for page in pages(self._letters, query):
+                leaving = [letter for letter in page if may_leave(letter, self._rules, self._clock.now(), held)]
+                for month, moves in (await self._collect(leaving)).items():
+                    if dry_run:
+                        self._count(await self._without_restored(month, moves))
+                    else:
+                        await self._archive(month, moves)
+        return ArchiveResult(
+            tasks_archived=self._counts["letters"],
+            steps_archived=self._counts["former"],
+            transitions_archived=self._counts["revisions"],
+            execution_time_ms=round((self._clock.monotonic() - start) * 1000, 3),
+            dry_run=dry_run,
+            failed=self._failed,
+        )
+
+    async def finish(self) -> None:
+        """Remove what is left in the queue of letters that a process had archived which then died."""
+        left = Query((_DELETED, Not(Missing("previous_entry_id"))))
+        async for page in pages(self._letters, left):
+            await self._forget([letter for letter in page if letter.archived_at is not None])
+
+    async def _held_groups(self) -> Names[str]:
+        """The groups on hold: somebody has still to look at their letters."""
+        on_hold = Query((AnyOf((Not(Missing("hold_until")), Not(Missing("hold_release")))),))
+        now = self._clock.now()
+        return {group.fingerprint async for group in scan(self._groups, on_hold) if is_on_hold(group, now)}
+
+    async def _collect(self, letters: Sequence[DeadLetter]) -> dict[str, list[_Move]]:
+        """The letters with all that belongs to them, by the month of the archive that they go to."""
+        months: dict[str, list[_Move]] = defaultdict(list)
+        former = await self._find_former(letters)
+        revisions = await self._find_revisions(letters, former)
+        for letter in letters:
+            assert letter.resolution.at is not None
+            own = former.get(letter.key, [])
+            ids = (letter.entry_id, *(each.entry_id for each in own))
+            found = [revision for entry_id in ids for revision in revisions.get(entry_id, ())]
+            months[month_of(letter.resolution.at)].append(_Move(letter, own, found))
+        return months
+
+    async def _find_former(self, letters: Sequence[DeadLetter]) -> dict[str, list[FormerLetter]]:
+        """The former letters of these, by the letters' keys, the latest first."""
+        found: dict[str, list[FormerLetter]] = defaultdict(list)
+        names = [letter.task_id for letter in letters if letter.absorbed or letter.previous_entry_id]
+        keys = {letter.key for letter in letters}
+        for start in range(0, len(names), _ASKED):
+            query = Query((Is("task_id", tuple(names[start : start + _ASKED])),))
+            async for former in scan(self._history, query):
+                if (key := _letter_key(former)) in keys:
+                    found[key].append(former)
+        return {key: sorted(own, key=lambda each: each.created_at, reverse=True) for key, own in found.items()}
+
+    async def _find_revisions(
+        self, letters: Sequence[DeadLetter], former: dict[str, list[FormerLetter]]
+    ) -> dict[str, list[Revision]]:
+        """What edited ones of these were before, by entry ids."""
+        found: dict[str, list[Revision]] = defaultdict(list)
+        edited = [letter.entry_id for letter in letters if letter.revision]
+        edited += [each.entry_id for own in former.values() for each in own if each.revision]
+        for start in range(0, len(edited), _ASKED):
+            query = Query((Is("entry_id", tuple(edited[start : start + _ASKED])),))
+            async for revision in scan(self._revisions, query):
+                found[revision.entry_id].append(revision)
+        return {entry_id: sorted(own, key=lambda each: each.number) for entry_id, own in found.items()}
+
+    async def _without_restored(self, month: str, moves: Sequence[_Move]) -> list[_Move]:
+        """Those that nobody took out of the archive lately."""
+        found = await self._places.find_copies([move.letter.entry_id for move in moves], month)
+        copies = {copy.entry_id: copy for own in found.values() for copy in own}
+        return [
+            move
+            for move in moves
+            if (copy := copies.get(move.letter.entry_id)) is None or not self._is_restored(copy, move.letter)
+        ]
+
+    def _is_restored(self, copy: ArchivedLetter, letter: DeadLetter) -> bool:
+        return keeps_restored(copy.restored_at, letter, self._rules, self._clock.now())
+
+    async def _archive(self, month: str, moves: list[_Move]) -> None:
+        """Copy, verify, and let the letters leave the queue."""
+        partition = await self._places.provide(month)
+        copies = self._places.letters(partition)
+        await self._remove_earlier_copies(partition, moves)
+        sure = await self._verify(copies, await self._copy(copies, moves))
+        if not sure or not await self._places.confirm(partition):
+            return
+        tombstones = [self._retire(partition, move) for move in sure]
+        results = await self._letters.write(tombstones)
+        left: list[_Move] = []
+        gone: list[DeadLetter] = []
+        lost: list[_Move] = []
+        for move, result in zip(sure, results, strict=True):
+            if isinstance(result, DeadLetter):
+                left.append(move)
+                gone.append(result)
+            elif isinstance(result, StoreError):
+                self._fail(move, str(result))
+            else:
+                lost.append(move)
+        self._count(left)
+        if lost:
+            await self._withdraw(copies, lost)
+        await self._forget([letter for letter in gone if letter.revision or letter.previous_entry_id])
+
+    async def _remove_earlier_copies(self, partition: str, moves: Sequence[_Move]) -> None:
+        """Remove copies that an earlier go left, of these letters elsewhere and of their former letters by themselves.
+
+        Only a letter that was opened again can have been copied into another month.
+        """
+        again = [move.letter.entry_id for move in moves if move.letter.tallies.reopened]
+        for name, found in (await self._places.find_copies(again)).items():
+            if name != partition:
+                await self._places.letters(name).remove(found)
+        former = [each.entry_id for move in moves for each in move.former]
+        for name, found in (await self._places.find_copies(former)).items():
+            await self._places.letters(name).remove(found)
+
+    async def _copy(self, copies: Collection[ArchivedLetter], moves: Sequence[_Move]) -> list[_Move]:
+        """Write the copies, over what an earlier go left. Returns the letters that now have one.
+
+        A copy is always written anew: who withdraws one that was not needed cannot mean that of somebody else.
+        """
+        for move in moves:
+            move.copy = ArchivedLetter.of(move.letter, move.former, move.revisions, self._clock.now())
+        copied: list[_Move] = []
+        waiting = list(moves)
+        for _ in range(_TRIES):
+            results = await copies.write([move.copy for move in waiting if move.copy])
+            taken: list[_Move] = []
+            for move, result in zip(waiting, results, strict=True):
+                if isinstance(result, ArchivedLetter):
+                    move.copy = result
+                    copied.append(move)
+                elif isinstance(result, StoreError):
+                    self._fail(move, str(result))
+                else:
+                    taken.append(move)
+            waiting = await self._prepare_again(copies, taken)
+            if not waiting:
+                break
+        for move in waiting:
+            self._fail(move, f"its copy was changed by others {_TRIES} times in a row")
+        return copied
+
+    async def _prepare_again(self, copies: Collection[ArchivedLetter], taken: Sequence[_Move]) -> list[_Move]:
+        """Prepare writing over what is there; not over what somebody took out of the archive lately."""
+        waiting: list[_Move] = []
+        found = await copies.get([move.letter.entry_id for move in taken]) if taken else []
+        for move, there in zip(taken, found, strict=True):
+            assert move.copy is not None
+            if isinstance(there, StoreError):
+                self._fail(move, str(there))
+            elif there is None or not self._is_restored(there, move.letter):
+                move.copy = replace(move.copy, version=there.version if there else None)
+                waiting.append(move)
+        return waiting
+
+    async def _verify(self, copies: Collection[ArchivedLetter], moves: Sequence[_Move]) -> list[_Move]:
+        """Those whose copies the store has as they were made."""
+        sure: list[_Move] = []
+        found = await copies.get([move.letter.entry_id for move in moves]) if moves else []
+        for move, there in zip(moves, found, strict=True):
+            if isinstance(there, StoreError):
+                self._fail(move, str(there))
+            elif there is None or move.copy is None or not there.has_same_content(move.copy):
+                self._fail(move, "its copy in the archive is not what was written; the letter stays where it is")
+            else:
+                sure.append(move)
+        return sure
+
+    async def _withdraw(self, copies: Collection[ArchivedLetter], lost: Sequence[_Move]) -> None:
+        """Take back the copies of letters that somebody changed meanwhile, unless another process archived them."""
+        there = await self._letters.get([move.letter.key for move in lost])
+        former = await self._history.get([move.letter.entry_id for move in lost])
+        unused: list[ArchivedLetter] = []
+        for move, current, old in zip(lost, there, former, strict=True):
+            if isinstance(current, StoreError) or isinstance(old, StoreError) or move.copy is None:
+                continue  # nobody knows; what does not count is not shown either
+            if not is_archived(move.copy.entry_id, current, old is not None):
+                unused.append(move.copy)
+        if unused:
+            await copies.remove(unused)
+
+    async def _forget(self, tombstones: Sequence[DeadLetter]) -> None:
+        """Remove from the queue what went with these letters, and note that nothing is left."""
+        if not tombstones:
+            return
+        keys = {letter.key for letter in tombstones}
+        names = tuple({letter.task_id for letter in tombstones if letter.previous_entry_id})
+        for start in range(0, len(names), _ASKED):
+            async for page in pages(self._history, Query((Is("task_id", names[start : start + _ASKED]),))):
+                await self._history.remove([former for former in page if _letter_key(former) in keys])
+        await forget_revisions(self._revisions, self._history, tombstones)
+        await self._letters.write([evolve(letter, revision=0, previous_entry_id=None) for letter in tombstones])
+
+    def _fail(self, move: _Move, why: str) -> None:
+        log.error("letter %r could not be archived: %s", move.letter.key, why)
+        self._failed[move.letter.key] = why
+
+    def _retire(self, partition: str, move: _Move) -> DeadLetter:
+        former = move.former[0].entry_id if move.former else None
+        now = self._clock.now()
+        return lifecycle.retire(move.letter, now=now, by=self._by, partition=partition, former=former)
+
+    def _count(self, moves: Sequence[_Move]) -> None:
+        self._counts["letters"] += len(moves)
+        self._counts["former"] += sum(len(move.former) for move in moves)
+        self._counts["revisions"] += sum(len(move.revisions) for move in moves)
+
+
+def _letter_key(former: FormerLetter) -> str:
+    """The key that the former letter had while it lived."""
+    return document_key(former.task_id, former.namespace, former.queue)

@@ -1,0 +1,136 @@
+"""Which closed letters leave the queue, when, and to which month of the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import ResolutionStatus
+from mahavishnu.model.query import Between, Is, Query, Sort
+
+BY_RETENTION = "retention"  # who acts where nobody asked for it
+_CLOSED = tuple(
+    status for status in ResolutionStatus if status not in (ResolutionStatus.PENDING, ResolutionStatus.DELETED)
+)
+_KEPT_BY = {
+    ResolutionStatus.CANCELLED: "cancelled_days",
+    ResolutionStatus.PERMANENTLY_FAILED: "permanently_failed_days",
+}  # all others by `completed_days`
+_OLDEST_FIRST = (Sort("created_at"),)
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionRules:
+    """For how many days records are kept in the queue after their end; None for as long as the store lives.
+
+    Letters go to the archive after that. Raises InvalidInput for a number below 0.
+    """
+
+    completed_days: int | None = 30
+    cancelled_days: int | None = None
+    permanently_failed_days: int | None = None
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None and (type(value) is not int or value < 0):
+                raise InvalidInput(f"{each.name} must be a whole number from 0, or None to keep all, not {value!r:.80}")
+
+    def days(self, resolution: ResolutionStatus) -> int | None:
+        """For how many days letters are kept whose case ended so.
+
+        >>> rules = RetentionRules(completed_days=7)
+        >>> rules.days(ResolutionStatus.REQUEUED), rules.days(ResolutionStatus.CANCELLED)
+        (7, None)
+        """
+        if resolution not in _CLOSED:
+            return None
+        days: int | None = getattr(self, _KEPT_BY.get(resolution, "completed_days"))
+        return days
+
+
+def leaving_queries(rules: RetentionRules, now: datetime, limit: int) -> list[Query]:
+    """What finds the letters that are to leave, the oldest first: a query for each way in which a case ends.
+
+    Each way by itself, because then an index has the letters in this order, however many there are.
+    """
+    found = []
+    for resolution in _CLOSED:
+        if (days := rules.days(resolution)) is not None:
+            end = now - timedelta(days=days)
+            # Nothing is closed before it was made. That says nothing new, but what the index has is in this order.
+            where = (
+                Is("resolution_status", (resolution,)),
+                Between("created_at", below=end),
+                Between("resolution_timestamp", below=end),
+            )
+            found.append(Query(where, _OLDEST_FIRST, limit))
+    return found
+
+
+def may_leave(letter: DeadLetter, rules: RetentionRules, now: datetime, held: Collection[str] = ()) -> bool:
+    """Whether the letter is to go to the archive now; never an open one, nor one of a group that is `held`."""
+    closed_at, days = letter.resolution.at, rules.days(letter.resolution.status)
+    if closed_at is None or days is None or letter.lease is not None or letter.fingerprint in held:
+        return False
+    return closed_at < now - timedelta(days=days)
+
+
+def keeps_restored(restored_at: datetime | None, letter: DeadLetter, rules: RetentionRules, now: datetime) -> bool:
+    """Whether somebody took the letter out of the archive so lately that it is not to go back yet."""
+    days = rules.days(letter.resolution.status)
+    return restored_at is not None and (days is None or restored_at >= now - timedelta(days=days))
+
+
+def month_of(closed_at: datetime) -> str:
+    """The month that a letter is archived in: that of its end, whenever and however often it is archived.
+
+    >>> from datetime import UTC
+    >>> month_of(datetime(2026, 1, 31, 23, 59, 59, 999000, tzinfo=UTC))
+    '2026_01'
+    """
+    return f"{closed_at.year:04}_{closed_at.month:02}"
+
+
+def partition_name(month: str, number: int) -> str:
+    """The name of the month's first partition, or of a further one, made because the former one was detached.
+
+    >>> partition_name("2026_01", 1), partition_name("2026_01", 2)
+    ('2026_01', '2026_01_2')
+    """
+    return month if number == 1 else f"{month}_{number}"
+
+
+def may_hold(month: str, since: datetime | None, until: datetime | None) -> bool:
+    """Whether a partition of this month can have letters that were closed from `since` on and before `until`."""
+    return (since is None or month >= month_of(since)) and (until is None or month <= month_of(until))
+
+
+def is_archived(entry_id: str, at_key: DeadLetter | None, in_history: bool) -> bool:
+    """Whether the copy of the letter with this entry id is the one that counts, not a step that nobody finished.
+
+    `at_key` is what is under the letter's key now. While the letter itself lives, or the history has it, or somebody
+    deleted it, the copy in the archive is none: who copied it was stopped, or somebody took it out again.
+    """
+    if at_key is not None and at_key.entry_id == entry_id:
+        return at_key.is_deleted and at_key.archived_at is not None
+    return not in_history
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveResult:
+    """What one go of the archive did, or with `dry_run` would do: letters, and what of them went with them.
+
+    Of a letter, its former letters are steps, and its revisions transitions. `failed` says why letters stay that were
+    to leave, by their keys.
+    """
+
+    tasks_archived: int = 0
+    steps_archived: int = 0
+    transitions_archived: int = 0
+    execution_time_ms: float = 0.0
+    dry_run: bool = False
+    failed: dict[str, str] = field(default_factory=dict)

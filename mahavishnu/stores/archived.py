@@ -1,0 +1,163 @@
+"""What the archive keeps: a letter with all that belongs to it as one record, in the partition of a month."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import lru_cache
+from hashlib import sha256
+
+from mahavishnu.model.errors import CorruptRecord
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter_parts import Version
+from mahavishnu.stores.dataclass_codec import dataclass_kind
+from mahavishnu.stores.kind import FieldType, Kind, T
+from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
+from mahavishnu.stores.retained import Revision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedLetter:
+    """A closed letter in the archive, under its entry id.
+
+    `letter`, `former` and `revisions` are documents as the queue stored them: the letter, the letters that it succeeded
+    and what edited ones were before. They are kept as text, so that they come back as they were, and `checksum` tells.
+    What can be searched stands beside them. `restored_at` is when somebody took the letter out of the archive.
+    """
+
+    entry_id: str
+    letter_key: str
+    task_id: str
+    namespace: str
+    queue: str
+    resolution_status: str
+    reason: str
+    error_category: str | None = None
+    fingerprint: str | None = None
+    adapter: str | None = None
+    created_at: datetime
+    closed_at: datetime
+    archived_at: datetime
+    letter: str
+    former: tuple[str, ...] = ()
+    revisions: tuple[str, ...] = ()
+    checksum: str
+    restored_at: datetime | None = None
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        return self.entry_id
+
+    @classmethod
+    def of(
+        cls, letter: DeadLetter, former: Sequence[FormerLetter], revisions: Sequence[Revision], now: datetime
+    ) -> ArchivedLetter:
+        """The copy of a closed letter and of what belongs to it."""
+        text = LETTERS.document(letter)
+        formers = tuple(HISTORY.document(each) for each in former)
+        texts = tuple(REVISIONS.document(each) for each in revisions)
+        return cls(
+            entry_id=letter.entry_id,
+            letter_key=letter.key,
+            task_id=letter.task_id,
+            namespace=letter.namespace,
+            queue=letter.queue,
+            resolution_status=str(letter.resolution.status),
+            reason=str(letter.reason),
+            error_category=letter.error_category and str(letter.error_category),
+            fingerprint=letter.fingerprint,
+            adapter=letter.adapter,
+            created_at=letter.created_at,
+            closed_at=letter.resolution.at or letter.updated_at,
+            archived_at=now,
+            letter=text,
+            former=formers,
+            revisions=texts,
+            checksum=_checksum(text, formers, texts),
+        )
+
+    def has_same_content(self, other: ArchivedLetter) -> bool:
+        """Whether both are copies of the same state, whenever they were made."""
+        held = self.checksum, self.letter, self.former, self.revisions
+        return held == (other.checksum, other.letter, other.former, other.revisions)
+
+    def is_intact(self) -> bool:
+        """Whether what it holds is what was put into it."""
+        return self.checksum == _checksum(self.letter, self.former, self.revisions)
+
+    def read_letter(self) -> DeadLetter:
+        """The letter as it was, without a version. Raises CorruptRecord."""
+        return replace(_read(LETTERS, self.letter, self.entry_id), version=None)
+
+    def read_former(self) -> list[FormerLetter]:
+        """The letters that it succeeded, without versions. Raises CorruptRecord."""
+        return [replace(_read(HISTORY, text, self.entry_id), version=None) for text in self.former]
+
+    def read_revisions(self) -> list[Revision]:
+        """What edited ones were before, without versions. Raises CorruptRecord."""
+        return [replace(_read(REVISIONS, text, self.entry_id), version=None) for text in self.revisions]
+
+
+def _checksum(letter: str, former: Sequence[str], revisions: Sequence[str]) -> str:
+    return sha256("\n".join((letter, *former, *revisions)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _read(kind: Kind[T], text: str, entry_id: str) -> T:
+    try:
+        return kind.read(text, ())
+    except CorruptRecord as problem:
+        raise CorruptRecord(entry_id, problem.reason) from problem
+    except (TypeError, ValueError) as problem:
+        raise CorruptRecord(entry_id, f"the copy in the archive cannot be read: {problem}") from problem
+
+
+class PartitionState(StrEnum):
+    """Whether the archive reads and writes a partition."""
+
+    ATTACHED = "attached"
+    DETACHED = "detached"  #: it may be moved away as a whole; it is there again once somebody attaches it
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePartition:
+    """A partition of the archive: the letters whose cases ended in one month.
+
+    Each batch counts in `batches` before its letters leave the queue. So who detaches the partition at that moment is
+    either told of it or was quicker, and then they stay. `kept`: somebody attached it, so age does not detach it again.
+    """
+
+    name: str
+    month: str
+    made_at: datetime
+    state: PartitionState = PartitionState.ATTACHED
+    batches: int = 0
+    detached_at: datetime | None = None
+    kept: bool = False
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+_ARCHIVED = dataclass_kind(
+    ArchivedLetter,
+    name="archive",
+    index="dlq_archive",
+    key="entry_id",
+    types=dict.fromkeys(("letter", "former", "revisions", "checksum"), FieldType.BLOB),
+    indexes=[("namespace", "closed_at"), ("task_id",)],
+)
+
+
+@lru_cache(1000)
+def archive_kind(partition: str) -> Kind[ArchivedLetter]:
+    """The kind of the letters in this partition."""
+    return replace(
+        _ARCHIVED,
+        index=f"{_ARCHIVED.index}_{partition}",
+        partition=f"archive-{partition.replace('_', '-')}",
+    )
