@@ -179,7 +179,7 @@ class LetterDetail(Letter):
     claim_owner: str | None
     due_at: str | None
     waiting_for: str | None = Field(
-        default=None, description="In a single letter that no live worker can run: what it waits for"
+        default=None, description="In a single or `whole` letter that no live worker can run: what it waits for"
     )
     payload_types: dict[str, str]
     policy_by_verdict: bool

@@ -101,7 +101,7 @@ def _state_of_open(letter: Letter) -> str:
     if due is None:
         return "needs you: no retry can help"
     if letter.get("waiting_for"):
-        return "needs you: no worker can run it"
+        return str(letter["waiting_for"]) if letter.get("adapter") else "needs you: it names no adapter"
     if not for_people():
         return f"retries at {moment(due)}"
     return f"retry due {when(due)}" if is_past(due) else f"retries {when(due)}"

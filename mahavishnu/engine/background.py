@@ -9,19 +9,20 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from hashlib import sha256
 
-from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.engine.worker_watch import WorkerWatch
 from mahavishnu.model.clock import Clock, wait_for
 from mahavishnu.model.errors import StoreError
-from mahavishnu.model.ids import DEFAULT_NAMESPACE
-from mahavishnu.model.namespaces import written_namespace
-from mahavishnu.model.query import Between, Query
-from mahavishnu.model.worker import LIVES_SECONDS, Share, Worker, shares_of
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
+from mahavishnu.model.namespaces import ALL_NAMESPACES, written_namespace
+from mahavishnu.model.worker import REMOTE_LIVES_SECONDS, Share, Worker, shares_of
 from mahavishnu.stores.base import Collection, get_one, write_one
 
 log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 5.0
 _FORGOTTEN = timedelta(days=1)
+_REMOTE_LIVES = timedelta(seconds=REMOTE_LIVES_SECONDS)
 _MOST_WORKERS = 10_000
 _TRIES = 5
 
@@ -93,10 +94,12 @@ class WorkerRegistry:
         clock: Clock,
         adapters: Callable[[], Iterable[str] | None] = lambda: None,
         namespace: str = DEFAULT_NAMESPACE,
+        watch: WorkerWatch | None = None,
+        skew: Callable[[], timedelta] = timedelta,
     ) -> None:
         self.queues: tuple[str, ...] = ()  # whose letters this worker takes; empty: all
         self.known: Sequence[Worker] = ()  # those that lived at the last heartbeat
-        self._workers = NamespaceRecords(workers, namespace, default_is_none=True)
+        self._workers, self._watch, self._skew = workers, watch or WorkerWatch(workers, clock), skew
         self._name, self._clock, self._namespace = name, clock, written_namespace(namespace)
         self._adapters = adapters
         self._started_at = clock.now()
@@ -125,6 +128,7 @@ class WorkerRegistry:
             host=socket.gethostname(),
             pid=os.getpid(),
             namespace=self._namespace,
+            mark=new_entry_id.mark,
         )
 
     def shares(self) -> list[Share]:
@@ -139,10 +143,34 @@ class WorkerRegistry:
             if self.live != self._shared_with:
                 self._shared_with = self.live
                 log.info("%d workers share the letters: %s", len(self.live), ", ".join(self.live))
-            gone = await self._workers.find(Query((Between("seen_at", below=self._clock.now() - _FORGOTTEN),)))
-            await self._workers.remove(gone.items)
+            await self._remove_gone()
         except StoreError as problem:
             log.debug("the list of workers is out of reach: %s", problem)
+
+    async def sign_end(self) -> None:
+        """Record that a process ran what was due, once, and how long ago the one before it did. Raises StoreError.
+
+        All such runs of one machine, for the same letters, are one line of the list.
+        """
+        me = self.me
+        what = repr((me.namespace, me.queues, me.adapters))
+        name = f"{me.host}-once-{sha256(what.encode()).hexdigest()[:6]}"
+        before = await get_one(self._workers, name)
+        every = (me.seen_at - before.seen_at).total_seconds() if before is not None else None
+        if every is not None and every <= 0:  # the clock was set back
+            every = None
+        await self._sign(replace(me, name=name, ended=True, every=every))
+
+    async def _remove_gone(self) -> None:
+        """Remove those of all namespaces that gave their last sign of life long ago: a living one signs again."""
+        limit = self._clock.now() - _FORGOTTEN
+        listed = await self._watch.look(HEARTBEAT_SECONDS)
+        gone = [each for each in listed or () if each.seen_at < limit and self._is_alive(each) is False]
+        if gone:
+            await self._workers.remove(gone)
+
+    def _is_alive(self, worker: Worker) -> bool | None:
+        return self._watch.is_alive(worker, self._skew())
 
     async def _sign(self, worker: Worker) -> None:
         current = await get_one(self._workers, worker.name)
@@ -153,10 +181,15 @@ class WorkerRegistry:
         return [worker.name for worker in await self.read_live() if worker.name != self._name]
 
     async def read_live(self) -> Sequence[Worker]:
-        """The workers that live now. Raises StoreError."""
-        since = self._clock.now() - timedelta(seconds=LIVES_SECONDS)
-        page = await self._workers.find(Query((Between("seen_at", at_least=since),), limit=_MOST_WORKERS))
-        return page.items
+        """The workers of this namespace that live now, as far as that can be told, without remote ones.
+
+        Raises StoreError.
+        """
+        listed = await self._watch.look()
+        if listed is None:
+            return self.known
+        ours = [each for each in listed if self._namespace == ALL_NAMESPACES or each.namespace == self._namespace]
+        return [each for each in ours if not each.ended and not each.remote and self._is_alive(each) is not False]
 
     async def deregister(self) -> None:
         """Remove this worker from the list, so that the others take over its share at their next heartbeat."""
@@ -192,13 +225,14 @@ class RemoteWorkers:
             seen = self._clock.now()
             signed = Worker(
                 name,
-                current.started_at if current and current.lives_at(seen) else seen,
+                current.started_at if current and seen - current.seen_at <= _REMOTE_LIVES else seen,
                 seen,
                 queues=None if queue is None else (queue,),
                 adapters=asked,
                 takes_all=True if asked is None else None,
                 remote=True,
                 namespace=written_namespace(namespace),
+                mark=new_entry_id.mark,
                 version=current.version if current else None,
             )
             await write_one(self._workers, signed)

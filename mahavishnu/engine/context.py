@@ -21,6 +21,7 @@ from mahavishnu.engine.recorder import Capacities, Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
 from mahavishnu.engine.waiting_files import WaitingFiles
 from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
+from mahavishnu.engine.worker_watch import WorkerWatch
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
@@ -35,7 +36,7 @@ from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.value_kinds import ValueKind
 from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
-from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
+from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS, WORKERS
 from mahavishnu.stores.lease_watch import LeaseWatch
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class Limits:
     close_on_success: bool = True  # a run of the application that succeeds closes the open letter of its work
     polls: bool = True
     wakes: bool = True
+
+    @property
+    def skew(self) -> timedelta:
+        """How far the clocks of machines may differ."""
+        return timedelta(seconds=self.skew_seconds)
 
     def lease_end(self, now: datetime) -> datetime:
         """Until when a lease lasts that begins or is renewed now."""
@@ -105,6 +111,7 @@ class QueueContext:
         self.backoffs = options.backoffs
         self.owner = options.owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
         self.lease_watch = LeaseWatch(clock)
+        self.worker_watch = WorkerWatch(store.collection(WORKERS), clock)
         self.revisions = store.collection(REVISIONS)
         self.counts: Counter[str] = Counter(
             skipped_by_strategy=0,
@@ -234,7 +241,7 @@ class QueueContext:
         """Whether a run somewhere may still own the letter, even if its lease has ended by this machine's clock."""
         if letter.lease is None:
             return False
-        return self.lease_watch.may_be_run(letter, now, timedelta(seconds=self.limits.skew_seconds))
+        return self.lease_watch.may_be_run(letter, now, self.limits.skew)
 
     def announce(self, name: EventName, letter: DeadLetter, at: datetime | None = None, /, **detail: Any) -> None:
         """Publish an event about a letter that was written just now, or `at` an instant that the caller knows."""

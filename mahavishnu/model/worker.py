@@ -15,6 +15,7 @@ from mahavishnu.model.query import AnyOf, Condition, Is, Missing, Not
 
 LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
 REMOTE_LIVES_SECONDS = 300.0
+ONCE_SECONDS = 3600.0  # how long the next run of `worker --once` is waited for, before it is known how often they come
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,9 @@ class Worker:
     It runs those of its `adapters`, or whatever comes if it `takes_all`, because it has a callback of its own. One that
     says neither is of an earlier version: nobody knows what it can run. A `remote` one claims letters of a queue that
     it does not share with others by partitions. All its letters are of one namespace; None is the one called `default`.
+
+    `seen_at` is dated by the clock with this `mark`. One that `ended` ran what was due, once; the run before it was
+    `every` seconds earlier.
     """
 
     name: str
@@ -36,19 +40,31 @@ class Worker:
     host: str | None = None
     pid: int | None = None
     namespace: str | None = None
+    mark: str | None = None
+    ended: bool | None = None
+    every: float | None = None
     version: Version | None = field(default=None, compare=False)
 
     @property
     def key(self) -> str:
         return self.name
 
+    @property
+    def lives_seconds(self) -> float:
+        """How long it counts as living after a sign of life. A remote one gives them when it claims letters."""
+        return REMOTE_LIVES_SECONDS if self.remote else LIVES_SECONDS
+
+    def comes_again(self, now: datetime, skew: timedelta) -> bool:
+        """Whether it ended in order, and another such run is to be expected: at most one was left out since.
+
+        After the first one, within an hour.
+        """
+        seconds = ONCE_SECONDS if self.every is None else max(2 * self.every, REMOTE_LIVES_SECONDS)
+        return bool(self.ended) and now - self.seen_at <= timedelta(seconds=seconds) + skew
+
     def takes_from(self, namespace: str) -> bool:
         """Whether it takes letters of this namespace. A remote one may claim those of all."""
         return ALL_NAMESPACES in (self.namespace, namespace) or (self.namespace or DEFAULT_NAMESPACE) == namespace
-
-    def lives_at(self, now: datetime) -> bool:
-        """Whether it has given a sign of life lately. A remote one gives them when it claims letters, and no others."""
-        return now - self.seen_at <= timedelta(seconds=REMOTE_LIVES_SECONDS if self.remote else LIVES_SECONDS)
 
     def may_run(self, letters: WaitingLetters) -> bool:
         """Whether it may take such letters. One that does not say what it can run may."""

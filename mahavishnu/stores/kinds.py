@@ -335,7 +335,7 @@ WORKERS = dataclass_kind(
     Worker,
     name="workers",
     index="dlq_workers",
-    types=dict.fromkeys(("queues", "adapters", "takes_all", "remote", "host", "pid"), BLOB),
+    types=dict.fromkeys(("queues", "adapters", "takes_all", "remote", "host", "pid", "mark", "ended", "every"), BLOB),
 )
 
 # What `open_store` and the fallback store are made for, unless their caller says which. A kind that is missing here

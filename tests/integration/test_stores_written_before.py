@@ -267,7 +267,11 @@ async def answers(dlq: DeadLetterQueue) -> dict[str, Any]:
     statistics |= {"max_size": limit, "utilization_percent": round(100 * statistics["queue_size"] / limit, 2)}
     live = [each.name for each in await dlq.workers.list() if each.live]
     assert (statistics.pop("live_workers"), "waiting_for_worker" in statistics) == (len(live), True)
-    del statistics["waiting_for_worker"], statistics["due_without_worker"]  # this version says it
+    del (
+        statistics["waiting_for_worker"],
+        statistics["due_without_worker"],
+        statistics["due_in_doubt"],
+    )  # this version says it
     del statistics["storage"]["detail"]  # where the file is, and how many nodes there are
     page = await own.groups.list(quiet=True, limit=100)
     runs = [await dlq.runs.get(run.run_id) for run in (await dlq.runs.list()).items]

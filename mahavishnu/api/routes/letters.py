@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -93,7 +93,8 @@ async def list_letters(
     headers = page_headers(request, page)
     if page.corrupt:
         headers["X-Corrupt"] = str(len(page.corrupt))
-    return Response(letters_json(page.items, whole=params.whole), 200, headers, JSON)
+    waiting_for = await _why_each_waits(dlq, page.items) if params.whole else None
+    return Response(letters_json(page.items, whole=params.whole, waiting_for=waiting_for), 200, headers, JSON)
 
 
 @router.post(
@@ -200,17 +201,18 @@ async def one(
     if etag_matches(if_none_match, letter.version):
         return Response(None, 304, {"ETag": mark})
     shown = letter_json(letter, whole=True)
-    if (waiting_for := await _why_waiting(dlq, letter)) is not None:
+    (waiting_for,) = await _why_each_waits(dlq, [letter])
+    if waiting_for is not None:
         shown["waiting_for"] = waiting_for
     return json_response(shown, 200, {"ETag": mark})
 
 
-async def _why_waiting(dlq: DeadLetterQueue, letter: DeadLetter) -> str | None:
-    """What the letter waits for; None if that cannot be told now, or if it waits for nothing."""
+async def _why_each_waits(dlq: DeadLetterQueue, letters: Sequence[DeadLetter]) -> Sequence[str | None]:
+    """What each letter waits for; None if that cannot be told now, or if it waits for nothing."""
     try:
-        return await dlq.workers.why_waiting(letter)
+        return await dlq.workers.why_each_waits(letters)
     except StoreError:
-        return None
+        return [None] * len(letters)
 
 
 @router.patch(

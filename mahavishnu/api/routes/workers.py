@@ -13,10 +13,13 @@ router = Router(tag="workers")
 
 
 class WorkerLine(ResponseModel):
-    """A worker: its last sign of life, what it can run, and what it holds. Null is what it does not say."""
+    """A worker: its last sign of life, what it can run, and what it holds. Null is what it does not say.
+
+    `live` is null where it cannot be told; one that has `ended` ran what was due, once.
+    """
 
     name: str
-    live: bool
+    live: bool | None
     host: str | None
     pid: int | None
     started_at: str | None
@@ -25,6 +28,7 @@ class WorkerLine(ResponseModel):
     adapters: list[str] | None
     takes_all: bool
     remote: bool
+    ended: bool
     held: int
     holds: list[str]
 

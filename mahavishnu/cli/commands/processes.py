@@ -268,7 +268,19 @@ async def _once(app: MahavishnuApp) -> None:
                 print_line(f"stopping: runs may take {app.dlq.context.limits.grace_seconds:g} s to finish")
                 await app.dlq.stop_retry_processor()
             ran = await running
+            if not stop.is_set():
+                await _note_run(app)
     print_line(f"{count_of(ran, 'letter')} run")
+
+
+async def _note_run(app: MahavishnuApp) -> None:
+    """Sign the list of workers: nobody is to wonder why none lives between two such runs."""
+    from mahavishnu.model.errors import StoreError
+
+    try:
+        await app.dlq.processing.workers.sign_end()
+    except StoreError as problem:
+        print_notice(f"the list of workers does not say that this run was: {problem}")
 
 
 def _reload(app: MahavishnuApp) -> None:

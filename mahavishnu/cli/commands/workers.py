@@ -9,7 +9,8 @@ import typer
 
 from mahavishnu.cli.client import Connection, run_conversation
 from mahavishnu.cli.options import session_of
-from mahavishnu.cli.output import AsJson, moment, print_json, print_table
+from mahavishnu.cli.output import AsJson, print_json, print_table
+from mahavishnu.cli.times import when
 
 
 def list_workers(context: typer.Context, json: AsJson = False) -> None:
@@ -21,12 +22,13 @@ def list_workers(context: typer.Context, json: AsJson = False) -> None:
             print_json(workers)
             return
         print_table(
-            ("worker", "last seen", "started", "holds", "queues", "runs"),
+            ("worker", "state", "last seen", "started", "holds", "queues", "runs"),
             [
                 (
                     each["name"],
-                    moment(each["seen_at"]) if each["live"] else f"gone ({moment(each['seen_at'])})",
-                    moment(each["started_at"]),
+                    _state(each),
+                    when(each["seen_at"]),
+                    when(each["started_at"]),
                     each["held"],
                     ", ".join(each["queues"]) if each["queues"] else "all",
                     _runs(each),
@@ -38,6 +40,13 @@ def list_workers(context: typer.Context, json: AsJson = False) -> None:
         )
 
     run_conversation(session_of(context), converse)
+
+
+def _state(worker: Mapping[str, Any]) -> str:
+    """Whether it lives, as far as that is known: its last sign of life is dated by its own clock."""
+    if worker["ended"]:
+        return "ran once"
+    return {True: "lives", False: "silent", None: "unknown"}[worker["live"]]
 
 
 def _runs(worker: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextvars import Context
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeAlias
 
 from mahavishnu.engine.context import QueueContext
@@ -371,7 +371,7 @@ class Closing:
             if NOT_JSON in written.notes:  # descriptions, which do not say what it was
                 return None
             repos = texts(request.repos, "repos")
-            skew = timedelta(seconds=self._context.limits.skew_seconds)
+            skew = self._context.limits.skew
             return Success(
                 written.payload, request.adapter, repos, noted[2], written.types, mark=new_entry_id.mark, skew=skew
             )

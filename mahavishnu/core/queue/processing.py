@@ -50,7 +50,13 @@ class Processing:
         self.callback = context.options.callback
         self._default: tuple[Workflow, Callable[[], Collection[str]]] | None = None
         self.workers = WorkerRegistry(
-            context.store.collection(WORKERS), context.owner, context.clock, self.adapters, context.namespace
+            context.store.collection(WORKERS),
+            context.owner,
+            context.clock,
+            self.adapters,
+            context.namespace,
+            context.worker_watch,
+            lambda: context.limits.skew,
         )
         self._given_interval: float | None = None
         self._processor: Processor | None = None
@@ -64,6 +70,9 @@ class Processing:
         )
         self._watch = PeriodicTask(
             "the watch over leases", self._look_at_leases, lambda: context.limits.lease_seconds / 6
+        )
+        self._worker_watch = PeriodicTask(
+            "the watch over workers", context.worker_watch.look, lambda: HEARTBEAT_SECONDS
         )
         self._heartbeat = PeriodicTask("the list of workers", self.workers.heartbeat, lambda: HEARTBEAT_SECONDS)
         context.session.on_new_loop(self._reset_for_loop)
@@ -159,7 +168,7 @@ class Processing:
         self._reset_for_loop()
         if self._running_tasks is None:
             self._runs_in = asyncio.get_running_loop()
-            await self._start_periodic_tasks()
+            await self._start_periodic_tasks(self._worker_watch)
 
     async def _start_periodic_tasks(self, *more: PeriodicTask) -> None:
         if self._running_tasks is not None:

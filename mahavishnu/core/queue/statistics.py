@@ -129,6 +129,11 @@ def warnings(stats: Mapping[str, Any]) -> list[str]:
     if waiting := stats.get("waiting"):
         found.append(f"WARNING: {waiting} failures wait for room in the DLQ!")
     found += _without_worker(stats.get("due_without_worker") or {}, stats.get("live_workers"))
+    if doubtful := sum((stats.get("due_in_doubt") or {}).values()):
+        found.append(
+            f"WARNING: {_letters(doubtful)} due, and whether a worker lives that can run them cannot be told: its last "
+            "sign of life is dated by another clock (mahavishnu worker list)"
+        )
     exhausted = stats["status_breakdown"]["exhausted"]
     if exhausted > MANY_EXHAUSTED:
         found.append(f"WARNING: {exhausted} exhausted tasks in DLQ!")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from mahavishnu.engine.background import HEARTBEAT_SECONDS
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter import DeadLetter
@@ -14,7 +15,6 @@ from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, Resoluti
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Query, Sort
 from mahavishnu.model.worker import (
     LIVES_SECONDS,
-    REMOTE_LIVES_SECONDS,
     WaitingLetters,
     Worker,
     count_by_adapter,
@@ -30,14 +30,35 @@ _RUNNING = Query((Is("status", (DeadLetterStatus.RETRYING,)),), (Sort("due_at"),
 
 
 @dataclass(frozen=True, slots=True)
+class _Roll:
+    """Workers of all namespaces: those that live, those of which it cannot be told, and those that will run again."""
+
+    live: Sequence[Worker]
+    doubtful: Sequence[Worker]
+    expected: Sequence[Worker]
+
+    @property
+    def possible(self) -> list[Worker]:
+        """Those that may run letters sooner or later."""
+        return [*self.live, *self.doubtful, *self.expected]
+
+    @property
+    def certain(self) -> list[Worker]:
+        """Those of which that is known."""
+        return [*self.live, *self.expected]
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerReport:
     """A worker as people see it. One that is not `live` has given no sign of life lately, and still holds letters.
 
-    `worker` is None for one that has signed nothing. `holds` are some of the `held` letters that it has leases on.
+    `live` is None where it cannot be told: its last sign of life, dated by the clock of another machine, was not seen
+    to come, nor to stay away. `worker` is None for one that has signed nothing. `holds` are some of the `held` letters
+    that it has leases on. One that has `ended` ran what was due, once, and is expected to do so again.
     """
 
     name: str
-    live: bool
+    live: bool | None
     worker: Worker | None
     held: int = 0
     holds: tuple[str, ...] = ()
@@ -56,6 +77,7 @@ class WorkerReport:
             "adapters": list(known.adapters) if known and known.adapters is not None else None,
             "takes_all": bool(known and known.takes_all),
             "remote": bool(known is None or known.remote),
+            "ended": bool(known and known.ended),
             "held": self.held,
             "holds": list(self.holds),
         }
@@ -67,21 +89,26 @@ class WorkerList(list[WorkerReport]):
     degraded: str | None = None
 
 
+def _is_retried(letter: DeadLetter) -> bool:
+    """Whether it waits for a run that comes by itself."""
+    return letter.status is DeadLetterStatus.PENDING and letter.due_at is not None and letter.is_open
+
+
 class Workers:
     """The live workers of all processes, and the letters that none of them can run."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context = context
         self._workers = context.own_records(WORKERS)
-        self._of_all = context.store.collection(WORKERS)
 
     async def list(self) -> WorkerList:
-        """The live workers, the oldest first, and then those that hold letters and give no sign of life.
+        """The live workers, the oldest first, and then those that ended, or hold letters and give no sign of life.
 
         Raises StoreError.
         """
         await self._context.open()
-        now = self._context.clock.now()
+        now, skew = self._context.clock.now(), self._context.limits.skew
+        await self._context.worker_watch.look()
         page = await self._workers.find(Query(sort=(Sort("started_at"),), limit=_AT_ONCE))
         counts = await self._context.letters.tally(_RUNNING, ["claim_owner"])
         running = await self._context.letters.find(_RUNNING)
@@ -92,12 +119,17 @@ class Workers:
                 names.append(letter.task_id)
         signed = {worker.name: worker for worker in page.items}
         reports = [
-            WorkerReport(name, worker is not None and worker.lives_at(now), worker, held.get(name, 0), tuple(some))
+            WorkerReport(name, self._is_alive(worker), worker, held.get(name, 0), tuple(some))
             for name, worker, some in (
                 (name, signed.get(name), holds.get(name, ())) for name in dict.fromkeys([*signed, *held])
             )
         ]
-        found = WorkerList(sorted((each for each in reports if each.live or each.held), key=lambda each: not each.live))
+        shown = [
+            each
+            for each in reports
+            if each.live is not False or each.held or (each.worker is not None and each.worker.comes_again(now, skew))
+        ]
+        found = WorkerList(sorted(shown, key=lambda each: (each.live is False, each.live is None)))
         found.degraded = page.degraded or counts.degraded or running.degraded
         return found
 
@@ -108,48 +140,74 @@ class Workers:
         while a worker of an earlier version lives, which does not say what it can run. Raises StoreError.
         """
         await self._context.open()
-        live = await self._live()
-        return [] if live is None else await self._waiting(live, overdue)
+        roll = await self._roll()
+        return [] if roll is None else await self._waiting(roll.possible, overdue)
 
     async def numbers(self) -> dict[str, Any]:
         """How many workers live, and how many letters wait for one, by adapter: all, and those that are overdue.
 
-        Raises StoreError.
+        `due_in_doubt` are those that are overdue although there is a worker that could run them, of which it cannot be
+        told whether it lives. Raises StoreError.
         """
         await self._context.open()
-        live = await self._live()
-        if live is None:
-            return {"live_workers": None, "waiting_for_worker": {}, "due_without_worker": {}}
-        waiting = await self._waiting(live, None)
+        roll = await self._roll()
+        if roll is None:
+            return {"live_workers": None, "waiting_for_worker": {}, "due_without_worker": {}, "due_in_doubt": {}}
+        waiting = await self._waiting(roll.possible, None)
         overdue = self._context.clock.now() - PATIENCE
         late = any(each.since is not None and each.since <= overdue for each in waiting)
-        due = await self._waiting(live, PATIENCE) if late else ()
+        due = count_by_adapter(await self._waiting(roll.possible, PATIENCE) if late else (), NO_ADAPTER)
+        doubtful = count_by_adapter(await self._waiting(roll.certain, PATIENCE) if roll.doubtful else (), NO_ADAPTER)
         return {
-            "live_workers": sum(each.takes_from(self._context.namespace) for each in live),
+            "live_workers": sum(each.takes_from(self._context.namespace) for each in roll.live),
             "waiting_for_worker": count_by_adapter(waiting, NO_ADAPTER),
-            "due_without_worker": count_by_adapter(due, NO_ADAPTER),
+            "due_without_worker": due,
+            "due_in_doubt": {name: left for name, all_ in doubtful.items() if (left := all_ - due.get(name, 0)) > 0},
         }
 
     async def why_waiting(self, letter: DeadLetter) -> str | None:
-        """What the letter waits for, in words, if no live worker can run it; None if one can, or if it waits for none.
+        """What the letter waits for, in words, if no worker can run it; None if one can, or if it waits for none.
 
         Raises StoreError.
         """
-        if letter.status is not DeadLetterStatus.PENDING or letter.due_at is None or not letter.is_open:
-            return None
-        await self._context.open()
-        live = await self._live()
-        alone = WaitingLetters(letter.queue, letter.adapter, 1, namespace=letter.namespace)
-        if live is None or not without_worker([alone], live):
-            return None
-        return what_is_missing(letter.adapter)
+        return (await self.why_each_waits([letter]))[0]
 
-    async def _live(self) -> Sequence[Worker] | None:
-        """The live workers of all namespaces; None while that is not known."""
-        now = self._context.clock.now()
-        since = now - timedelta(seconds=REMOTE_LIVES_SECONDS)
-        page = await self._of_all.find(Query((Between("seen_at", at_least=since),), limit=10_000))
-        return None if page.degraded else [worker for worker in page.items if worker.lives_at(now)]
+    async def why_each_waits(self, letters: Sequence[DeadLetter]) -> Sequence[str | None]:
+        """What `why_waiting` says of each of these letters, by the list of workers of the last seconds.
+
+        Raises StoreError.
+        """
+        if not any(_is_retried(letter) for letter in letters):
+            return [None] * len(letters)
+        await self._context.open()
+        roll = await self._roll(HEARTBEAT_SECONDS if len(letters) > 1 else 0.0)
+        if roll is None:
+            return [None] * len(letters)
+        possible = roll.possible
+        kinds = [WaitingLetters(each.queue, each.adapter, 1, namespace=each.namespace) for each in letters]
+        lost = set(without_worker(set(kinds), possible))
+        return [
+            what_is_missing(each.adapter) if _is_retried(each) and kind in lost else None
+            for each, kind in zip(letters, kinds, strict=True)
+        ]
+
+    def _is_alive(self, worker: Worker | None) -> bool | None:
+        if worker is None:
+            return False
+        return self._context.worker_watch.is_alive(worker, self._context.limits.skew)
+
+    async def _roll(self, at_most_old: float = 0.0) -> _Roll | None:
+        """The workers of all namespaces; None while the list cannot be read whole."""
+        listed = await self._context.worker_watch.look(at_most_old)
+        if listed is None:
+            return None
+        now, skew = self._context.clock.now(), self._context.limits.skew
+        lives = {worker.key: self._is_alive(worker) for worker in listed}
+        return _Roll(
+            [each for each in listed if lives[each.key]],
+            [each for each in listed if lives[each.key] is None],
+            [each for each in listed if each.comes_again(now, skew)],
+        )
 
     async def _waiting(self, live: Sequence[Worker], overdue: timedelta | None) -> Sequence[WaitingLetters]:
         now = self._context.clock.now()

@@ -88,8 +88,9 @@ def test_a_state_says_who_has_to_act(monkeypatch: pytest.MonkeyPatch) -> None:
     letter = {"status": "pending", "resolution_status": "pending", "max_retries": 0, "next_retry_at": None}
     assert state_of(letter) == "needs you: no retry can help"
     assert state_of({**letter, "status": "exhausted"}) == "needs you: no retries allowed"
-    lonely = {"next_retry_at": "2026-01-01T12:00:00.000Z", "waiting_for": "a worker that has 'invoice'"}
-    assert state_of({**letter, **lonely}) == "needs you: no worker can run it"
+    lonely = {"next_retry_at": "2026-01-01T12:00:00.000Z", "waiting_for": "waiting for a worker that has 'invoice'"}
+    assert state_of({**letter, **lonely, "adapter": "invoice"}) == lonely["waiting_for"]
+    assert state_of({**letter, **lonely, "adapter": None}) == "needs you: it names no adapter"
     monkeypatch.setenv("COLUMNS", "80")  # for somebody's eyes
     for seconds, words in (
         (59, "retries in 59s"),

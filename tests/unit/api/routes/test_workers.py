@@ -30,3 +30,20 @@ async def test_letters_that_wait_for_a_worker_are_in_the_metrics(api: ApiHarness
     assert "mahavishnu_dlq_live_workers 0.0" in text
     lines = [line for line in text.splitlines() if line.startswith("mahavishnu_dlq_waiting_for_worker{")]
     assert len(lines) == 51 and 'mahavishnu_dlq_waiting_for_worker{adapter="other"} 10.0' in lines
+
+
+async def test_a_list_of_whole_letters_says_what_each_waits_for(api: ApiHarness) -> None:
+    for name, adapter, policy in (
+        ("a", "invoice", "immediate"),
+        ("b", "mail", "immediate"),
+        ("c", "invoice", "never"),
+        ("d", None, "immediate"),
+    ):
+        await api.dlq.enqueue(name, {}, [], "connection refused", policy, adapter=adapter)
+    await api.post("/claims", {"worker": "w", "adapters": ["mail"], "queue": "other"})
+    await api.post("/claims", {"worker": "w2", "adapters": ["mail"], "queue": "default", "limit": 1})
+    listed = {each["task_id"]: each for each in (await api.get("/dlq?whole=true")).json()}
+    assert listed["a"]["waiting_for"] == "waiting for a worker that has 'invoice'"
+    assert "--adapter NAME" in listed["d"]["waiting_for"]
+    assert ["waiting_for" in listed[name] for name in "bc"] == [False, False]
+    assert not any("waiting_for" in each for each in (await api.get("/dlq")).json())

@@ -18,12 +18,12 @@ from tests.unit.letters import NOON
 pytestmark = pytest.mark.usefixtures("letters")
 BAD = "\\x1b[2Jbad [red]x[/red] value line two"
 LIST = f"""\
-task   queue            state                            category   retries  failed                error
-wf_5   default/default  retries at 2026-01-01 12:01:00Z  resource   0/3      2026-01-01 12:00:00Z  disk full
-a/b c  default/mail     retries at 2026-01-01 12:01:00Z  permanent  0/3      2026-01-01 12:00:00Z  {BAD}
-wf_3   default/default  needs you: no retries allowed    network    0/0      2026-01-01 12:00:00Z  connection refused
-wf_2   default/default  needs you: no retries allowed    network    0/0      2026-01-01 12:00:00Z  connection refused
-wf_1   default/default  retries at 2026-01-01 12:01:00Z  network    0/3      2026-01-01 12:00:00Z  connection refused
+task   queue            state                           category   retries  failed                error
+wf_5   default/default  needs you: it names no adapter  resource   0/3      2026-01-01 12:00:00Z  disk full
+a/b c  default/mail     needs you: it names no adapter  permanent  0/3      2026-01-01 12:00:00Z  {BAD}
+wf_3   default/default  needs you: no retries allowed   network    0/0      2026-01-01 12:00:00Z  connection refused
+wf_2   default/default  needs you: no retries allowed   network    0/0      2026-01-01 12:00:00Z  connection refused
+wf_1   default/default  needs you: it names no adapter  network    0/3      2026-01-01 12:00:00Z  connection refused
 """
 BLOCKS = """\
 task      wf_2
@@ -34,7 +34,7 @@ failed    2h ago
 error     connection refused
 
 task      wf_1
-state     retry due 1h ago
+state     needs you: it names no adapter
 category  network
 retries   0/3
 failed    2h ago
@@ -119,7 +119,7 @@ def test_ids_stay_whole_where_there_is_not_much_room(run: Run, monkeypatch: pyte
     monkeypatch.setattr(times, "_now", lambda: NOON + timedelta(seconds=20))
     head, *lines = run("dlq", "list", "--queue", "default").out.splitlines()
     assert head.startswith("task") and {"state", "error"} <= set(head.split())
-    assert any(line.startswith(f"{name}  retries in") for line in lines)
+    assert any(line.startswith(f"{name}  needs you:") for line in lines)
     assert max(map(len, lines)) <= columns
 
 

@@ -185,6 +185,8 @@ def test_live_workers_are_listed(shop: Path) -> None:
         assert str(worker.pid) in row and "mail" in row
         worker.terminate()
         assert worker.wait(30) == 0
+    subprocess.run([*MAHAVISHNU, "worker", "--app", "shop:app", "--once"], timeout=60, check=True)
+    assert "ran once" in listed()
 
 
 @pytest.mark.parametrize(
