@@ -26,7 +26,16 @@ from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
 _WAITING = re.compile(r"\(entry ([\w-]+)\)")
 _ANY = "9"  # later than every state: a tombstone does not say up to which state it knew those that it took in
 TALLIES = tuple(each.name for each in fields(Tallies))
-ENDS = ("retry_success", "requeued", "permanently_failed", "manually_resolved", "cancelled", "archived", "cleared")
+ENDS = (
+    "retry_success",
+    "requeued",
+    "permanently_failed",
+    "manually_resolved",
+    "cancelled",
+    "archived",
+    "cleared",
+    "moved",
+)
 
 
 @dataclass(slots=True)

@@ -65,6 +65,7 @@ class DeadLetter(_CachedText):
     `policy_by_verdict`: nobody chose the retry policy, so that it is that of the latest failure's verdict; so is the
     fingerprint, and `former_fingerprints` are those that it had before.
     `payload_types` says how values of the payload are read that JSON has no type for: a path in it → what is there.
+    An item of a named queue may have a date that it `expires_at`; `bound_for` is the queue that it is being moved to.
     """
 
     task_id: str
@@ -120,6 +121,8 @@ class DeadLetter(_CachedText):
     exhausted_at: datetime | None = None
     completed_at: datetime | None = None
     archived_at: datetime | None = None
+    expires_at: datetime | None = None
+    bound_for: str | None = None
     version: Version | None = field(default=None, compare=False)
 
     @property

@@ -44,6 +44,7 @@ class ResolutionStatus(StrEnum):
     PERMANENTLY_FAILED = "permanently_failed"
     MANUALLY_RESOLVED = "manually_resolved"
     CANCELLED = "cancelled"
+    MOVED = "moved"  #: it lives on in another queue
     DELETED = "deleted"  #: only a tombstone is left of it, which nobody is shown
 
 
@@ -92,6 +93,8 @@ class DlqReason(StrEnum):
     QUEUE_ITEM_DEAD = "queue_item_dead"
     EXPIRED = "expired"
     MANUAL = "manual"
+    QUEUED = "queued"  #: nothing has failed yet: it is an item of a named queue
+    QUEUE_DEFINITION_MISSING = "queue_definition_missing"
 
 
 class SourceKind(StrEnum):
@@ -168,6 +171,7 @@ class Source:
     queue: str | None = None
     id: str | None = None
     state: str | None = None
+    created_at: datetime | None = None  # when the work came in there
 
 
 WORKFLOW_SOURCE = Source()
@@ -202,8 +206,8 @@ class Tallies:
 
     They change in the same write as the move that they count, so that sums over the letters cannot drift, even if a
     process is killed. A letter is closed by exactly one of success, requeue, permanent failure, manual resolution,
-    cancellation, archiving and deletion while it is open (`cleared`), so `generation` + `reopened` = the first six and
-    the last one, plus one if it is open.
+    cancellation, archiving, deletion while it is open (`cleared`) and the move to another queue, so `generation` +
+    `reopened` = the first six and the last two, plus one if it is open.
     """
 
     retry_success: int = 0
@@ -219,12 +223,13 @@ class Tallies:
     claims_recovered: int = 0
     deduplicated: int = 0
     cleared: int = 0
+    moved: int = 0
 
     @property
     def closings(self) -> int:
         """How often a case was closed."""
         ended = self.retry_success + self.requeued + self.permanently_failed + self.manually_resolved
-        return ended + self.cancelled + self.archived + self.cleared
+        return ended + self.cancelled + self.archived + self.cleared + self.moved
 
     def plus(self, *names: str) -> Tallies:
         """These tallies, each named one increased by one."""

@@ -77,6 +77,8 @@ class Move(StrEnum):
     RESTORE = "restore"
     DELETE = "delete"
     RETIRE = "retire"
+    WITHDRAW = "withdraw"
+    MOVE = "move"
 
 
 TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
@@ -92,6 +94,7 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.GIVE_UP: (EXHAUSTED,),
         Move.ARCHIVE: (ARCHIVED,),
         Move.DELETE: (ARCHIVED,),
+        Move.WITHDRAW: (EXHAUSTED,),
     },
     RETRYING: {
         Move.CLAIM: (RETRYING, PENDING, EXHAUSTED),  # the lease ran out; the third time it counts as a failure
@@ -117,6 +120,7 @@ TABLE: dict[DeadLetterStatus, dict[Move, tuple[DeadLetterStatus, ...]]] = {
         Move.ARCHIVE: (ARCHIVED,),
         Move.DELETE: (ARCHIVED,),
         Move.RETIRE: (ARCHIVED,),  # a closed one only
+        Move.MOVE: (ARCHIVED,),
     },
     COMPLETED: {Move.ARCHIVE: (ARCHIVED,), Move.DELETE: (ARCHIVED,), Move.RETIRE: (ARCHIVED,)},
     ARCHIVED: {Move.RESTORE: (PENDING,), Move.DELETE: (ARCHIVED,), Move.RETIRE: (ARCHIVED,)},
@@ -275,8 +279,15 @@ def claim(
     )
 
 
-def recover(letter: DeadLetter, *, now: datetime, backoffs: BackoffRegistry = backoff.DEFAULT) -> DeadLetter:
-    """Take the letter from a run whose lease ran out. The third time in a row counts as a failed run.
+def recover(
+    letter: DeadLetter,
+    *,
+    now: datetime,
+    leases: int = MAX_RECOVERIES,
+    retry_in: timedelta | None = None,
+    backoffs: BackoffRegistry = backoff.DEFAULT,
+) -> DeadLetter:
+    """Take the letter from a run whose lease ran out. The third time in a row, or so many `leases`, is a failed run.
 
     The letter returns to its state before the claim. A letter without a lease, or whose lease lasts, stays as it is.
     """
@@ -285,13 +296,12 @@ def recover(letter: DeadLetter, *, now: datetime, backoffs: BackoffRegistry = ba
         return letter
     letter = _with_added_repos(letter)
     letter = evolve(letter, tallies=letter.tallies.plus("claims_recovered"), recoveries=letter.recoveries + 1)
-    if letter.recoveries < MAX_RECOVERIES:
+    if letter.recoveries < leases:
         return _back_to_prior(letter, lease, now)
-    message = (
-        f"the run's lease ran out {MAX_RECOVERIES} times in a row (last owner: {lease.owner}): it may kill its process"
-    )
+    times = f"{leases} times in a row (last owner: {lease.owner})" if leases > 1 else f"(owner: {lease.owner})"
+    message = f"the run's lease ran out {times}: it may kill its process"
     letter = _with_failure(letter, Failure(at=now, message=message, type=LEASE_RAN_OUT, processor=lease.owner))
-    return _back_to_prior(letter, lease, now) if lease.manual else _use_up_retry(letter, now, None, backoffs)
+    return _back_to_prior(letter, lease, now) if lease.manual else _use_up_retry(letter, now, retry_in, backoffs)
 
 
 def is_running(letter: DeadLetter, now: datetime) -> bool:
@@ -608,6 +618,18 @@ def _tombstone(letter: DeadLetter, resolution: Resolution, tallies: Tallies) -> 
     )
 
 
+def withdraw(letter: DeadLetter, *, now: datetime, reason: str) -> DeadLetter:
+    """Take an item of a named queue out of its line, though it has not failed: it expired, or goes to another queue."""
+    _guard(letter, Move.WITHDRAW)
+    return evolve(_to_exhausted(_change(letter, now), instant(now)), reason=reason)
+
+
+def move(letter: DeadLetter, *, now: datetime, by: str, to: str) -> DeadLetter:
+    """Close an item of a named queue that lives on in another one, where it was written before."""
+    _guard(letter, Move.MOVE)
+    return _close(letter, ARCHIVED, ResolutionStatus.MOVED, "moved", now, by, f"it is in queue {to} now")
+
+
 def violations(letter: DeadLetter) -> list[str]:
     """The invariants of letters that this one breaks, in words; empty for a sound letter."""
     is_open, is_awake = letter.is_open, letter.status in (PENDING, RETRYING)
@@ -638,6 +660,7 @@ _ENDINGS = {
     ResolutionStatus.PERMANENTLY_FAILED: "given up as permanently failed",
     ResolutionStatus.CANCELLED: "cancelled",
     ResolutionStatus.DELETED: "deleted",
+    ResolutionStatus.MOVED: "moved to another queue",
 }
 
 

@@ -123,6 +123,9 @@ def _lasting_part(letter: DeadLetter) -> LastingPart:
         letter.policy_by_verdict,
         letter.former_fingerprints,
         None if letter.captured_task is None else letter.captured_task.text,
+        instant_text(expires) if (expires := letter.expires_at) else None,
+        letter.bound_for,
+        instant_text(began) if (began := source.created_at) else None,
     )
 
 
@@ -313,6 +316,8 @@ def _letter(
     made.exhausted_at = _maybe_instant(passing.exhausted_at)
     made.completed_at = _maybe_instant(passing.completed_at)
     made.archived_at = _maybe_instant(passing.archived_at)
+    made.expires_at = _maybe_instant(lasting.expires_at)
+    made.bound_for = lasting.bound_for
     made.version = version
     made.__class__ = kind
     return cast("L", made)
@@ -366,4 +371,4 @@ def _source(document: LastingPart) -> Source:
     )
     if kind is SourceKind.WORKFLOW and queue is identity is state is None:
         return _BLANK.source
-    return Source(kind, queue, identity, state)
+    return Source(kind, queue, identity, state, _maybe_instant(document.source_created_at))

@@ -22,7 +22,16 @@ from mahavishnu.testing import Fault, ManualClock, make_failure, make_letter
 
 L = TypeVar("L", bound=DeadLetter)
 TALLIES = ("generation", *(f"tally_{each.name}" for each in fields(Tallies)))
-CLOSINGS = ("retry_success", "requeued", "permanently_failed", "manually_resolved", "cancelled", "archived", "cleared")
+CLOSINGS = (
+    "retry_success",
+    "requeued",
+    "permanently_failed",
+    "manually_resolved",
+    "cancelled",
+    "archived",
+    "cleared",
+    "moved",
+)
 SETTLING = frozenset({Move.RELEASE, Move.SUCCEED, Move.FAIL, Move.EXHAUST})
 LEASE = timedelta(minutes=5)
 

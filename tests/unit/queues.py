@@ -22,6 +22,7 @@ from mahavishnu.testing import Faults, FaultyStore, ManualClock, turn
 
 CLOSINGS = (
     "retry_success", "requeued", "permanently_failed", "manually_resolved", "cancelled", "archived", "cleared",
+    "moved",
 )  # fmt: skip
 NETWORK = ConnectionError("connection refused")
 

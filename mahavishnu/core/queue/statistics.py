@@ -83,7 +83,7 @@ def lifetime(live: Cell, deleted: Mapping[str, int]) -> dict[str, int]:
     """Everything that ever happened to letters.
 
     `enqueued_total` = open letters + retry_success + requeued + permanently_failed + manually_resolved + cancelled +
-    archived + cleared, always: a letter that is taken out of the archive again counts as enqueued again.
+    archived + cleared + moved, always: a letter that is taken out of the archive again counts as enqueued again.
     """
     names = [tally.name for tally in fields(Tallies)]
     numbers = {name: live.sums.get(f"tally_{name}", 0) + deleted.get(f"tally_{name}", 0) for name in names}

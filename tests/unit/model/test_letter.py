@@ -31,7 +31,7 @@ from tests.unit.strategies import letters
     ("enum", "values"),
     [
         (DeadLetterStatus, "pending retrying exhausted completed archived"),
-        (RESOLUTIONS, "pending requeued permanently_failed manually_resolved cancelled"),
+        (RESOLUTIONS, "pending requeued permanently_failed manually_resolved cancelled moved"),
         (RetryPolicy, "never linear exponential immediate"),
         (ErrorCategory, "transient network resource permission validation permanent"),
         (SourceKind, "workflow task queue_item manual"),
@@ -47,6 +47,7 @@ def test_the_documented_reasons() -> None:
     assert set(DlqReason) == {
         "staleness_timeout", "max_retries_exceeded", "worker_unavailable", "dependency_cycle_detected",
         "invalid_state_transition", "workflow_failed", "max_attempts_exceeded", "expired", "queue_item_dead", "manual",
+        "queued", "queue_definition_missing",
     }  # fmt: skip
 
 

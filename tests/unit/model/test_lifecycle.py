@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, LostLease, NotDue
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter
@@ -38,6 +39,7 @@ from mahavishnu.model.lifecycle import (
     retire,
     succeed,
     violations,
+    withdraw,
 )
 from mahavishnu.model.work import Success
 from tests.unit.letters import BY, NOON, STANDINGS, TOKEN, captured, claimed, failure, noon
@@ -67,6 +69,8 @@ MOVES: dict[str, Callable[[DeadLetter], DeadLetter]] = {
     "restore": lambda letter: restore(letter, now=NOON),
     "delete": lambda letter: delete(letter, **BY),
     "retire": lambda letter: retire(letter, **BY, partition="2026_01"),
+    "withdraw": lambda letter: withdraw(letter, now=NOON, reason="expired"),
+    "move": lambda letter: lifecycle.move(letter, now=NOON, by="rule", to="dead"),
 }
 ERRORS = {error.__name__: error for error in (IllegalMove, AlreadyResolved, NotDue, LostLease)}
 # Who is refused, and why, or where the move leads. No run is ever stolen: what a person may do, he may not do to
@@ -94,6 +98,8 @@ archive       archived  archived  IllegalMove IllegalMove archived    archived  
 restore     IllegalMove IllegalMove IllegalMove IllegalMove IllegalMove AlreadyResolved AlreadyResolved pending
 delete        archived  archived  archived    archived    archived    archived        archived        archived
 retire      IllegalMove IllegalMove IllegalMove IllegalMove IllegalMove archived        archived        archived
+withdraw   exhausted exhausted IllegalMove IllegalMove IllegalMove AlreadyResolved AlreadyResolved AlreadyResolved
+move       IllegalMove IllegalMove IllegalMove IllegalMove archived AlreadyResolved AlreadyResolved AlreadyResolved
 """
 _columns, *_rows = (line.split() for line in SQUARES.strip().splitlines())
 EXPECTED = [(row[0], standing, outcome) for row in _rows for standing, outcome in zip(_columns, row[1:], strict=True)]

@@ -35,7 +35,16 @@ from tests.unit.letters import BY, IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captu
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
 due, exhausted, given_up = STANDINGS["due"], STANDINGS["exhausted"], STANDINGS["given_up"]
 OPENED_AND_CLOSED = "a letter is closed once for each time it was opened"
-CLOSINGS = ("retry_success", "requeued", "permanently_failed", "manually_resolved", "cancelled", "archived", "cleared")
+CLOSINGS = (
+    "retry_success",
+    "requeued",
+    "permanently_failed",
+    "manually_resolved",
+    "cancelled",
+    "archived",
+    "cleared",
+    "moved",
+)
 
 
 def sent_back(letter: DeadLetter) -> DeadLetter:
