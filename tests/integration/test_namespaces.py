@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -13,12 +14,12 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.errors import InvalidInput, NoSuchGroup, NoSuchLetter, NoSuchRun, QueueFull
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.testing import ManualClock
+from mahavishnu.testing import ManualClock, turn
 from tests.unit.queues import Runs
 
 KINDS_OF_STORES = [
@@ -157,6 +158,66 @@ async def test_the_numbers_of_deleted_letters_stay_apart(opened: Open) -> None:
     for queue, count in ((red, 2), (blue, 1), (opened("green"), 0)):
         lifetime = (await queue.get_statistics())["lifetime_stats"]
         assert (lifetime["enqueued_total"], lifetime["cleared"]) == (count, count)
+
+
+async def test_tombstones_of_an_app_that_is_gone_are_added_up_by_others(opened: Open) -> None:
+    red, blue = opened("red"), opened("blue")
+    await capture(red, "same", "r")
+    await red.clear_all()
+    clock: Any = red.clock
+    clock.advance(300 * 86400)
+    await capture(blue, "same")
+    await blue.clear_all()
+    assert (await blue._ledger.fold(), await blue._ledger.fold_others()) == (0, 0), "red may have a longer limit"
+    clock.advance(70 * 86400)
+    assert await blue._ledger.fold_others() == 2
+    assert await blue._ledger.fold_others() == 0
+    left = await blue.context.letters.records.get(["red/default/same", "red/default/r", "blue/default/same"])
+    assert [each is None for each in left] == [True, True, False]
+    lifetime = (await red.get_statistics())["lifetime_stats"]
+    assert (lifetime["enqueued_total"], lifetime["cleared"]) == (2, 2)
+
+
+async def test_the_chores_of_a_process_reach_all_namespaces(opened: Open) -> None:
+    red, blue = opened("red"), opened("blue")
+    await capture(red, "same")
+    await red.clear_all()
+    (tombstone,) = await red.context.letters.records.get(["red/default/same"])
+    assert isinstance(tombstone, DeadLetter)
+    await red.context.letters.records.write([evolve(tombstone, revision=1)])  # as if red had died before it was done
+    clock: Any = red.clock
+    await blue.processing.start_periodic_tasks()
+
+    async def there() -> DeadLetter | None:
+        (found,) = await blue.context.letters.records.get(["red/default/same"])
+        assert found is None or isinstance(found, DeadLetter)
+        return found
+
+    async with asyncio.timeout(20):
+        while (found := await there()) is None or found.revision:
+            await turn()
+        clock.advance(366 * 86400)
+        while await there() is not None:
+            await turn()
+    await blue.stop_retry_processor()
+
+
+async def test_each_namespace_has_room_of_its_own_for_captures_at_the_same_time(opened: Open) -> None:
+    queues = [opened("red", max_size=100), opened("blue", max_size=100)]
+    for queue in queues:
+        await queue.open()
+
+    async def one(queue: DeadLetterQueue, number: int) -> bool:
+        try:
+            await queue.enqueue(f"wf_{number}", {}, [], "boom")
+        except QueueFull:
+            return False
+        return True
+
+    each = [[one(queue, number) for number in range(110)] for queue in queues]
+    taken = await asyncio.gather(*(capture for pair in zip(*each, strict=True) for capture in pair))
+    assert (sum(taken[::2]), sum(taken[1::2])) == (100, 100)
+    assert [(await queue.get_statistics())["queue_size"] for queue in queues] == [100, 100]
 
 
 async def test_somebody_may_look_across_and_act_in_a_named_one(opened: Open) -> None:

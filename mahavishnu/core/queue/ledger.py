@@ -29,6 +29,8 @@ from mahavishnu.stores.retained import LedgerEntry, LedgerState, forget_found_re
 log = logging.getLogger(__name__)
 _TRIES = 10
 _LISTED = 500  # tombstones at once
+_OTHERS_DAYS = 365  # how long at least a tombstone of another app is left to that: it may have a limit of its own
+_OTHERS = 20  # other namespaces at once
 _TALLIES = tuple(each.name for each in fields(Tallies))
 _SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters", "cleared")
 _DELETED = Is("resolution_status", (ResolutionStatus.DELETED,))
@@ -77,6 +79,29 @@ class Ledger:
         await folding.settle_earlier_entries()
         return await folding.fold_all()
 
+    async def fold_others(self) -> int:
+        """Add up tombstones of other namespaces, whose apps may be gone: some at a time, and only those of a year ago.
+
+        Returns how many were added up.
+        """
+        await self._context.open()
+        store = self._context.store
+        if is_home_away(store):
+            return 0
+        home, now = home_of(store), self._clock.now()
+        limit = timedelta(days=max(self._context.limits.tombstone_days, _OTHERS_DAYS))
+        old = Query((_DELETED, Between("resolution_timestamp", below=now - limit)))
+        tally = await home.collection(LETTERS).tally(old, ["namespace"])
+        others = sorted(
+            str(name) for (name,), cell in tally.cells.items() if cell.count and name != self._context.namespace
+        )
+        count = 0
+        for name in others[:_OTHERS]:
+            folding = _Folding(home, name, now, limit)
+            await folding.settle_earlier_entries()
+            count += await folding.fold_all(lists=1)
+        return count
+
 
 class _Folding:
     """One go at adding up old tombstones. Several processes may be at it, and any may die at any point."""
@@ -96,15 +121,16 @@ class _Folding:
             else:
                 await self._ledger.remove([entry])
 
-    async def fold_all(self) -> int:
-        """Fold and remove what is old enough. Returns how many tombstones were folded."""
+    async def fold_all(self, lists: int | None = None) -> int:
+        """Fold and remove what is old enough, or so many lists of it. Returns how many tombstones were folded."""
         count = 0
         async for day in scan(self._ledger, _in_state(LedgerState.FOLDING)):  # that somebody has left behind
             count += await self._finish_day(day)
         await self._remove_folded()
-        while (listing := await self._list_more()) is not None:
+        while lists != 0 and (listing := await self._list_more()) is not None:
             count += await self._finish_day(listing)
             await self._remove_folded()
+            lists = None if lists is None else lists - 1
         return count
 
     async def _list_more(self) -> LedgerEntry | None:

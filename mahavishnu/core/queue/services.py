@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.namespaces import ALL_NAMESPACES
 
 if TYPE_CHECKING:
     from mahavishnu.bulk.service import BulkRuns
@@ -123,8 +124,10 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
             log.warning("%s", warning)
 
     async def remove_deleted() -> None:
-        await Deletion(dlq.context).finish()
-        await Ledger(dlq.context).fold()
+        await Deletion(dlq.context.in_namespace(ALL_NAMESPACES)).finish()
+        ledger = Ledger(dlq.context)
+        await ledger.fold()
+        await ledger.fold_others()
 
     return Processing(
         dlq.context,
