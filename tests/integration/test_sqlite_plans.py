@@ -13,11 +13,14 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.queue.statistics import BY_REASON
+from mahavishnu.engine.letters import without_deleted
 from mahavishnu.model.namespaces import within_namespace
 from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letter_query
 from mahavishnu.model.worker import run_by
-from mahavishnu.stores.kind import Kind
+from mahavishnu.stores.base import scan
+from mahavishnu.stores.kind import LONGEST_TERM, Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.sqlite import query as sqlite_sql
 from mahavishnu.stores.sqlite.table import Table
@@ -132,6 +135,70 @@ def test_history(connection: sqlite3.Connection, kind: Kind[Any], query: Query, 
 def test_all_namespaces_by_key(connection: sqlite3.Connection, query: Query, place: Any, way: str) -> None:
     steps = plan(connection, sqlite_sql.select(Table(LETTERS), query, place))
     assert any(way in step for step in steps), steps
+
+
+@pytest.mark.parametrize("place", [None, (LATER, "k")], ids=["the first page", "far down"])
+@pytest.mark.parametrize(
+    ("query", "way"),
+    [
+        (letter_query(), "INDEX letters.namespace.created_at.fingerprint (namespace=?"),
+        (without_deleted(letter_query()), "INDEX letters.namespace.created_at.fingerprint (namespace=?"),
+        (letter_query(status="pending"), "INDEX letters.namespace.status.created_at (namespace=? AND status=?"),
+        (letter_query(resolution="pending"), "INDEX letters.namespace.resolution_status.created_at"),
+        (Query(sort=(Sort("created_at"),)), "INDEX letters.namespace.created_at.fingerprint (namespace=?"),
+        (Query(sort=(Sort("due_at"),)), "INDEX letters.namespace.due_at.adapter (namespace=?"),
+    ],
+    ids=["newest", "newest that are seen", "of a status", "open", "oldest", "soonest"],
+)
+def test_a_list_of_all_namespaces_is_merged_and_not_sorted(
+    connection: sqlite3.Connection, query: Query, way: str, place: tuple[Any, ...] | None
+) -> None:
+    table = Table(LETTERS)
+    merged = sqlite_sql.merged_by(table, query)
+    assert merged == "namespace" and sqlite_sql.merged_by(table, within_namespace(query, "eu")) is None
+    steps = plan(connection, sqlite_sql.select(table, query, place, (merged, ["eu", "us"])))
+    assert sum(way in step for step in steps) >= 3, "each namespace, and what has none"
+    assert not any(step == "USE TEMP B-TREE FOR ORDER BY" for step in steps), steps
+    found = plan(connection, sqlite_sql.values_of(table, merged))
+    assert not any("SCAN letters" in step or "B-TREE" in step for step in found), found
+
+
+def test_what_no_index_has_in_order_is_not_merged() -> None:
+    table = Table(LETTERS)
+    for query in (
+        Query(),
+        Query(sort=SOONEST_FIRST),
+        Query(sort=(Sort("updated_at"),)),
+        Query(sort=(Sort("task_id"),)),
+    ):
+        assert sqlite_sql.merged_by(table, query) is None
+
+
+@pytest.mark.parametrize("namespaces", [1, 7, sqlite_sql.MOST_MERGED + 1])
+async def test_a_merged_list_is_what_sorting_gives(tmp_path: Path, namespaces: int) -> None:
+    """Also over pages, with equal and with missing values in the order, and a namespace that is too long for a column."""
+    names = [*(f"n{number}" for number in range(namespaces)), "n" * (LONGEST_TERM + 1)]
+    letters = [
+        make_letter(
+            task_id=f"t{number}",
+            namespace=names[number % len(names)],
+            created_at=START + timedelta(seconds=number % 17),
+            due_at=START + timedelta(seconds=number % 11) if number % 3 else None,
+        )
+        for number in range(150)
+    ]
+    memory = MemoryStore()
+    async with SQLiteStore(tmp_path / "letters.db") as store:
+        for each in (store, memory):
+            await each.collection(LETTERS).write(letters)
+        for field in ("created_at", "due_at"):
+            for descending in (False, True):
+                query = Query((), (Sort(field, descending), Sort("task_id")), 23)
+                lists = [
+                    [letter.task_id async for letter in scan(each.collection(LETTERS), query)]
+                    for each in (store, memory)
+                ]
+                assert lists[0] == lists[1] and len(lists[0]) == 150, query.sort
 
 
 def test_records_by_key(connection: sqlite3.Connection) -> None:

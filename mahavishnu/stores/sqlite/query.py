@@ -25,6 +25,7 @@ from mahavishnu.stores.sqlite.table import (
     quote,
 )
 
+MOST_MERGED = 50  # values that are read one by one and merged; with more of them the whole is sorted
 MOST_PLACEHOLDERS = 500  # more values than that travel as one JSON text; SQLite's own limit is 32766 in a statement
 
 
@@ -38,23 +39,59 @@ class Sql(NamedTuple):
 _NEVER, _ALWAYS = Sql("0"), Sql("1")
 
 
-def select(table: Table[Any], query: Query, after: Sequence[Any] | None) -> Sql:
+def merged_by(table: Table[Any], query: Query) -> str | None:
+    """The column whose values should be read one by one, and merged: behind each, an index has the order of the query.
+
+    Such is the namespace in a list of all of them. None if an index has all in order already, or none has.
+    """
+    if not query.sort:
+        return None
+    fixed = {each.field for each in query.where if isinstance(each, Is) and len(each.values) == 1}
+    found = None
+    for index in table.kind.indexes:
+        before = index[: index.index(query.sort[0].field)] if query.sort[0].field in index else (None, None)
+        varied = [name for name in before if name not in fixed]
+        if not varied:
+            return None
+        if len(varied) == 1 and varied[0] == index[0] and table.kind.by_name[index[0]].type is FieldType.KEYWORD:
+            found = index[0]
+    return found
+
+
+def values_of(table: Table[Any], column: str) -> Sql:
+    """The values of a column that an index begins with, found without passing over the rows; one too many at most."""
+    name, least = quote(column), f"SELECT min({quote(column)}) FROM {table.name}"
+    return Sql(
+        f"WITH RECURSIVE found(value) AS ({least} UNION ALL SELECT ({least} WHERE {name} > found.value) "
+        f"FROM found WHERE value IS NOT NULL LIMIT {MOST_MERGED + 1}) SELECT value FROM found WHERE value IS NOT NULL"
+    )
+
+
+def select(
+    table: Table[Any], query: Query, after: Sequence[Any] | None, merged: tuple[str, Sequence[Any]] | None = None
+) -> Sql:
     """Key, version, body and sort columns of one page and one more row, in order.
 
     The page is found by row numbers first: a sort that no index spares would otherwise carry the bodies around.
+    `merged` is what `merged_by` said, and all values of that column.
     """
-    numbers = _numbers(table, query, after)
+    if merged is not None and len(merged[1]) > MOST_MERGED:
+        merged = None
+    numbers = _numbers(table, query, after, merged)
     names = [f"{table.name}.{quote(sort.field)}" for sort in query.sort]
     columns = ", ".join([KEY, VERSION, BODY, *names])
     joined = f"CROSS JOIN {table.name} ON {table.name}.rowid = page.number"  # CROSS: keeps the order of the page
     return Sql(f"SELECT {columns} FROM ({numbers.text}) AS page {joined}", numbers.values)
 
 
-def _numbers(table: Table[Any], query: Query, after: Sequence[Any] | None) -> Sql:
+def _numbers(
+    table: Table[Any], query: Query, after: Sequence[Any] | None, merged: tuple[str, Sequence[Any]] | None
+) -> Sql:
     """The row numbers of the page.
 
     A page that goes on after a record is put together from two: the rows whose first sort column has a value, where an
-    index leads straight to the place, and then those without one, because they come last.
+    index leads straight to the place, and then those without one, because they come last. So is one that is merged
+    where an index has those without one first.
     """
     where = conditions(table, query.where)
     order = ", ".join([*map(_order, query.sort), KEY])
@@ -62,21 +99,37 @@ def _numbers(table: Table[Any], query: Query, after: Sequence[Any] | None) -> Sq
 
     def part(more: Sql) -> Sql:
         both = _all([where, more])
+        if merged is not None:
+            return _merge(table, query, both, *merged)
         text = f"SELECT rowid AS number FROM {table.name} WHERE {both.text} ORDER BY {order} LIMIT {limit}"
         return Sql(text, both.values)
 
-    if after is None:
+    if after is None and (merged is None or query.sort[0].descending):
         return part(_ALWAYS)
-    place = _place(table, query.sort, after)
-    if not query.sort or place[0] is None:
+    place = None if after is None else _place(table, query.sort, after)
+    if place is not None and (not query.sort or place[0] is None):
         return part(_beyond(query.sort, place))
     name, sign = quote(query.sort[0].field), "<=" if query.sort[0].descending else ">="
-    present = part(_all([Sql(f"{name} {sign} ?", place[:1]), _beyond(query.sort, place)]))
+    if place is None:
+        present = part(Sql(f"{name} IS NOT NULL"))
+    else:
+        present = part(_all([Sql(f"{name} {sign} ?", place[:1]), _beyond(query.sort, place)]))
     absent = part(Sql(f"{name} IS NULL"))
     return Sql(
         f"SELECT * FROM ({present.text}) UNION ALL SELECT * FROM ({absent.text}) LIMIT {limit}",
         present.values + absent.values,
     )
+
+
+def _merge(table: Table[Any], query: Query, where: Sql, column: str, values: Sequence[Any]) -> Sql:
+    """The row numbers of a page, from the rows of each value of the column, each of which an index has in order."""
+    columns = ["rowid AS number", *(quote(sort.field) for sort in query.sort), KEY]
+    order = [f"{place} {_direction(sort)}" for place, sort in enumerate(query.sort, 2)]
+    own = [Sql(f"{quote(column)} IS NULL"), *(Sql(f"{quote(column)} = ?", (value,)) for value in values)]
+    parts = [_all([one, where]) for one in own]
+    rows = " UNION ALL ".join(f"SELECT {', '.join(columns)} FROM {table.name} WHERE {part.text}" for part in parts)
+    page = f"{rows} ORDER BY {', '.join([*order, str(len(columns))])} LIMIT {query.limit + 1}"
+    return Sql(f"SELECT number FROM ({page})", tuple(value for part in parts for value in part.values))
 
 
 def tally(table: Table[Any], query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> Sql:
@@ -188,7 +241,11 @@ def _bound(field: Field[Any], value: Any, up: bool) -> Any:
 
 
 def _order(sort: Sort) -> str:
-    return f"{quote(sort.field)} DESC" if sort.descending else f"{quote(sort.field)} ASC NULLS LAST"
+    return f"{quote(sort.field)} {_direction(sort)}"
+
+
+def _direction(sort: Sort) -> str:
+    return "DESC" if sort.descending else "ASC NULLS LAST"
 
 
 def _place(table: Table[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tuple[Any, ...]:

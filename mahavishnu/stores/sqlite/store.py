@@ -263,8 +263,12 @@ class SQLiteCollection(Generic[T]):
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)
-        sql = sqlite_sql.select(self.table, query, None if after is None else after.after)
-        return await self._store.open_file().read(self.table, sql, lambda rows: self._page(query, rows))
+        opened, merged = self._store.open_file(), None
+        if (column := sqlite_sql.merged_by(self.table, query)) is not None:
+            values = await opened.read(self.table, sqlite_sql.values_of(self.table, column), list)
+            merged = column, [value for (value,) in values]
+        sql = sqlite_sql.select(self.table, query, None if after is None else after.after, merged)
+        return await opened.read(self.table, sql, lambda rows: self._page(query, rows))
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
