@@ -176,7 +176,7 @@ def test_what_no_index_has_in_order_is_not_merged() -> None:
 
 @pytest.mark.parametrize("namespaces", [1, 7, sqlite_sql.MOST_MERGED + 1])
 async def test_a_merged_list_is_what_sorting_gives(tmp_path: Path, namespaces: int) -> None:
-    """Also over pages, with equal and with missing values in the order, and a namespace that is too long for a column."""
+    """Also over pages, with equal and missing values in the order, and a namespace that is too long for a column."""
     names = [*(f"n{number}" for number in range(namespaces)), "n" * (LONGEST_TERM + 1)]
     letters = [
         make_letter(
