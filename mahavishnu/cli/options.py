@@ -1,11 +1,10 @@
-"""What the commands of one call share: where the letters are, which of them are meant, and what people call things.
+"""What the commands of one call share: where the letters are, and which of them are meant.
 
 A dataclass of options stands in a command's signature as one parameter (`expand_options`).
 """
 
 from __future__ import annotations
 
-import difflib
 import functools
 import getpass
 import inspect
@@ -13,7 +12,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -22,11 +21,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
-from mahavishnu.cli.output import Failed, NotFound
+from mahavishnu.cli.output import Failed
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from mahavishnu.cli.client import Connection
     from mahavishnu.core.config import MahavishnuSettings
 
 SERVER_VARIABLE = "MAHAVISHNU_SERVER"
@@ -41,13 +39,6 @@ Reason: TypeAlias = Annotated[
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
-_NAMED = 5  # candidates
-_ACTIONS = (
-    *("redrive", "resurrect", "requeue", "retry", "edit", "resolve", "fail", "cancel", "archive", "clear", "import"),
-    *("reclassify", "regroup", "group.update", "denied"),
-    *("run.start", "run.pause", "run.resume", "run.cancel", "run.halt", "run.done"),
-)
-_SUBJECTS = ("letter", "group", "run")
 
 
 # ---------------------------------------------------------------------------------------------- where the letters are
@@ -255,91 +246,6 @@ def instant_from(text: str | None, option: str, now: datetime | None = None, *, 
         return instant_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         raise InvalidInput(f"{option} takes a time such as 2h, 1d or 2026-01-31T12:00, not {text!r:.80}") from None
-
-
-# ----------------------------------------------------------------------------------------------- what things are called
-
-
-async def resolve_run(api: Connection, given: str) -> Any:
-    """The bulk run of this id, or of the only id that begins so. Raises NotFound and InvalidInput."""
-    return await _resolve(api, "/runs", given, "run", "run_id", {})
-
-
-async def resolve_group(api: Connection, given: str) -> Any:
-    """The group of this fingerprint, or of the only one that begins so, with `v1:` or without."""
-    return await _resolve(api, "/groups", given, "group", "fingerprint", {"quiet": "true"})
-
-
-async def resolve_filter(api: Connection, chosen: Filters) -> dict[str, Any]:
-    """The filter as the API takes it, with whole ids of groups and runs.
-
-    Raises NotFound for groups and runs that are not there, InvalidInput for policies that no letter has.
-    """
-    from mahavishnu.model.letter_parts import RetryPolicy
-
-    params = chosen.api_filter()
-    if groups := params.get("fingerprint"):
-        params["fingerprint"] = [(await resolve_group(api, each))["fingerprint"] for each in groups]
-    if runs := params.get("run"):
-        params["run"] = [(await resolve_run(api, each))["run_id"] for each in runs]
-    known = tuple(RetryPolicy)
-    for policy in params.get("policy", ()):
-        if policy not in known and not await api.list("/dlq", {"policy": policy}, 1):
-            raise InvalidInput(f"no letter has the retry policy {_suggestion(policy, known)}")
-    return params
-
-
-async def check_action(api: Connection, action: str | None) -> None:
-    """Raise InvalidInput for an action that is none of ours and that nobody ever did."""
-    if action and action not in _ACTIONS and not await api.list("/audit", {"action": action}, 1):
-        raise InvalidInput(f"nobody ever did {_suggestion(action, _ACTIONS)}")
-
-
-def audit_subject(given: str | None) -> str | None:
-    """The subject of audit entries: a letter, where it does not say what it is.
-
-    >>> audit_subject("order/119"), audit_subject("run:0197"), audit_subject("queue")
-    ('letter:order/119', 'run:0197', 'queue')
-    """
-    if not given or given == "queue" or given.partition(":")[0] in _SUBJECTS or given.startswith("/"):
-        return given
-    return f"letter:{given}"
-
-
-def _suggestion(given: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(given, known, 1)
-    return f"{given!r}; " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}")
-
-
-async def _resolve(
-    api: Connection, path: str, given: str, what: str, name: str, asked: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    from mahavishnu.cli.client import path_part
-
-    if given:
-        try:
-            found: Mapping[str, Any] = await api.get(f"{path}/{path_part(given)}")
-            return found
-        except NotFound:
-            pass
-    known = [str(each[name]) for each in await api.list(path, asked, None)]
-    begin = [each for each in known if given and _starts_with(each, given)]
-    if not begin:
-        raise NotFound.among(what, given, known)
-    if len(begin) > 1:
-        named = ", ".join(begin[:_NAMED]) + (", …" if len(begin) > _NAMED else "")
-        raise InvalidInput(f"{given!r} may be each of these {what}s: {named}")
-    whole: Mapping[str, Any] = await api.get(f"{path}/{path_part(begin[0])}")
-    return whole
-
-
-def _starts_with(name: str, given: str) -> bool:
-    """Whether a name starts with the given text, with its version or after it.
-
-    >>> _starts_with("v1:4be0a0", "4be"), _starts_with("v1:4be0a0", "v1:4"), _starts_with("v1:4be0a0", "be0")
-    (True, True, False)
-    """
-    return name.startswith(given) or name.partition(":")[2].startswith(given)
 
 
 # ------------------------------------------------------------------------------------------- options as parameters

@@ -154,8 +154,8 @@ def test_a_list_of_all_namespaces_is_merged_and_not_sorted(
     connection: sqlite3.Connection, query: Query, way: str, place: tuple[Any, ...] | None
 ) -> None:
     table = Table(LETTERS)
-    merged = sqlite_sql.merged_by(table, query)
-    assert merged == "namespace" and sqlite_sql.merged_by(table, within_namespace(query, "eu")) is None
+    merged = sqlite_sql.column_to_merge(table, query)
+    assert merged == "namespace" and sqlite_sql.column_to_merge(table, within_namespace(query, "eu")) is None
     steps = plan(connection, sqlite_sql.select(table, query, place, (merged, ["eu", "us"])))
     assert sum(way in step for step in steps) >= 3, "each namespace, and what has none"
     assert not any(step == "USE TEMP B-TREE FOR ORDER BY" for step in steps), steps
@@ -171,7 +171,7 @@ def test_what_no_index_has_in_order_is_not_merged() -> None:
         Query(sort=(Sort("updated_at"),)),
         Query(sort=(Sort("task_id"),)),
     ):
-        assert sqlite_sql.merged_by(table, query) is None
+        assert sqlite_sql.column_to_merge(table, query) is None
 
 
 @pytest.mark.parametrize("namespaces", [1, 7, sqlite_sql.MOST_MERGED + 1])

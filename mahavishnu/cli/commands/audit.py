@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from mahavishnu.cli.client import Connection, run_conversation
+from mahavishnu.cli.names import audit_subject, check_action
 from mahavishnu.cli.namespaces import namespace_column
-from mahavishnu.cli.options import Every, Limit, audit_subject, check_action, instant_from, session_of
+from mahavishnu.cli.options import Every, Limit, instant_from, session_of
 from mahavishnu.cli.output import AsJson, JsonList, brief, for_people, print_json, print_table
 from mahavishnu.cli.times import when
 

@@ -14,8 +14,9 @@ from mahavishnu.cli.commands.letters import Apply, assess_again
 from mahavishnu.cli.commands.runs import BulkRunOptions, start_run
 from mahavishnu.cli.letter_view import error_text, place_of
 from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
+from mahavishnu.cli.names import resolve_group
 from mahavishnu.cli.namespaces import namespace_column
-from mahavishnu.cli.options import Every, Limit, Reason, expand_options, instant_from, resolve_group, session_of
+from mahavishnu.cli.options import Every, Limit, Reason, expand_options, instant_from, session_of
 from mahavishnu.cli.output import (
     TEXT,
     AsJson,

@@ -13,8 +13,9 @@ from mahavishnu.cli.commands import runs
 from mahavishnu.cli.commands.runs import BulkRunOptions
 from mahavishnu.cli.letter_view import difference, state_of
 from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
+from mahavishnu.cli.names import resolve_filter
 from mahavishnu.cli.near_letters import NearLetters
-from mahavishnu.cli.options import Filters, Reason, Session, expand_options, resolve_filter, session_of
+from mahavishnu.cli.options import Filters, Reason, Session, expand_options, session_of
 from mahavishnu.cli.output import (
     AsJson,
     Conflict,

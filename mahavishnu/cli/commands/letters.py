@@ -12,18 +12,9 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part, require_store, run_conversation, task_path
 from mahavishnu.cli.letter_view import difference, letter_block, letters_table, open_circuits, state_of
+from mahavishnu.cli.names import resolve_filter
 from mahavishnu.cli.near_letters import NearLetters
-from mahavishnu.cli.options import (
-    Every,
-    Filters,
-    Limit,
-    Reason,
-    Yes,
-    confirm,
-    expand_options,
-    resolve_filter,
-    session_of,
-)
+from mahavishnu.cli.options import Every, Filters, Limit, Reason, Yes, confirm, expand_options, session_of
 from mahavishnu.cli.output import (
     AsJson,
     ExitCode,

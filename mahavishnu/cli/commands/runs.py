@@ -12,7 +12,8 @@ import typer
 from mahavishnu.cli.client import Connection, path_part, run_conversation
 from mahavishnu.cli.letter_view import error_of, open_circuits
 from mahavishnu.cli.merge_patch import PatchFor, common_types
-from mahavishnu.cli.options import Every, Limit, Yes, confirm, resolve_run, session_of
+from mahavishnu.cli.names import resolve_run
+from mahavishnu.cli.options import Every, Limit, Yes, confirm, session_of
 from mahavishnu.cli.output import (
     AsJson,
     ExitCode,

@@ -16,7 +16,8 @@ from urllib.parse import quote
 import typer
 
 from mahavishnu.cli.client import Connection, TooLarge, run_conversation
-from mahavishnu.cli.options import Filters, expand_options, resolve_filter, session_of
+from mahavishnu.cli.names import resolve_filter
+from mahavishnu.cli.options import Filters, expand_options, session_of
 from mahavishnu.cli.output import (
     AsJson,
     ExitCode,

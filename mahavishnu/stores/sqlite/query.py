@@ -39,7 +39,7 @@ class Sql(NamedTuple):
 _NEVER, _ALWAYS = Sql("0"), Sql("1")
 
 
-def merged_by(table: Table[Any], query: Query) -> str | None:
+def column_to_merge(table: Table[Any], query: Query) -> str | None:
     """The column whose values should be read one by one, and merged: behind each, an index has the order of the query.
 
     Such is the namespace in a list of all of them. None if an index has all in order already, or none has.
@@ -73,7 +73,7 @@ def select(
     """Key, version, body and sort columns of one page and one more row, in order.
 
     The page is found by row numbers first: a sort that no index spares would otherwise carry the bodies around.
-    `merged` is what `merged_by` said, and all values of that column.
+    `merged` is what `column_to_merge` said, and all values of that column.
     """
     if merged is not None and len(merged[1]) > MOST_MERGED:
         merged = None

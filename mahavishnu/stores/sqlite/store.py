@@ -264,7 +264,7 @@ class SQLiteCollection(Generic[T]):
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)
         opened, merged = self._store.open_file(), None
-        if (column := sqlite_sql.merged_by(self.table, query)) is not None:
+        if (column := sqlite_sql.column_to_merge(self.table, query)) is not None:
             values = await opened.read(self.table, sqlite_sql.values_of(self.table, column), list)
             merged = column, [value for (value,) in values]
         sql = sqlite_sql.select(self.table, query, None if after is None else after.after, merged)

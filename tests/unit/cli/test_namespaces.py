@@ -70,6 +70,26 @@ def test_one_letter_of_a_named_one(run: Run) -> None:
     assert "name one" in run("dlq", "show", "same", "--all-namespaces").err
 
 
+def test_a_group_of_several_ones_is_listed_whole(run: Run) -> None:
+    async def keep() -> None:
+        for name in ("red", "blue", "green"):
+            async with DeadLetterQueue(store=open_store(STORE), options=QueueOptions(namespace=name)) as dlq:
+                await dlq.enqueue("table", {"n": 1}, [], "no such table")
+
+    asyncio.run(keep())
+    (group,) = {each["fingerprint"] for each in run("group", "list", "--namespace", "green", "--json").json}
+    for named in (group, group[:12]):
+        assert seen(run, "dlq", "list", "--group", named, "--all-namespaces") == ["blue", "green", "red"]
+        assert run("dlq", "export", "--group", named, "--all-namespaces").out.count("no such table") >= 3
+    assert "in several namespaces, blue, green, red: name one" in run("group", "show", group, "--all-namespaces").err
+    assert run("dlq", "list", "--group", "v1:none", "--all-namespaces").code == 3
+
+
+def test_a_task_that_is_not_here_is_said_to_be_where_it_is(run: Run) -> None:
+    told = run("dlq", "show", "same", "--namespace", "green").err
+    assert "--namespace blue" in told and "--namespace red" in told
+
+
 def test_what_changes_letters_is_about_one(run: Run) -> None:
     assert run("dlq", "resolve", "same", "--namespace", "blue").code == 0
     assert seen(run, "dlq", "list", "--all-namespaces") == ["blue", "red"]
