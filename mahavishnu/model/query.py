@@ -115,7 +115,7 @@ def words(*texts: str | None) -> tuple[str, ...]:
     text = "\n".join(dict.fromkeys(filter(None, texts))).lower()  # the first and the last error are often the same
     each = text.translate(_BLANKS).split() if text.isascii() else _WORD.findall(text)
     found = tuple(dict.fromkeys(each))[:MOST_WORDS]
-    if len(text) <= LONGEST_WORD:
+    if len(text) <= LONGEST_WORD or max(map(len, found), default=0) <= LONGEST_WORD:
         return found
     return tuple(word[:LONGEST_WORD] for word in found)
 

@@ -53,11 +53,12 @@ L = TypeVar("L", bound=DeadLetter)
 class _CachedText:
     """The JSON text and the search words of a letter's lasting fields."""
 
-    __slots__ = ("text", "words")
+    __slots__ = ("more_words", "text", "words")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.words: tuple[str, ...] | None = None
+        self.more_words: tuple[str, ...] | None = None
 
 
 def encode(letter: DeadLetter) -> str:

@@ -27,8 +27,15 @@ def words_of(letter: DeadLetter) -> tuple[str, ...]:
 
 def more_words_of(letter: DeadLetter) -> tuple[str, ...]:
     """What a text search finds it by besides: its task id, the types of its errors, its payload."""
+    cached = getattr(letter, "cached_text", None)
+    if cached is not None and cached.more_words is not None:
+        known: tuple[str, ...] = cached.more_words
+        return known
     types = [failure.type for failure in letter.failures]
-    return words(letter.task_id, *types, _searchable_text(letter.payload))
+    found = words(letter.task_id, *types, _searchable_text(letter.payload))
+    if cached is not None:
+        cached.more_words = found
+    return found
 
 
 _SHORT = 1000
