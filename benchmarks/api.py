@@ -216,7 +216,7 @@ async def main(wanted: list[str]) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         file = folder / "letters.db"
         figures += await measured("SQLite", f"sqlite:///{file}", folder, lambda: raw_sqlite(file), wanted)
-        cluster = stack.enter_context(Cluster(heap="1g"))
+        cluster = stack.enter_context(Cluster(heap="1g", lasting=True))
         url, prefix = cluster.urls[0], "bench_api"
         figures += await measured(
             "OpenSearch", f"{url.replace('http', 'opensearch', 1)}/{prefix}?timeout=60", folder,

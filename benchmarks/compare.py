@@ -227,7 +227,7 @@ def server_for(names: list[str]) -> Iterator[str | None]:
         return
     from tests.opensearch import Cluster
 
-    with Cluster(heap="1g") as cluster:
+    with Cluster(heap="1g", lasting=True) as cluster:
         yield cluster.urls[0]
 
 

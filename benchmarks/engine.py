@@ -418,7 +418,7 @@ async def main(wanted: list[str]) -> None:
 
     figures = [await measure() for measure in alone if chosen(measure)]
     if any(map(chosen, served)):
-        with Cluster(heap="1g") as cluster:
+        with Cluster(heap="1g", lasting=True) as cluster:
             figures += [await measure(Server(cluster.urls[0])) for measure in served if chosen(measure)]
     if not wanted:
         keep("Engine", figures)

@@ -448,7 +448,7 @@ async def outage() -> Figure:
     first: list[float] = []
     times: list[float] = []
     for _ in range(5):
-        with Cluster() as cluster, tempfile.TemporaryDirectory() as folder:
+        with Cluster(lasting=True) as cluster, tempfile.TemporaryDirectory() as folder:
             primary = OpenSearchStore(cluster.urls, prefix="bench_outage")  # the default time-out
             async with FallbackStore(primary, SQLiteStore(Path(folder) / "local.db")) as store:
                 collection = store.collection(LETTERS)
@@ -485,7 +485,7 @@ async def main(wanted: Sequence[str]) -> None:
     ]
     chosen = [each for each in served if not wanted or any(part in each.__name__ for part in wanted)]
     if chosen:
-        with Cluster(heap="1g") as cluster:
+        with Cluster(heap="1g", lasting=True) as cluster:
             for measure in chosen:
                 made = await measure(Server(cluster.urls[0]))
                 figures += made if isinstance(made, list) else [made]

@@ -176,8 +176,10 @@ class Cluster(Servers):
         secure: bool = False,
         settings: Mapping[str, Any] | None = None,
         *,
+        lasting: bool = False,
         distribution: Distribution | None = None,
     ) -> None:
+        """`lasting`: its speed is measured, and it may take longer to start and to get up to speed."""
         super().__init__()
         self.nodes: list[Node] = []
         self.ca: Path | None = None
@@ -185,6 +187,7 @@ class Cluster(Servers):
         self._heap = heap
         self._secure = secure
         self._settings = settings or {}
+        self._lasting = lasting
         self._distribution = distribution
         self._cleanup = ExitStack()
 
@@ -291,7 +294,7 @@ class Cluster(Servers):
             own = {"node.name": name, "http.port": http, "transport.port": transport}
             yaml = json.dumps({**settings, **own, **self._settings})  # any JSON is YAML
             (home / "config" / "opensearch.yml").write_text(yaml)
-            command = distribution.command(scratch, home, self._heap)
+            command = distribution.command(scratch, home, self._heap, lasting=self._lasting)
             self.nodes.append(Node(f"{scheme}://127.0.0.1:{http}", home, command))
 
 
