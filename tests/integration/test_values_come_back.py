@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RetryPolicy
@@ -192,7 +193,7 @@ async def test_a_retry_gets_equal_values_of_equal_types(house: House) -> None:
     letters = [await fail(house, form, value) for form in FORMS for value in VALUES.values()]
     wanted = [*VALUES.values()] * len(FORMS)
     await house.settle()
-    edits = (house.dlq.letters.edit(letter.task_id, patch={"note": "y"}, create=True) for letter in letters[::2])
+    edits = (house.dlq.letters.edit(letter.task_id, patch={"note": "y"}) for letter in letters[::2])
     await asyncio.gather(*edits)  # also after an edit of something else
     await house.copy.transfer.import_letters([json.loads(line) async for line in house.dlq.transfer.export()])
     await run_again(house.dlq, letters)
@@ -221,6 +222,31 @@ async def test_an_edited_value_has_the_type_of_the_one_that_it_replaces(house: H
     assert same_value(sorted(calls.values, key=repr), sorted(edited * len(FORMS), key=repr))
 
 
+@pytest.mark.parametrize("given", ["13.00", Decimal("13.00")], ids=["json", "value"])
+async def test_a_bulk_redrive_keeps_and_takes_types(house: House, given: Any) -> None:
+    for form in FORMS:
+        await fail(house, form, Decimal("12.50"))
+        await fail(house, form, Order(Customer(name="ann", since=date(2026, 1, 1)), [Line(Decimal("1.10"))]))
+    await house.settle()
+    everything: dict[str, Any] = {"everything": True, "by": "ann"}
+    refused = await house.dlq.runs.preview("redrive", everything=True, patch={"value": "13,00"})
+    assert (refused.eligible, len(refused.ineligible)) == (0, 2)
+    assert any("`value` is a Decimal: '13,00' is not one" in why for why in refused.ineligible)
+
+    run = await house.dlq.runs.start("redrive", patch={"value": {"customer": {"name": "bob"}}}, **everything)
+    run = await worked(house.dlq, run)
+    assert (run.counts.moved, run.counts.refused) == (len(FORMS), len(FORMS)), "a Decimal has no customer"
+    run = await worked(house.dlq, await house.dlq.runs.start("redrive", patch={"value": given}, **everything))
+    assert (run.counts.moved, run.counts.refused) == (len(FORMS), len(FORMS)), "an Order is no Decimal"
+
+    calls.broken, calls.values = False, []
+    while await house.dlq.run_due():
+        pass
+    edited = [Decimal("13.00"), Order(Customer(name="bob", since=date(2026, 1, 1)), [Line(Decimal("1.10"))])]
+    assert same_value(sorted(calls.values, key=repr), sorted(edited * len(FORMS), key=repr))
+    assert (await worked(house.dlq, run)).counts.succeeded == len(FORMS)
+
+
 async def test_what_cannot_come_back_waits_for_a_person(house: House) -> None:
     letters = [await fail(house, form, {("a", 1): 2}) for form in FORMS]
     await house.settle()
@@ -233,6 +259,13 @@ async def test_what_cannot_come_back_waits_for_a_person(house: House) -> None:
     assert calls.values == []
     await run_again(house.dlq, letters)
     assert same_value(calls.values, [Decimal(2)] * len(FORMS))
+
+
+async def worked(dlq: DeadLetterQueue, run: BulkRun) -> BulkRun:
+    """The run after everything that can be done now."""
+    while await dlq.runs.advance():
+        pass
+    return await dlq.runs.get(run.run_id)
 
 
 async def run_again(dlq: DeadLetterQueue, letters: list[DeadLetter]) -> None:
