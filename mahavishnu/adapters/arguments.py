@@ -233,7 +233,9 @@ class Signature:
         """With the hint that could not be resolved, which may be why a class is not known."""
         name = problem.path.split("/")[1:2]
         why = self._unknown.get(name[0]) if name else None
-        return CannotRestore(problem.path, f"{problem.why}; {why}") if why else problem
+        if why is None:
+            return problem
+        return CannotRestore(problem.path, f"{problem.why}; {why}", needs_edit=problem.needs_edit)
 
     def place(self, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments by name as a call takes them. Raises CannotRestore for one that is missing."""

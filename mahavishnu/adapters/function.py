@@ -179,7 +179,9 @@ def restore_task(letter: DeadLetter, adapters: AdapterRegistry) -> Any:
     task, types = letter.task, _types_of(letter)
     adapter = adapters.known.get(letter.adapter or "")
     if isinstance(adapter, FunctionAdapter):
-        return RestoredArguments(adapter.signature.restore_by_name(task, types))
+        arguments = adapter.signature.restore_by_name(task, types)
+        adapter.signature.place(arguments)  # raises for what is missing
+        return RestoredArguments(arguments)
     if getattr(adapter, "takes_json", False):
         return task
     signature = adapters.signature(letter.adapter)
@@ -200,9 +202,7 @@ def why_unrestorable(letter: DeadLetter, adapters: AdapterRegistry) -> str | Non
     if adapter is None:
         return None
     try:
-        restored = restore_task(letter, adapters)
-        if isinstance(adapter, FunctionAdapter):
-            adapter.signature.place(restored)
+        restore_task(letter, adapters)
     except CannotRestore as problem:
         is_lost = letter.payload_types.value.get(problem.path, "").startswith(f"{LOST}:")
         return None if is_lost else str(problem)

@@ -45,6 +45,7 @@ class RunningAttempt:
     ended: float = 0.0  # on the monotonic clock
     ended_at: datetime | None = None
     assessment: Assessment | None = None  # of the error
+    unfit: CannotRestore | None = None  # why nothing was run: the workflow of this process does not take the task
     failed_repos: tuple[str, ...] | None = None  # the repos that are still to be done, where that is known
     settled: DeadLetter | None = None  # the letter with the outcome; None if the outcome does not count
 
@@ -154,7 +155,7 @@ class AttemptRunner:
             await self._put_off(leased, interval, blocked_by=blocked)
         return not blocked
 
-    async def _put_off(self, leased: LeasedLetter, seconds: float, **why: object) -> None:
+    async def _put_off(self, leased: LeasedLetter, seconds: float, **why: Any) -> None:
         """Give the letter back, and look at it again then: nothing else may bring us to it before the next interval."""
         await self._leases.give_back(leased, seconds, **why)
         self._wake(self._clock.now() + timedelta(seconds=seconds))
@@ -167,7 +168,7 @@ class AttemptRunner:
         attempt = await self._call(leased, letter)
         if is_stopped():  # it was interrupted: what it answers or raises then, having swallowed that, is no outcome
             raise asyncio.CancelledError
-        return attempt if attempt.error is None else await self._assess(attempt)
+        return attempt if attempt.error is None or attempt.unfit else await self._assess(attempt)
 
     async def _call(self, leased: LeasedLetter, letter: DeadLetter) -> RunningAttempt:
         """Call the workflow with a time limit, and note what it answers or raises, `CancelledError` included.
@@ -181,7 +182,11 @@ class AttemptRunner:
         error: BaseException | str | None
         try:
             async with asyncio.timeout(limit_seconds) as limit:
-                result = await self._adapter.run(self._restore_task(letter), list(letter.repos))
+                try:
+                    task = self._restore_task(letter)
+                except CannotRestore as problem:
+                    return RunningAttempt(leased, letter, unfit=problem)
+                result = await self._adapter.run(task, list(letter.repos))
                 error = failure_in_result(result)
         except BaseException as problem:  # also pytest's `fail`: meant for whoever calls workflows, which is us
             if is_end(problem):
@@ -209,14 +214,15 @@ class AttemptRunner:
             duration_seconds=round(attempt.seconds, 3),
             processor=letter.lease.owner if letter.lease else None,
         )
-        if isinstance(error, CannotRestore):  # nothing was run, and nothing can be until a person has edited it
-            assessment = replace(assessment, hopeless=True)
         return replace(attempt, assessment=replace(assessment, failure=failure))
 
     # --- settle, announce
 
     async def _settle(self, attempt: RunningAttempt) -> RunningAttempt:
         """Tell the breaker how it went, write the outcome under the lease, and look again when the letter is due."""
+        if attempt.unfit is not None:
+            await self._hand_back(attempt.leased, attempt.unfit)
+            return attempt
         self._tell_breaker(attempt)
         settled = await self._leases.write_outcome(
             attempt.leased, partial(self._with_outcome, attempt), partial(self._announce, attempt)
@@ -224,6 +230,17 @@ class AttemptRunner:
         if settled is not None and settled.status is DeadLetterStatus.PENDING and settled.due_at is not None:
             self._wake(settled.due_at)
         return replace(attempt, settled=settled)
+
+    async def _hand_back(self, leased: LeasedLetter, problem: CannotRestore) -> None:
+        """Give back a letter of which nothing was run: a worker with another version of its workflow may fit.
+
+        This process remembers it first, so that it does not take it again and again.
+        """
+        self._context.misfits.note(leased.letter)
+        self._breakers.release(leased.circuit, leased.token)
+        self._counts["unfit"] += 1
+        log.info("letter %r is given back, nothing was run: %s", leased.key, problem)
+        await self._leases.finish_write(self._leases.give_back(leased, unfit=problem))
 
     def _tell_breaker(self, attempt: RunningAttempt) -> None:
         circuit, now = attempt.leased.circuit, attempt.ended

@@ -20,7 +20,7 @@ from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
-from mahavishnu.model.query import Query, Sort, claim_order, letter_query
+from mahavishnu.model.query import AnyOf, Between, Missing, Not, Query, Sort, claim_order, letter_query
 from mahavishnu.model.worker import Share, run_by
 from mahavishnu.stores.base import Collection, Cursor
 
@@ -109,6 +109,8 @@ class Claimer:
             try:
                 key, circuit = letter.key, circuit_name(letter.adapter)
                 if key in self._leases or key in claims or key in started or context.may_be_run(letter, now):
+                    continue
+                if letter in context.misfits:
                     continue
                 token, until = new_token(), limits.lease_end(context.clock.now())
                 letter = lifecycle.claim(letter, owner=owner, token=token, until=until, now=now, backoffs=backoffs)
@@ -214,7 +216,10 @@ class DueLetters:
         return found
 
     def _look(self, share: Share, due: datetime, sort: tuple[Sort, ...], limit: int, partitions: range | None) -> _Look:
-        query = letter_query(due=due, queue=self._queues, partitions=partitions, sort=sort, limit=limit)
+        query = letter_query(due=due, queue=self._queues, sort=sort, limit=limit)
+        if partitions is not None:  # what did not fit its worker is for all of them
+            mine = Between("partition", at_least=partitions.start, below=partitions.stop)
+            query = replace(query, where=(*query.where, AnyOf((mine, Not(Missing("unfit"))))))
         if share.adapters is not None:
             query = replace(query, where=(*query.where, *run_by(share.adapters)))
         return _Look(share, query)

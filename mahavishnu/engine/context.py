@@ -17,6 +17,7 @@ from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
 from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.engine.letters import NamespaceRecords, VisibleLetters
+from mahavishnu.engine.misfits import Misfits
 from mahavishnu.engine.recorder import Capacities, Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
 from mahavishnu.engine.waiting_files import WaitingFiles
@@ -111,6 +112,7 @@ class QueueContext:
         self.backoffs = options.backoffs
         self.owner = options.owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
         self.lease_watch = LeaseWatch(clock)
+        self.misfits = Misfits(clock)
         self.worker_watch = WorkerWatch(store.collection(WORKERS), clock)
         self.revisions = store.collection(REVISIONS)
         self.counts: Counter[str] = Counter(

@@ -16,7 +16,7 @@ from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import wait_for
-from mahavishnu.model.errors import LostLease, StoreError, StoreUnavailable
+from mahavishnu.model.errors import CannotRestore, LostLease, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.lease_watch import lease_seconds, must_renew
 from mahavishnu.model.letter import DeadLetter
@@ -184,12 +184,17 @@ class LeaseTable:
         )
         self._context.announce(EventName.STALE_CLAIM, leased.letter)
 
-    async def give_back(self, leased: LeasedLetter, wait_seconds: float = 0.0, **why: object) -> None:
-        """Release the letter: the attempt is refunded."""
+    async def give_back(
+        self, leased: LeasedLetter, wait_seconds: float = 0.0, *, unfit: CannotRestore | None = None, **why: object
+    ) -> None:
+        """Release the letter: the attempt is refunded. `unfit` is why it could not be given to what runs it here."""
         due = self._clock.now() + timedelta(seconds=wait_seconds)
 
         def release(current: DeadLetter) -> DeadLetter:
-            return lifecycle.release(current, token=leased.token, now=self._clock.now(), due_at=due)
+            now, token = self._clock.now(), leased.token
+            if unfit is None:
+                return lifecycle.release(current, token=token, now=now, due_at=due)
+            return lifecycle.release(current, token=token, now=now, unfit=str(unfit), needs_edit=unfit.needs_edit)
 
         try:
             letter = await write_under_lease(self._letters, leased.letter, release, self._pause, _PATIENCE)

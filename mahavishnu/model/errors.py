@@ -78,13 +78,14 @@ class InvalidPayload(InvalidInput):
 class CannotRestore(MahavishnuError):
     """A payload cannot be read back with the types that it was captured with: nothing of it was run.
 
-    `path` is the JSON pointer of the part; its first name is the argument.
+    `path` is the JSON pointer of the part; its first name is the argument. `needs_edit`: no other version of what runs
+    it could read it either.
     """
 
-    def __init__(self, path: str, why: str, whose: str = "") -> None:
+    def __init__(self, path: str, why: str, whose: str = "", *, needs_edit: bool = False) -> None:
         where = path.replace("~1", "/").replace("~0", "~").lstrip("/") or "the payload"
         super().__init__(f"{whose}{where} {why}")
-        self.path, self.why = path, why
+        self.path, self.why, self.needs_edit = path, why, needs_edit
 
 
 class NoSuchAdapter(InvalidInput):

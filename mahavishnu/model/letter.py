@@ -61,11 +61,11 @@ class DeadLetter(_CachedText):
     kept. `captured_task` is the payload as it was captured, `captured_digest` its digest, once a person has changed it.
     `settled` is the last outcome reported for a claim of `claims.claim`, as `<outcome> <token>`. `more_repos` are the
     repos that the task failed for while it was being run; none are all of them, if the lease says `failed_again`.
-    `adapter` names what runs it; None if nobody has said. `tags` are those that a classifier gave its latest failure.
-    `policy_by_verdict`: nobody chose the retry policy, so that it is that of the latest failure's verdict; so is the
-    fingerprint, and `former_fingerprints` are those that it had before.
+    `unfit`: why the worker that took it last could not run it. `adapter` names what runs it. `tags` are a classifier's.
+    `policy_by_verdict`: nobody chose the retry policy, so it is that of the latest failure's verdict; so is the
+    fingerprint, and `former_fingerprints` are those that it had before. An item of a named queue may have a date that
+    it `expires_at`; `bound_for` is the queue that it is being moved to.
     `payload_types` says how values of the payload are read that JSON has no type for: a path in it → what is there.
-    An item of a named queue may have a date that it `expires_at`; `bound_for` is the queue that it is being moved to.
     """
 
     task_id: str
@@ -117,6 +117,7 @@ class DeadLetter(_CachedText):
     captured_digest: str | None = None
     captured_task: Json | None = None
     settled: str | None = None
+    unfit: str | None = None
     tallies: Tallies = _NO_TALLIES
     exhausted_at: datetime | None = None
     completed_at: datetime | None = None
@@ -258,6 +259,7 @@ VOLATILE_FIELDS = frozenset(
         "runs",
         "run_outcomes",
         "settled",
+        "unfit",
         "tallies",
         "exhausted_at",
         "completed_at",
@@ -294,7 +296,6 @@ _MOMENTS = (
     "failed_at", "created_at", "updated_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at",
     "archived_at",
 )  # fmt: skip
-
 
 _plain_values, _moment_values = attrgetter(*_PLAIN), attrgetter(*_MOMENTS)
 _text = lru_cache(4096)(instant_text)  # many letters have the same instants

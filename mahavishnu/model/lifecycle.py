@@ -51,6 +51,7 @@ MAX_PRIORITY = 100  # that requeues may lift a letter to
 BY_LIMIT = "system_max_retries"  # `by` where the limit of requeues gives a letter up
 BY_APPLICATION = "application"  # `by` where a run of the application did the work
 MAX_RUNS = 10  # bulk runs that a letter keeps, besides those that are not over
+MAX_UNFIT = 500  # characters
 MAX_RECOVERIES = 3  # leases in a row that may run out before it counts as a failed attempt
 _MILLISECOND = timedelta(milliseconds=1)
 _NEVER, _DEAD_ELSEWHERE = RetryPolicy.NEVER, DlqReason.QUEUE_ITEM_DEAD  # once: an enum takes its time to find a member
@@ -320,8 +321,20 @@ def renew(letter: DeadLetter, *, token: str, until: datetime, now: datetime) -> 
     return _change(letter, now, due_at=until, lease=replace(lease, seconds=(until - instant(now)).total_seconds()))
 
 
-def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime | None = None) -> DeadLetter:
-    """Undo the claim: the letter returns to its prior state, the attempt is refunded. `due_at` may delay the next."""
+def release(
+    letter: DeadLetter,
+    *,
+    token: str,
+    now: datetime,
+    due_at: datetime | None = None,
+    unfit: str | None = None,
+    needs_edit: bool = False,
+) -> DeadLetter:
+    """Undo the claim: the letter returns to its prior state, the attempt is refunded. `due_at` may delay the next.
+
+    `unfit` says why it could not be given to what runs it here; the letter keeps that until it is run, edited or sent
+    back. If it `needs_edit`, no run is planned: no other worker could either.
+    """
     lease = _require_lease(letter, Move.RELEASE, token)
     letter = _with_added_repos(letter)
     tallies = letter.tallies
@@ -330,7 +343,11 @@ def release(letter: DeadLetter, *, token: str, now: datetime, due_at: datetime |
     due = lease.prior_due
     if due is not None and due_at is not None:
         due = max(due, instant(due_at))
+    if needs_edit:
+        due = None
     total = letter.total_attempts - 1
+    if unfit is not None:
+        letter = evolve(letter, unfit=unfit[:MAX_UNFIT])
     return _change(letter, now, status=lease.prior, lease=None, due_at=due, total_attempts=total, tallies=tallies)
 
 
@@ -429,7 +446,7 @@ def edit(
         changes["source"] = source_naming(adapter, letter.source)
     if "retry_policy" in changes:
         changes["policy_by_verdict"] = False
-    edited = _change(letter, now, **changes, revision=letter.revision + 1)
+    edited = _change(letter, now, **changes, revision=letter.revision + 1, unfit=None)
     if "payload" in changes:
         edited = evolve(edited, run_outcomes=outcomes_after_redrive(letter.run_outcomes, sent=False))
     if "retry_policy" in changes and "due_at" not in changes and letter.status is PENDING:
@@ -756,6 +773,7 @@ def _with_failure(
         run_outcomes=outcomes_after(letter.run_outcomes, ItemOutcome.FAILED_AGAIN),
         tallies=letter.tallies.plus("retry_failed"),
         recoveries=0,
+        unfit=None,
     )
 
 
@@ -814,6 +832,7 @@ def _to_exhausted(letter: DeadLetter, now: datetime) -> DeadLetter:
 def _reopen(letter: DeadLetter, now: datetime) -> DeadLetter:
     tallies = letter.tallies if letter.is_open else letter.tallies.plus("reopened")
     fresh = {"status": PENDING, "resolution": Resolution(), "retry_count": 0, "recoveries": 0, "exhausted_at": None}
+    fresh["unfit"] = None
     outcomes = outcomes_after_redrive(letter.run_outcomes, sent=True)
     return _change(letter, now, **fresh, due_at=instant(now), run_outcomes=outcomes, tallies=tallies)
 
@@ -840,6 +859,7 @@ def _close(
         "due_at": None,
         "lease": None,
         "recoveries": 0,
+        "unfit": None,
     }
     if getattr(letter, moment) is None:  # an exhausted letter keeps its date
         changes[moment] = now

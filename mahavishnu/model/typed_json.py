@@ -321,8 +321,9 @@ class _Reader:
                 return plain
             if form == LOST:
                 if name == MASKED:
-                    raise CannotRestore(path, "is masked: give the value by an edit")
-                raise CannotRestore(path, f"was of type {name}, which cannot come back: give a value by an edit")
+                    raise CannotRestore(path, "is masked: give the value by an edit", needs_edit=True)
+                why = f"was of type {name}, which cannot come back: give a value by an edit"
+                raise CannotRestore(path, why, needs_edit=True)
             if form in _MAKERS:
                 return _MAKERS[form](_require(plain, list, "a list"))
             if form == "dict":

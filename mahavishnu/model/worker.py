@@ -172,3 +172,15 @@ def what_is_missing(adapter: str | None) -> str:
         "waiting for somebody to say what runs it: name an adapter (mahavishnu dlq edit TASK --adapter NAME), "
         "or start a worker with a callback of its own"
     )
+
+
+def what_fits(adapter: str | None, unfit: str, *, needs_edit: bool = False) -> str:
+    """What a letter waits for that a worker took and could not give to its workflow, in words.
+
+    >>> what_fits("invoice", "currency is no parameter of invoice(amount)").partition(". ")[0]
+    "waiting for a worker whose 'invoice' takes its task: currency is no parameter of invoice(amount)"
+    """
+    if needs_edit:
+        return f"waiting for an edit, nothing was run: {unfit}"
+    whose = f"whose {adapter!r}" if adapter else "whose callback"
+    return f"waiting for a worker {whose} takes its task: {unfit}. Start a version that fits, or edit the task"

@@ -73,6 +73,7 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
     Field("requeue_outcome", KEYWORD, lambda letter: letter.requeue and str(letter.requeue.outcome)),
     Field("adapter", KEYWORD, lambda letter: letter.adapter or ""),  # what has none can be asked for
     *_fields(KEYWORD, "bound_for"),
+    *_fields(KEYWORD, "unfit"),
     Field("words", KEYWORDS, words_of, derived=True),
     Field("more_words", KEYWORDS, more_words_of, derived=True, late=True),
     *_fields(DATE, "failed_at", "created_at"),

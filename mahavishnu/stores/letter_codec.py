@@ -161,6 +161,7 @@ def _passing_part(letter: DeadLetter) -> PassingPart:
     if sent := letter.requeue:
         part.requeue = RequeuePart(instant_text(sent.at), sent.by, sent.outcome, sent.boost, sent.automatic, sent.notes)
         part.requeue_outcome, part.requeue_automatic = sent.outcome, sent.automatic
+    part.unfit = letter.unfit
     return part
 
 
@@ -279,6 +280,7 @@ def _letter(
             lease.owner, lease.token, lease.prior, prior_due, lease.manual, lease.failed_again, lease.seconds
         )
     made.recoveries = passing.recoveries
+    made.unfit = passing.unfit
     made.last_retry_at = _maybe_instant(passing.last_retry_at)
     if lasting.failures:
         made.failures = tuple([_failure(each) for each in lasting.failures])

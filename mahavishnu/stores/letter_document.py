@@ -129,6 +129,7 @@ class PassingPart(Struct, omit_defaults=True, gc=False):
     claim_owner: Any = None
     requeue_outcome: Any = None
     requeue_automatic: Any = None
+    unfit: str | None = None  # since 0.2
 
 
 class LastingText(LastingPart, kw_only=True, gc=False):

@@ -41,9 +41,9 @@ BEFORE = (*KINDS_BEFORE, WAITING)  # the kinds that there were then
 FOLDER = Path(__file__).parents[1] / "fixtures" / "stores_2050105"
 PREFIX = "mahavishnu"
 # Columns that came later, in a layout that is written as JSON.
-LATER_COLUMN = r"""\[?\\+"(tally_cleared|tally_moved|adapter|tags|expires_at|bound_for)\\+"(, \\+"\w+\\+"\])?, """
+LATER_COLUMN = r"""\[?\\+"(tally_cleared|tally_moved|adapter|unfit|tags|expires_at|bound_for)\\+"(, \\+"\w+\\+"\])?, """
 LAST_COLUMN = r', \[?\\+"namespace\\+"(, \\+"keyword\\+"\])?'  # of records that are no letters
-LATER_PARTS = ("more_words", "policy_by_verdict", "former_fingerprints", "captured_task")
+LATER_PARTS = ("more_words", "policy_by_verdict", "former_fingerprints", "captured_task", "unfit")
 LATER_OF_ITEMS = ("tally_moved", "expires_at", "bound_for", "source_created_at")
 SEARCHES: dict[str, dict[str, Any]] = {
     "open": {},
@@ -158,6 +158,7 @@ def sqlite_rows(path: Path) -> dict[str, dict[str, Any]]:
                     "tally_cleared",
                     "tally_moved",
                     "tags",
+                    "unfit",
                     "expires_at",
                     "bound_for",
                     *(["namespace"] if no_letter else []),

@@ -143,6 +143,7 @@ letters = st.builds(
     revision=counts,
     captured_digest=maybe(texts),
     settled=maybe(texts),
+    unfit=maybe(texts),
     tallies=tallies,
     exhausted_at=maybe(instants),
     completed_at=maybe(instants),

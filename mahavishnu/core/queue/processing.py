@@ -107,6 +107,7 @@ class Processing:
 
     def note_adapters(self) -> None:
         """Look for letters that wait for an adapter that there is now, and tell the other workers. From any thread."""
+        self._context.misfits.clear()
         if self._processor is not None and self._runs_in is not None:
             with suppress(RuntimeError):  # its event loop is closed
                 self._runs_in.call_soon_threadsafe(self._look_again)
@@ -265,6 +266,8 @@ class Processing:
         if claimed is None:
             return _refused(task_id, "there is no letter for this task", record)
         attempt = await (self._processor or self._new_processor()).run_claimed(claimed.after, token)
+        if attempt.unfit is not None:
+            return _refused(task_id, f"nothing was run: {attempt.unfit}", record)
         settled = attempt.settled
         if settled is None:
             why = "the run's lease was lost, as to who closed the case meanwhile, or its outcome could not be recorded"

@@ -18,6 +18,7 @@ from mahavishnu.model.worker import (
     WaitingLetters,
     Worker,
     count_by_adapter,
+    what_fits,
     what_is_missing,
     without_worker,
 )
@@ -87,6 +88,13 @@ class WorkerList(list[WorkerReport]):
     """Workers; `degraded` says, in words, why some may be missing, and is None for the whole truth."""
 
     degraded: str | None = None
+
+
+def _why_unfit(letter: DeadLetter) -> str | None:
+    """What a letter waits for that did not fit the worker that took it."""
+    if letter.unfit is None or letter.status is not DeadLetterStatus.PENDING:
+        return None
+    return what_fits(letter.adapter, letter.unfit, needs_edit=letter.due_at is None)
 
 
 def _is_retried(letter: DeadLetter) -> bool:
@@ -177,18 +185,19 @@ class Workers:
 
         Raises StoreError.
         """
+        unfit = [_why_unfit(letter) for letter in letters]
         if not any(_is_retried(letter) for letter in letters):
-            return [None] * len(letters)
+            return unfit
         await self._context.open()
         roll = await self._roll(HEARTBEAT_SECONDS if len(letters) > 1 else 0.0)
         if roll is None:
-            return [None] * len(letters)
+            return unfit
         possible = roll.possible
         kinds = [WaitingLetters(each.queue, each.adapter, 1, namespace=each.namespace) for each in letters]
         lost = set(without_worker(set(kinds), possible))
         return [
-            what_is_missing(each.adapter) if _is_retried(each) and kind in lost else None
-            for each, kind in zip(letters, kinds, strict=True)
+            what_is_missing(each.adapter) if _is_retried(each) and kind in lost else why
+            for each, kind, why in zip(letters, kinds, unfit, strict=True)
         ]
 
     def _is_alive(self, worker: Worker | None) -> bool | None:

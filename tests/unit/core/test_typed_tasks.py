@@ -136,15 +136,29 @@ async def test_a_callback_is_given_the_types_that_its_own_hints_name(house: Hous
     assert same_value(tasks, [{"order": ORDER}])
 
 
-async def test_a_task_that_cannot_be_read_is_exhausted_at_once_with_the_reason(house: House) -> None:
+async def test_a_task_that_cannot_be_read_here_is_left_to_other_workers_with_the_reason(house: House) -> None:
     queue = house.queue(Runs())
     await queue.enqueue("wf_1", {"order": ORDER}, ["api"], "boom", retry_policy="immediate")
     await queue.run_due()
-    letter = await queue.get_task("wf_1")
-    assert letter is not None
-    assert (letter.status, letter.total_attempts) == (DeadLetterStatus.EXHAUSTED, 1)
-    assert "which the hints of the function do not name" in letter.last_error
-    assert letter.error_category == "validation"
+    letter = await letter_of(queue, "wf_1")
+    assert (letter.status, letter.total_attempts, letter.last_error) == (DeadLetterStatus.PENDING, 0, "boom")
+    assert letter.unfit is not None
+    assert "which the hints of the function do not name" in letter.unfit
+
+
+async def test_a_task_that_nobody_can_read_waits_for_an_edit(house: House) -> None:
+    queue = house.queue(runs := Runs())
+    await queue.enqueue("wf_1", {"hits": defaultdict(int, a=1)}, ["api"], "boom")
+    await queue.letters.redrive("wf_1")
+    await queue.run_due()
+    letter = await letter_of(queue, "wf_1")
+    assert (letter.status, letter.total_attempts, letter.due_at) == (DeadLetterStatus.PENDING, 0, None)
+    said = "waiting for an edit, nothing was run: task/hits was of type defaultdict, which cannot come back"
+    assert said in (await queue.workers.why_waiting(letter) or "")
+    await queue.letters.edit("wf_1", task={"hits": {"a": 2}}, redrive=True)
+    await queue.run_due()
+    assert (await letter_of(queue, "wf_1")).status is DeadLetterStatus.COMPLETED
+    assert runs.tasks == [{"hits": {"a": 2}}]
 
 
 async def test_what_was_text_before_and_cannot_come_back_is_kept_and_waits(house: House) -> None:
