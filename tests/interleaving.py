@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
+from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import Faults
 from mahavishnu.testing.faults import Call
@@ -13,11 +15,14 @@ from mahavishnu.testing.faults import Call
 class Actor:
     """Does something, and stops before each call about the letter `key`, and before each search, until it is to go on.
 
-    `faults` are those of its own store; what it raises is what `run_in_every_order` raises.
+    `faults` are those of its own store; what it raises is what `run_in_every_order` raises. It also stops before each
+    call about records of the kind `beside`.
     """
 
-    def __init__(self, act: Callable[[], Awaitable[object]], faults: Faults, key: str) -> None:
-        self._act, self._faults, self._key = act, faults, key
+    def __init__(
+        self, act: Callable[[], Awaitable[object]], faults: Faults, key: str, beside: Kind[Any] | None = None
+    ) -> None:
+        self._act, self._faults, self._key, self._beside = act, faults, key, beside
         self._go, self.at_rest = asyncio.Event(), asyncio.Event()
         self.is_done = False
 
@@ -25,6 +30,8 @@ class Actor:
         """Do it all, from stop to stop."""
         plans = [self._faults.before("find", self._stop, kind=LETTERS)]
         plans += [self._faults.before(name, self._stop, kind=LETTERS, keys=[self._key]) for name in ("get", "write")]
+        if self._beside is not None:
+            plans += [self._faults.before(name, self._stop, kind=self._beside) for name in ("find", "write", "remove")]
         try:
             await self._act()
         finally:

@@ -499,7 +499,7 @@ async def test_new_indices_have_the_same_mappings(opensearch: Servers, opensearc
             "adapter",
             "tags",
             "payload_types",
-            *("adapters", "takes_all", "remote", "host", "pid"),
+            *("adapters", "takes_all", "remote", "host", "pid", "mark", "ended", "every"),
             *(() if "queue" in index.mappings["properties"] else ["namespace"]),  # letters had one
             *LATER_PARTS,
             *LATER_OF_ITEMS,

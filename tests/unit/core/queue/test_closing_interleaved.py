@@ -11,10 +11,12 @@ import pytest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, LostLease
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Tallies
+from mahavishnu.model.letter_parts import Source, SourceKind, Tallies
+from mahavishnu.testing import make_letter
 from tests.interleaving import Actor, run_in_every_order
 from tests.unit.queues import NETWORK, House, Runs, sound
 
@@ -233,3 +235,41 @@ async def test_two_successes(house: House) -> None:
         assert letter.tallies == Tallies(manually_resolved=1)
 
     await pair.in_every_order(close, check, done=["api"])
+
+
+async def test_what_waits_for_room_is_let_in_at_the_same_time(any_house: House) -> None:
+    """Whoever lets it in first, it ends closed, once, and nothing waits any more."""
+    app, other, numbers = any_house.queue(), any_house.queue(), count(1)
+    source = Source(SourceKind.WORKFLOW, "sweep")
+    names: list[str] = []
+
+    async def begin() -> list[Actor]:
+        names.append(name := f"wf_{next(numbers)}")
+        await other.open()
+        any_house.clock.advance(1)
+        now = any_house.clock.now()
+        waiting = make_letter(
+            task_id=name, task=PAYLOAD, source=source, created_at=now, failed_at=now, updated_at=now, adapter="sweep"
+        )
+        await other.context.waiting.keep(waiting)
+        any_house.clock.advance(60)
+        began = any_house.clock.now()
+
+        async def close() -> None:
+            app.closing.note_success(name, lambda: LetterRequest(name, PAYLOAD, (), adapter="sweep"), began=began)
+            await app.closing.flush()
+
+        return [
+            Actor(close, faults_of(app), name, WAITING),
+            Actor(other.intake.admit_waiting, faults_of(other), name, WAITING),
+        ]
+
+    async def check() -> None:
+        (record,) = await app.context.letters.records.get([names[-1]])
+        assert isinstance(record, DeadLetter)
+        ended_once(record)
+        assert await app.context.waiting.count() == 0
+
+    assert await run_in_every_order(begin, check) > 20
+    assert app.context.counts["closed_by_success"] == len(names)
+    await sound(app)
