@@ -157,6 +157,7 @@ class LetterFactory:
                 adapter=adapter,
                 tags=verdict.tags,
                 payload_types=written.types,
+                typed=request.write is not None,
                 policy_by_verdict=request.retry_policy is None,
                 verdict=_new_verdict(verdict.reason or None, verdict.author or None),
                 fingerprint=assessment.fingerprint,

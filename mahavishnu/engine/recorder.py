@@ -195,7 +195,7 @@ class LetterRecorder:
         def merge(current: DeadLetter | None) -> DeadLetter | None:
             if current is None or not current.is_open or current.knows(fresh.entry_id):
                 return None
-            if not same_work(current, fresh.payload, fresh.payload_types):
+            if not same_work(current, fresh.payload, fresh.payload_types, fresh.typed):
                 return None
             now = self.clock.now()
             current = with_types_of(current, fresh)

@@ -38,10 +38,7 @@ _OPEN, _NO_VERDICT, _NO_TALLIES = Resolution(), RecordedVerdict(), Tallies()
 
 
 class _CachedText:
-    """A slot for a text that depends on nothing but the lasting fields: `evolve` hands it on; no part of the value.
-
-    The attribute is missing while nothing is cached. Who encodes the letter sets it.
-    """
+    """A slot for a text that depends on nothing but the lasting fields: `evolve` hands it on; no part of the value."""
 
     __slots__ = ("cached_text",)
 
@@ -65,7 +62,7 @@ class DeadLetter(_CachedText):
     `policy_by_verdict`: nobody chose the retry policy, so it is that of the latest failure's verdict; so is the
     fingerprint, and `former_fingerprints` are those that it had before. An item of a named queue may have a date that
     it `expires_at`; `bound_for` is the queue that it is being moved to.
-    `payload_types` says how values of the payload are read that JSON has no type for: a path in it → what is there.
+    `payload_types` says how values are read that JSON has no type for, by path; `typed`: where it says nothing, too.
     """
 
     task_id: str
@@ -100,6 +97,7 @@ class DeadLetter(_CachedText):
     adapter: str | None = None
     tags: tuple[str, ...] = ()
     payload_types: Json = EMPTY
+    typed: bool = False
     policy_by_verdict: bool = False
     former_fingerprints: tuple[str, ...] = ()
     priority: int = 0

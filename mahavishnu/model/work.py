@@ -27,30 +27,38 @@ class Success:
     repos: tuple[str, ...]
     began: datetime
     types: Json = EMPTY
+    typed: bool = False
     mark: str = ""
     skew: timedelta = timedelta(0)
 
 
-def same_work(letter: DeadLetter, payload: Json, types: Json = EMPTY) -> bool:
+def same_work(letter: DeadLetter, payload: Json, types: Json = EMPTY, typed: bool = False) -> bool:
     """Whether a run of the letter's task that failed with this payload, of these types, is the letter's work.
 
     Of a letter whose payload a person changed, both are: the one that it has, and the one it was captured with. Where
-    no types are known they count for nothing: former versions and applications in other languages know none.
+    no types are known they count for nothing: former versions and applications in other languages know none. `typed`:
+    they are known, also where there are none, as of a text.
     """
     if letter.payload.text != payload.text and payload.digest != letter.payload.digest:  # a digest takes much longer
         return payload.digest == letter.captured_digest
-    return _may_be_same_types(letter, types)
+    return _may_be_same_types(letter, types, typed)
 
 
-def _may_be_same_types(letter: DeadLetter, types: Json) -> bool:
-    return types == letter.payload_types or EMPTY.text in (types.text, letter.payload_types.text)
+def _may_be_same_types(letter: DeadLetter, types: Json, typed: bool) -> bool:
+    return (
+        types == letter.payload_types
+        or (types.text == EMPTY.text and not typed)
+        or (letter.payload_types.text == EMPTY.text and not letter.typed)
+    )
 
 
 def with_types_of(letter: DeadLetter, fresh: DeadLetter) -> DeadLetter:
     """The letter with the types of a failure of the same work, if it has none: it was kept by who knows no types."""
-    if letter.payload_types.text != EMPTY.text or letter.revision or letter.payload.text != fresh.payload.text:
+    if letter.typed or letter.payload_types.text != EMPTY.text or letter.revision:
         return letter
-    return letter if fresh.payload_types.text == EMPTY.text else evolve(letter, payload_types=fresh.payload_types)
+    if letter.payload.text != fresh.payload.text or (fresh.payload_types.text == EMPTY.text and not fresh.typed):
+        return letter
+    return evolve(letter, payload_types=fresh.payload_types, typed=fresh.typed)
 
 
 def same_letters(one: DeadLetter, other: DeadLetter) -> bool:
@@ -58,7 +66,9 @@ def same_letters(one: DeadLetter, other: DeadLetter) -> bool:
 
     If people changed the payloads of both to different ones, they are not: neither change may be dropped.
     """
-    return same_work(one, other.payload, other.payload_types) or same_work(other, one.payload, one.payload_types)
+    return same_work(one, other.payload, other.payload_types, other.typed) or same_work(
+        other, one.payload, one.payload_types, one.typed
+    )
 
 
 def as_other_work(letter: DeadLetter) -> DeadLetter:
@@ -124,7 +134,7 @@ def is_success_of(letter: DeadLetter, success: Success) -> bool:
         and (success.adapter is None or letter.adapter in (None, success.adapter))
         and _was_captured_before(letter, success)
         and (letter.payload.text == success.payload.text or letter.payload.digest == success.payload.digest)
-        and _may_be_same_types(letter, success.types)
+        and _may_be_same_types(letter, success.types, success.typed)
     )
 
 

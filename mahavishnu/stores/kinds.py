@@ -102,6 +102,7 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
         "policy_by_verdict",
         "former_fingerprints",
         "captured_task",
+        "typed",
         "source_created_at",
     ),
     Field("schema", INTEGER, lambda letter: SCHEMA),

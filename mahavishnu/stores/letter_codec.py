@@ -124,6 +124,7 @@ def _lasting_part(letter: DeadLetter) -> LastingPart:
         letter.policy_by_verdict,
         letter.former_fingerprints,
         None if letter.captured_task is None else letter.captured_task.text,
+        letter.typed,
         instant_text(expires) if (expires := letter.expires_at) else None,
         letter.bound_for,
         instant_text(began) if (began := source.created_at) else None,
@@ -294,6 +295,7 @@ def _letter(
     made.adapter = adapter_named_by(made.source, payload) if unsaid else lasting.adapter or None
     made.tags = lasting.tags or ()
     made.payload_types = types
+    made.typed = lasting.typed
     made.policy_by_verdict = lasting.policy_by_verdict
     made.former_fingerprints = lasting.former_fingerprints or ()
     made.priority = lasting.priority or 0

@@ -98,6 +98,7 @@ class LastingPart(Struct, omit_defaults=True, gc=False):
     policy_by_verdict: bool = False  # since 0.2
     former_fingerprints: tuple[str, ...] | None = ()
     captured_task: str | None = None  # as JSON text
+    typed: bool = False
     expires_at: str | None = None
     bound_for: str | None = None
     source_created_at: str | None = None

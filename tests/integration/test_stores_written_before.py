@@ -43,7 +43,7 @@ PREFIX = "mahavishnu"
 # Columns that came later, in a layout that is written as JSON.
 LATER_COLUMN = r"""\[?\\+"(tally_cleared|tally_moved|adapter|unfit|tags|expires_at|bound_for)\\+"(, \\+"\w+\\+"\])?, """
 LAST_COLUMN = r', \[?\\+"namespace\\+"(, \\+"keyword\\+"\])?'  # of records that are no letters
-LATER_PARTS = ("more_words", "policy_by_verdict", "former_fingerprints", "captured_task", "unfit")
+LATER_PARTS = ("more_words", "policy_by_verdict", "former_fingerprints", "captured_task", "unfit", "typed")
 LATER_OF_ITEMS = ("tally_moved", "expires_at", "bound_for", "source_created_at")
 SEARCHES: dict[str, dict[str, Any]] = {
     "open": {},

@@ -144,6 +144,7 @@ letters = st.builds(
     captured_digest=maybe(texts),
     settled=maybe(texts),
     unfit=maybe(texts),
+    typed=st.booleans(),
     tallies=tallies,
     exhausted_at=maybe(instants),
     completed_at=maybe(instants),

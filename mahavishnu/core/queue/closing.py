@@ -372,8 +372,16 @@ class Closing:
                 return None
             repos = texts(request.repos, "repos")
             skew = self._context.limits.skew
+            typed = request.write is not None
             return Success(
-                written.payload, request.adapter, repos, noted[2], written.types, mark=new_entry_id.mark, skew=skew
+                written.payload,
+                request.adapter,
+                repos,
+                noted[2],
+                written.types,
+                typed,
+                mark=new_entry_id.mark,
+                skew=skew,
             )
         except InvalidInput:
             return None

@@ -114,6 +114,7 @@ def full_letter(shelf: str) -> DeadLetter:
         policy_by_verdict=True,
         former_fingerprints=("v1:1", "v1:2"),
         settled="failed token-1",
+        typed=True,
         unfit="currency is no parameter of invoice(amount)",
         occurrences=5,
         tallies=Tallies(*range(1, len(fields(Tallies)) + 1)),

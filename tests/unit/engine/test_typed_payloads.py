@@ -93,3 +93,27 @@ async def test_a_merged_failure_brings_types_that_the_letter_lacks(house: House)
         await dlq.letters.edit("wf_1", patch={"amount": "a lot"})
     seen = await dlq.letters.preview_edit("wf_1", patch={"amount": "a lot"})
     assert "`amount` is a Decimal" in (seen.refused or "")
+
+
+@pytest.mark.parametrize(
+    "values", [(Decimal(1), "1"), ("1", Decimal(1)), ((1,), [1]), ([1], (1,)), (date(2026, 1, 1), "2026-01-01")]
+)
+async def test_two_calls_of_one_key_with_equal_json_and_other_types_are_two_letters(
+    any_house: House, values: tuple[Any, Any]
+) -> None:
+    app, ran = any_house.app(), list[Any]()
+
+    @app.workflow(key="day", retry_policy="immediate")
+    async def book(day: int, amount) -> None:  # type: ignore[no-untyped-def]
+        ran.append(amount)
+        if len(ran) <= 4:
+            raise ConnectionError("refused")
+
+    for amount in (*values, *values):
+        with pytest.raises(ConnectionError):
+            await book(7, amount)
+    found = await app.dlq.list_tasks()
+    assert sorted(each.occurrences for each in found) == [2, 2]
+    ran[:] = [None] * 4
+    await app.dlq.run_due()
+    assert sorted(map(repr, ran[4:])) == sorted(map(repr, values))
