@@ -286,8 +286,7 @@ class DeadLetterQueue:
         """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
         await self.context.open()
         processor = self.processing.processor if self.context.is_at_home else None
-        stats = await numbers.queue_statistics(self.context, await self._ledger.sums(), processor)
-        return {**stats, **await self.workers.numbers()}
+        return await numbers.queue_statistics(self.context, await self._ledger.sums(), processor, self.workers)
 
     async def get_statistics_by_reason(self) -> numbers.ReasonLines:
         """One line for each reason that letters were written for; its `degraded` says why numbers may be wrong."""

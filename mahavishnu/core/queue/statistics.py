@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from mahavishnu.model.worker import what_is_missing
 from mahavishnu.stores.base import Cell, Tally
 
 if TYPE_CHECKING:
+    from mahavishnu.core.queue.workers import Workers
     from mahavishnu.engine.context import QueueContext
     from mahavishnu.engine.processor import Processor
 
@@ -34,10 +36,12 @@ class ReasonLines(list[dict[str, Any]]):
 
 
 async def queue_statistics(
-    context: QueueContext, deleted: Mapping[str, int], processor: Processor | None
+    context: QueueContext, deleted: Mapping[str, int], processor: Processor | None, workers: Workers
 ) -> dict[str, Any]:
     """What `get_statistics` answers. What only this process knows is about the letters of its own namespace."""
-    tally = await context.letters.with_deleted.tally(Query(), GROUPS, sums=SUMS)
+    tally, lacking = await asyncio.gather(  # at the same time, as each of them goes through many letters
+        context.letters.with_deleted.tally(Query(), GROUPS, sums=SUMS), workers.numbers()
+    )
     health, at_home = await store_health(context), context.is_at_home
     max_size = context.capacities.max_size if at_home else None  # that of another app is not known here
     here = context.counts if at_home else dict.fromkeys(context.counts, 0)
@@ -52,6 +56,7 @@ async def queue_statistics(
         "storage_mode": health.status,
         "storage": {"detail": health.detail, "kept_locally": health.waiting, "oldest": health.oldest},
         "degraded": tally.degraded,
+        **lacking,
     }
 
 
