@@ -31,9 +31,13 @@ class NearLetters:
 
     async def _elsewhere(self, task: str, place: Mapping[str, Any]) -> str:
         """Where else the task has a letter."""
+        seen: set[str] = set()
         for where in ({}, {"namespace": "*"}):  # first in the namespace that was asked for
             found: list[str] = []
             for letter in await self._api.list("/dlq", {"task_id": [task], **where}, _NAMED):
+                if letter["entry_id"] in seen:
+                    continue
+                seen.add(letter["entry_id"])
                 words = [f"--namespace {letter['namespace']}"] if where else []
                 words += [f"--queue {letter['queue']}"] if letter["queue"] != (place.get("queue") or "default") else []
                 found += [" ".join(words)] if words else []

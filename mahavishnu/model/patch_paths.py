@@ -12,6 +12,7 @@ from mahavishnu.model.json_value import pointer
 
 Path = tuple[str, ...]
 _COMPARED = 1000  # places that are compared with one that is not there
+_NAMED = 5  # places that are named where none is like it
 _ALIKE = 0.8  # how much of two places is equal, from 0 to 1, for one to be meant by the other
 
 
@@ -53,7 +54,9 @@ def refuse_unknown_paths(unknown: Sequence[Path], tasks: Iterable[Any], which: s
         return
     known = list(dict.fromkeys(path for task in tasks for path in islice(_paths(task), _COMPARED)))
     near = [pointer("task", *path) for path in (_nearest(path, known) for path in unknown) if path]
+    there = [pointer("task", *path) for path in known if len(path) == 1][:_NAMED]
     hint = f"; did you mean {' and '.join(dict.fromkeys(near))}?" if near else "."
+    hint = f", but {', '.join(there)}." if there and not near else hint
     missing = ", ".join(pointer("task", *path) for path in unknown)
     raise InvalidInput(f"{which} {missing}{hint} What is not there is made with create=True (--create)")
 

@@ -190,7 +190,7 @@ def edit(
                 letter = before.json()
                 closed = letter["resolution_status"] != ResolutionStatus.PENDING
                 refusal = Conflict if closed or letter["status"] == DeadLetterStatus.RETRYING else InvalidInput
-                raise refusal(f"{task}: {seen['refused']}")
+                raise refusal(seen["refused"])
             if not json:
                 difference(seen["diff"])
             return {"task_id": task, **seen}
@@ -313,7 +313,7 @@ def _each_task(
                         problem = await near.explain(problem, task, place)
                     lines, code = explain_error(problem)
                     codes.add(code)
-                    if code in (ExitCode.NOT_FOUND, ExitCode.CONFLICT):  # of this one: it says which
+                    if code in (ExitCode.NOT_FOUND, ExitCode.CONFLICT) or len(tasks) > 1:  # it says of which
                         lines = tuple(text if task in text else f"{task}: {text}" for text in lines)
                     answers.append({"task_id": task, "error": "; ".join(lines)})
                     for text in lines:

@@ -109,7 +109,7 @@ async def test_a_run_whose_patch_names_what_no_letter_has_is_refused_everywhere(
     for patch, why in (
         ({"to": {"ulr": "b"}}, "none of the 4 letters has /task/to/ulr; did you mean /task/to/url?"),
         ({"url": None, "x": 1}, "none of the 4 letters has /task/url, /task/x; did you mean /task/to/url?"),
-        ({"x": 1}, "none of the 4 letters has /task/x."),
+        ({"x": 1}, "none of the 4 letters has /task/x, but /task/"),
     ):
         for verb in ("edit", "redrive"):
             with pytest.raises(InvalidInput, match=re.escape(why)):

@@ -253,6 +253,9 @@ def test_an_edit_of_one_letter_refuses_what_it_does_not_have(run: Run) -> None:
         refused = run("dlq", "edit", "wf_5", "--set", "user.aeg=3", *dry)
         assert (refused.code, refused.out) == (2, "")
         assert "letter 'wf_5' has no /task/user/aeg; did you mean /task/user/age?" in refused.err
+        assert refused.err.count("wf_5") == 1
+    both = run("dlq", "edit", "wf_5", "wf_1", "--set", "user.age=3", "--priority", "99999999999")
+    assert both.code == 2 and all(f"mahavishnu: {task}: " in both.err for task in ("wf_5", "wf_1"))
     assert run("dlq", "show", "wf_5", "--json").json["revision"] == 0
     assert run("dlq", "edit", "wf_5", "--set", "user.aeg=3", "--create").code == 0
     assert run("dlq", "show", "wf_5", "--json").json["task"]["user"] == {"age": "old", "name": "Jo", "aeg": 3}

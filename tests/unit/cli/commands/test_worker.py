@@ -127,6 +127,20 @@ def test_once_runs_what_is_due_and_ends(shop: Path) -> None:
     assert done.stdout == "1 letter run\n"
 
 
+def test_once_carries_bulk_runs_on(shop: Path) -> None:
+    subprocess.run([sys.executable, "-c", ENQUEUE.replace("immediate", "never")], check=True)
+
+    def said(*words: str) -> str:
+        return subprocess.run([*MAHAVISHNU, *words], capture_output=True, text=True, timeout=60, check=True).stdout
+
+    assert said("worker", "--app", "shop:make", "--once") == "0 letters run\n"
+    said("dlq", "redrive", "--all", "--yes", "--detach")
+    assert said("worker", "--app", "shop:make", "--once") == "1 letter run\n"
+    assert (shop / "swept").read_text() == "night\n"
+    (run,) = json.loads(said("run", "list", "--json"))
+    assert (run["counts"]["moved"], run["state"]) == (1, "running"), "its outcome is counted by whoever looks next"
+
+
 def test_once_runs_letters_of_its_queues_only(shop: Path) -> None:
     subprocess.run([sys.executable, "-c", ENQUEUE], check=True)
 
