@@ -153,7 +153,11 @@ class Signature:
         if not types and (hint is None or hint.allows_any(payload)):  # nearly always
             return payload
         below = {f"/{_TASK}{path}": kind for path, kind in types.items()}
-        return self._read({_TASK: payload}, below, self._task_hints, must_fit=False)[_TASK]
+        try:
+            return self._read({_TASK: payload}, below, self._task_hints, must_fit=False)[_TASK]
+        except CannotRestore as problem:  # an edit names places inside of the task
+            path = problem.path.removeprefix(f"/{_TASK}")
+            raise CannotRestore(path, problem.why, needs_edit=problem.needs_edit) from problem
 
     @cached_property
     def _task_hints(self) -> Mapping[str, Hint]:

@@ -15,7 +15,7 @@ from mahavishnu.adapters.hints import can_be_made, local_names
 from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.typed_json import LOST, read
+from mahavishnu.model.typed_json import read
 from mahavishnu.model.value_kinds import ValueKind
 
 _TASK_FORM = ("task", "repos")
@@ -204,8 +204,7 @@ def why_unrestorable(letter: DeadLetter, adapters: AdapterRegistry) -> str | Non
     try:
         restore_task(letter, adapters)
     except CannotRestore as problem:
-        is_lost = letter.payload_types.value.get(problem.path, "").startswith(f"{LOST}:")
-        return None if is_lost else str(problem)
+        return None if problem.needs_edit else str(problem)
     return None
 
 

@@ -114,8 +114,8 @@ class Calls:
         return outcome or CaptureOutcome(call.request().task_id, skip_reason=_NOT_KEPT)
 
     def _named_call(self, name: str, arguments: dict[str, Any]) -> Call:
-        workflow = self._workflows.get(name)
-        return Call(workflow or unknown_workflow(name), (), arguments)
+        workflow = self._workflows.get(name) or unknown_workflow(name)
+        return Call(workflow, *workflow.place_named(arguments))
 
     def _workflow_of(
         self, function: Callable[..., Any], args: tuple[Any, ...]

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from mahavishnu.adapters.arguments import Signature
 from mahavishnu.adapters.base import Adapter, PythonAdapter
-from mahavishnu.adapters.function import FunctionAdapter, Receiver
+from mahavishnu.adapters.function import FunctionAdapter, Receiver, parameters_of
 from mahavishnu.adapters.snapshot import restore_arguments, take_snapshot
 from mahavishnu.classify.exceptions import safe_str
 from mahavishnu.core.call_options import CallOptions, ReadKey
@@ -47,6 +47,15 @@ class FunctionWorkflow:
         # The same inside of another function, where each call makes one: unless it sees that function's variables.
         code = getattr(function, "__code__", None)
         return function if code is None or getattr(function, "__closure__", None) else code
+
+    def place_named(self, arguments: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments by name as a call takes them: those that the function takes by place only come first."""
+        named, first = dict(arguments), list[Any]()
+        for name, parameter in parameters_of(self.function).items():
+            if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY or name not in named:
+                break
+            first.append(named.pop(name))
+        return tuple(first), named
 
     def key_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         """The task id of a call; None if its workflow has no key, or the call none."""

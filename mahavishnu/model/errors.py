@@ -83,7 +83,9 @@ class CannotRestore(MahavishnuError):
     """
 
     def __init__(self, path: str, why: str, whose: str = "", *, needs_edit: bool = False) -> None:
-        where = path.replace("~1", "/").replace("~0", "~").lstrip("/") or "the payload"
+        from mahavishnu.model.value_parts import label_of  # which needs this module
+
+        where = label_of(path) or "the payload"
         super().__init__(f"{whose}{where} {why}")
         self.path, self.why, self.needs_edit = path, why, needs_edit
 

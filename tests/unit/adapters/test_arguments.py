@@ -161,7 +161,7 @@ def test_an_edited_value_is_made_what_the_hints_say_inside_of_classes_too() -> N
     assert signature.restore(plain, types)[0] == (Order([Line(Decimal(1), 0.0, date(2026, 1, 2))]), Decimal("13.00"))
     plain["order"]["lines"][0]["day"] = "soon"
     with pytest.raises(
-        CannotRestore, match="order/lines/0/day is 'soon', which its hint does not allow: Input should be"
+        CannotRestore, match=r"order.lines\[0\].day is 'soon', which its hint does not allow: Input should be"
     ):
         signature.restore(plain, types)
 

@@ -219,3 +219,21 @@ class TestWithoutAnEventLoop:
             assert kept == {"refund": order, "charge": order, "block": {"order": "o-1"}, "handler": {"path": "/orders"}}
             work.broken = False
             assert sync.call(refund, "o-2") == sync.call(charge, "o-2", Decimal(2)) == "done"
+
+
+async def test_arguments_that_a_function_takes_by_place_only_are_captured_by_name(house: House) -> None:
+    app, ran = house.app(), list[Any]()
+
+    @app.workflow("po", key="a", retry_policy="immediate")
+    async def po(a: int, /, b: int = 2, *, c: int = 3) -> None:
+        ran.append((a, b, c))
+
+    with pytest.raises(ConnectionError):
+        async with app.capture("po", a=1, c=5):
+            raise ConnectionError("refused")
+    await app.capture_exception(ConnectionError("refused"), workflow="po", arguments={"a": 2, "b": 4})
+    one, two = await app.dlq.get_task("po:1"), await app.dlq.get_task("po:2")
+    assert one is not None and two is not None
+    assert (one.task, two.task, one.metadata) == ({"a": 1, "c": 5}, {"a": 2, "b": 4}, {})
+    await app.dlq.run_due()
+    assert sorted(ran) == [(1, 2, 5), (2, 4, 3)]

@@ -153,7 +153,7 @@ async def test_a_task_that_nobody_can_read_waits_for_an_edit(house: House) -> No
     await queue.run_due()
     letter = await letter_of(queue, "wf_1")
     assert (letter.status, letter.total_attempts, letter.due_at) == (DeadLetterStatus.PENDING, 0, None)
-    said = "waiting for an edit, nothing was run: task/hits was of type defaultdict, which cannot come back"
+    said = "waiting for an edit, nothing was run: hits was of type defaultdict, which cannot come back"
     assert said in (await queue.workers.why_waiting(letter) or "")
     await queue.letters.edit("wf_1", task={"hits": {"a": 2}}, redrive=True)
     await queue.run_due()
