@@ -71,7 +71,12 @@ class PythonAdapter:
         self._is_async = is_async(function)
 
     async def run(self, task: Any, repos: list[str]) -> Any:
-        return await run_function(self.function, self._is_async, (task, repos), _NO_NAMES)
+        if not self._is_async:
+            return await run_function(self.function, False, (task, repos), _NO_NAMES)
+        result = await self.function(task, repos)  # as `run_function` does it, without a coroutine more for each run
+        if result is None or type(result) is dict:
+            return result
+        return await result if inspect.isawaitable(result) else result
 
     def __repr__(self) -> str:
         return f"PythonAdapter({getattr(self.function, '__qualname__', self.function)!r})"

@@ -10,6 +10,7 @@ import json
 import weakref
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import count
 from operator import attrgetter
 from typing import Any, Generic, TypeAlias
@@ -105,7 +106,7 @@ class Table(Generic[T]):
             values[place] = get(record)
         for place in self._dates:
             if (moment := values[place]) is not None:
-                values[place] = milliseconds(moment)
+                values[place] = _known_milliseconds(moment)
         for place in self._derived_texts if short else self._texts:
             if isinstance(text := values[place], str) and len(text) > LONGEST_TERM:
                 values[place] = None
@@ -170,6 +171,9 @@ def milliseconds(moment: datetime, *, up: bool = False) -> int:
     if moment.tzinfo is None:
         raise InvalidInput(f"{moment.isoformat()} has no time zone; give an aware datetime")
     return -((_EPOCH - moment) // _MILLISECOND) if up else (moment - _EPOCH) // _MILLISECOND
+
+
+_known_milliseconds = lru_cache(4096)(milliseconds)  # a letter has the same instant several times, and so have others
 
 
 def term(field: Field[Any], value: Any) -> Any:
