@@ -36,6 +36,10 @@ class EventName(StrEnum):
     GROUP_CHANGED = "dlq.group.changed"
     RUN_STARTED = "dlq.run.started"
     RUN_CHANGED = "dlq.run.changed"
+    QUEUE_FAILED = "QueueFailed"
+    QUEUE_ITEM_RETRY = "QueueItemRetry"
+    QUEUE_ITEM_DEAD = "QueueItemDead"
+    WORKER_WAKE = "WorkerWake"
 
 
 @dataclass(frozen=True, slots=True)

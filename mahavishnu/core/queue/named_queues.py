@@ -1,23 +1,48 @@
-"""Named queues: work that has not failed yet, or has, for workers that lease it; and dead queues for what died."""
+"""Named queues: work that has not failed yet, or has, for workers that lease it; and dead queues for what died.
+
+An item is a letter in a namespace of its own for each queue, so that what waits in a queue is no failure of the app:
+neither its numbers nor its limits nor its processor know it. What can be done with letters can be done with items.
+"""
 
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
+from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.queue_definitions import QueueDefinitions
+from mahavishnu.core.queue.queue_intake import QueueIntake
+from mahavishnu.core.queue.queue_letters import QueueLetters, log
+from mahavishnu.core.queue.queue_moves import QueueMoves, expired_before
+from mahavishnu.core.queue.queue_work import QueueWork
+from mahavishnu.core.queue.statistics import GROUPS, SUMS, statistics
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.model.queues import QueueDefinition
+from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.model.errors import InvalidInput, MahavishnuError
+from mahavishnu.model.query import Query, letter_query
+from mahavishnu.model.queue_items import ImportResult, ItemLease, ItemStatus, QueueItem
+from mahavishnu.model.queues import QueueDefinition, items_namespace
+from mahavishnu.stores.base import Cursor, Page
 
 
 class NamedQueues:
-    """The queues of a namespace.
+    """The queues of a namespace, and their items.
 
     >>> await dlq.queues.create("orders", dead_queue="orders-dead", max_attempts=2)  # doctest: +SKIP
+    >>> await dlq.queues.produce("orders", {"order": 7})  # doctest: +SKIP
+    >>> for lease in await dlq.queues.lease("orders", "worker-1", limit=10):  # doctest: +SKIP
+    ...     await dlq.queues.complete("orders", lease.item.id, lease.token)
     """
 
     def __init__(self, context: QueueContext) -> None:
-        self._definitions = QueueDefinitions(context)
+        self._context, self._definitions, self._letters = context, QueueDefinitions(context), QueueLetters(context)
+        self._moves = QueueMoves(self._definitions, self._letters)
+        self._intake = QueueIntake(self._definitions, self._letters)
+        self._work = QueueWork(self._definitions, self._letters, self._moves.finish_move)
+
+    # --- definitions
 
     async def create(
         self, name: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
@@ -53,3 +78,139 @@ class NamedQueues:
         Raises InvalidOption if it is the dead queue of others, unless `force`, which takes it away from them.
         """
         return await self._definitions.delete(name, force=force, by=by, notes=notes)
+
+    # --- items come in
+
+    async def produce(self, queue: str, payload: Any, *, metadata: Mapping[str, Any] | None = None) -> QueueItem:
+        """Put work into a queue. It is durable when this returns. Raises NoSuchQueue, InvalidInput and StoreError."""
+        return self._item(await self._intake.produce(queue, payload, metadata))
+
+    async def import_items(self, queue: str, items: Iterable[Mapping[str, Any] | QueueItem]) -> ImportResult:
+        """Put items in that may be there already: one of the same `source_id` and `source_queue`, or of the same `id`,
+        is left alone and counted. Raises NoSuchQueue, InvalidInput before anything is written, and StoreError.
+        """
+        return await self._intake.add(queue, items)
+
+    # --- items are worked on
+
+    async def lease(
+        self, queue: str, owner: str, *, limit: int = 1, lease_seconds: float | None = None
+    ) -> builtins.list[ItemLease]:
+        """Take the items that came first, at most `limit` (1 to 500); nobody else gets them for `lease_seconds`.
+
+        A lease that runs out counts as a failure. Raises NoSuchQueue, InvalidInput and StoreError.
+        """
+        return await self._work.lease(queue, owner, limit, lease_seconds)
+
+    async def renew(self, queue: str, id: str, token: str, *, lease_seconds: float | None = None) -> datetime:
+        """The work goes on: have the lease end later. Returns when. Raises LostLease, NoSuchLetter and StoreError."""
+        return await self._work.renew(queue, id, token, lease_seconds)
+
+    async def complete(self, queue: str, id: str, token: str) -> QueueItem:
+        """The item is done. Saying it again changes nothing. Raises LostLease if it is this lease's no more."""
+        return self._item(await self._work.complete(queue, id, token))
+
+    async def retry(
+        self,
+        queue: str,
+        id: str,
+        token: str,
+        *,
+        error: str = "the worker gave it back",
+        dead: bool = False,
+        retry_in: timedelta | float | None = None,
+    ) -> QueueItem:
+        """The item could not be done: it is leased again after its cooldown, or dies, as the queue's definition says.
+
+        `dead` lets it die at once; `retry_in` (seconds or timedelta) may lengthen the cooldown. Saying it again changes
+        nothing. Raises LostLease if the item is this lease's no more, NoSuchLetter, InvalidInput and StoreError.
+        """
+        if not isinstance(error, str):
+            raise InvalidInput(f"error must be text, not {error!r:.80}")
+        wait = retry_in if retry_in is None or isinstance(retry_in, timedelta) else timedelta(seconds=retry_in)
+        return self._item(await self._work.fail(queue, id, token, error, dead, wait))
+
+    # --- items are looked at, and people decide
+
+    async def item(self, queue: str, id: str) -> QueueItem:
+        """One item. Raises NoSuchLetter."""
+        return self._item(await self._letters.get(queue, id))
+
+    async def items(
+        self,
+        queue: str,
+        *,
+        status: ItemStatus | str | None = None,
+        limit: int = 100,
+        after: Cursor | str | None = None,
+    ) -> Page[QueueItem]:
+        """Items in the order in which they came: those that are not over, or those of a `status`."""
+        try:
+            wanted = None if status is None else ItemStatus(status)
+        except ValueError:
+            raise InvalidInput(f"an item is one of {', '.join(ItemStatus)}, not {status!r:.80}") from None
+        await self._definitions.get(queue)
+        page = await self._letters.list(queue, wanted, limit, after)
+        return Page([self._item(each) for each in page.items], page.next, page.positions, page.corrupt, page.degraded)
+
+    async def resurrect(self, queue: str, id: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> QueueItem:
+        """Have a dead or failed item leased again, with no failure counted. Raises IllegalMove for any other.
+
+        Raises NoSuchQueue, NoSuchLetter, InvalidInput for an external queue, and StoreError.
+        """
+        return self._item(await self._work.resurrect(queue, id, by, notes))
+
+    async def drop(self, queue: str, id: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> QueueItem:
+        """Delete an item; its number stays, and the audit says who did it. Raises IllegalMove while it is leased."""
+        return self._item(await self._work.drop(queue, id, by, notes))
+
+    async def redrive(
+        self,
+        queue: str,
+        *,
+        ids: Sequence[str] | None = None,
+        to: str | None = None,
+        by: str = DEFAULT_ACTOR,
+        notes: str | None = None,
+        **filters: Any,
+    ) -> dict[str, Any]:
+        """Send the items of a dead queue back to the queues that they came from, or `to` another one: each once.
+
+        All of them, those with these `ids`, or those that `filters` mean (as of `letters.find`). Answers how many were
+        sent, and how many were left because they are leased or on their way. Raises NoSuchQueue where the queue that an
+        item came from is gone, IllegalMove, InvalidInput and StoreError.
+        """
+        await self._definitions.get(queue)
+        return await self._moves.redrive(queue, to, ids, letter_query(**filters).where, by, notes)
+
+    async def numbers(self, queue: str) -> dict[str, Any]:
+        """How many items there are by status, and everything that ever happened to items of this queue."""
+        await self._context.open()
+        letters = NamespaceRecords(self._letters.records, items_namespace(self._letters.namespace, queue))
+        inside = self._context.in_namespace(letters.namespace)
+        tally = await letters.tally(Query(), GROUPS, sums=SUMS)
+        found = statistics(tally, None, await Ledger(inside).sums(), {})
+        return {"queue": queue, **{name: found[name] for name in ("queue_size", "status_breakdown", "lifetime_stats")}}
+
+    async def maintain(self) -> dict[str, int]:
+        """Do what is due: take items from workers that are gone, let expire, and move what died. Whichever process.
+
+        One queue that cannot be looked after does not keep the others from it.
+        """
+        done = {"recovered": 0, "expired": 0, "moved": 0}
+        for definition in await self._definitions.list():
+            try:
+                done["recovered"] += await self._work.recover(definition.name)
+                while True:
+                    page = await self._letters.records.find(expired_before(self._letters, [definition.name]))
+                    gone = [await self._work.expire(each) for each in page.items]
+                    done["expired"] += sum(gone)
+                    if page.next is None or not any(gone):
+                        break
+                done["moved"] += await self._moves.finish_moves([definition.name])
+            except MahavishnuError as problem:
+                log.error("queue '%s' could not be looked after: %s", definition.name, problem)
+        return done
+
+    def _item(self, letter: Any) -> QueueItem:
+        return QueueItem.of(letter, self._context.clock.now())

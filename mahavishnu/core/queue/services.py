@@ -30,6 +30,7 @@ REPLIES_SECONDS = 3600.0
 TOMBSTONES_SECONDS = 3600.0
 GROUPS_SECONDS = 60.0
 REQUEUE_SECONDS = 60.0
+QUEUES_SECONDS = 10.0
 
 
 def make_intake(context: QueueContext) -> LetterIntake:
@@ -129,6 +130,9 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         await ledger.fold()
         await ledger.fold_others()
 
+    async def maintain_queues() -> None:
+        await dlq.queues.maintain()
+
     return Processing(
         dlq.context,
         dlq.intake.admit_waiting,
@@ -137,5 +141,6 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("the refresh of groups", dlq.groups.refresh, lambda: GROUPS_SECONDS),
         PeriodicTask("automatic requeues", dlq.requeues.requeue_exhausted, lambda: REQUEUE_SECONDS),
         PeriodicTask("removal of old tombstones", remove_deleted, lambda: TOMBSTONES_SECONDS),
+        PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
         PeriodicTask("removal of old replies", dlq.replies.clean, lambda: REPLIES_SECONDS),
     )

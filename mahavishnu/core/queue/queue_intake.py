@@ -1,0 +1,128 @@
+"""Items come into a queue: produced one by one, many of them by one write, or imported where they may be already."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mahavishnu.core.queue.queue_definitions import QueueDefinitions
+from mahavishnu.core.queue.queue_letters import QueueLetters
+from mahavishnu.engine.batching import Batcher, resolve
+from mahavishnu.model import queue_items as rules
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchQueue, StoreError
+from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import Source, SourceKind
+from mahavishnu.model.queue_items import ImportResult, QueueItem
+from mahavishnu.model.queues import QueueDefinition, QueueKind
+
+_PAGE = 500
+
+
+@dataclass(eq=False, slots=True)
+class _Production:
+    queue: str
+    payload: Json
+    metadata: Json
+    future: asyncio.Future[DeadLetter]
+
+
+class QueueIntake:
+    """Produce and import for the queues of a namespace."""
+
+    def __init__(self, definitions: QueueDefinitions, letters: QueueLetters) -> None:
+        self._definitions, self._letters = definitions, letters
+        self._context, self._clock = letters.context, letters.context.clock
+        self._productions: Batcher[_Production] = Batcher(self._write_new)
+
+    async def produce(self, queue: str, payload: Any, metadata: Mapping[str, Any] | None) -> DeadLetter:
+        """Keep an item. It is durable when this returns."""
+        production = _Production(
+            queue, self._json(payload, "payload"), self._metadata(metadata), asyncio.get_running_loop().create_future()
+        )
+        await self._context.open()
+        self._productions.add(production)
+        return await production.future
+
+    async def _write_new(self, batch: Sequence[_Production]) -> None:
+        found = await self._definitions.by_name([each.queue for each in batch])
+        now, ready, made = self._clock.now(), list[_Production](), list[DeadLetter]()
+        for each in batch:
+            try:
+                if (definition := found.get(each.queue)) is None:
+                    raise NoSuchQueue(each.queue)
+                letter = rules.new_item(require_persisted(definition), each.payload, now, metadata=each.metadata)
+            except MahavishnuError as problem:
+                refuse(each.future, problem)
+                continue
+            ready.append(each)
+            made.append(letter)
+        written = await self._letters.records.write(made) if made else []
+        for each, letter, stored in zip(ready, made, written, strict=True):
+            if isinstance(stored, DeadLetter):
+                resolve(each.future, stored)
+            else:  # ids are random: there can be no other item of this id
+                refuse(each.future, stored or StoreError(f"item {letter.entry_id!r} is there already"))
+
+    async def add(self, queue: str, items: Iterable[Mapping[str, Any] | QueueItem]) -> ImportResult:
+        """Bring items in that may be there already. Raises InvalidInput before anything is written, and StoreError."""
+        definition, now = require_persisted(await self._definitions.get(queue)), self._clock.now()
+        letters = [self._imported(definition, each, now) for each in items]
+        created = 0
+        for start in range(0, len(letters), _PAGE):
+            for stored in await self._letters.records.write(letters[start : start + _PAGE]):
+                if isinstance(stored, StoreError):
+                    raise stored
+                created += stored is not None
+        return ImportResult(created, len(letters) - created)
+
+    def _imported(self, definition: QueueDefinition, item: Mapping[str, Any] | QueueItem, now: datetime) -> DeadLetter:
+        given = item.to_dict() if isinstance(item, QueueItem) else item
+        if not isinstance(given, Mapping) or "payload" not in given:
+            raise InvalidInput(f"an item is a mapping with a payload, not {given!r:.80}")
+        names = {name: given.get(name) for name in ("id", "source_id", "source_queue")}
+        for name, value in names.items():
+            if not (value is None or (isinstance(value, str) and len(value) <= rules.LONGEST_ITEM_ID)):
+                raise InvalidInput(f"{name} of an item is a text of at most {rules.LONGEST_ITEM_ID} characters")
+            if value and "/" in value:
+                raise InvalidInput(f"{name} of an item cannot have a '/' in it: {value!r}")
+        expires = given.get("expire_deadline")
+        source = Source(SourceKind.QUEUE_ITEM, names["source_queue"] or None, names["source_id"] or None)
+        return rules.new_item(
+            definition,
+            self._json(given["payload"], "payload"),
+            now,
+            metadata=self._metadata(given.get("metadata")),
+            id=names["id"] or None,
+            source=source,
+            expires_at=datetime.fromisoformat(expires) if isinstance(expires, str) else expires,
+        )
+
+    def _json(self, value: Any, name: str) -> Json:
+        made, most = Json.of(value, name), self._context.letter_factory.max_task_bytes
+        if len(made.text) > most and (size := len(made.text.encode())) > most:
+            raise InvalidInput(f"{name} has {size} bytes as JSON, more than the {most} of dlq_max_task_bytes")
+        return made
+
+    def _metadata(self, value: Mapping[str, Any] | None) -> Json:
+        if not value:
+            return EMPTY
+        if not isinstance(value, Mapping):
+            raise InvalidInput(f"metadata of an item is a mapping, not {value!r:.80}")
+        return self._json(dict(value), "metadata")
+
+
+def require_persisted(definition: QueueDefinition) -> QueueDefinition:
+    """The definition, if the items of the queue are here. Raises InvalidInput."""
+    if definition.kind is QueueKind.EXTERNAL:
+        raise InvalidInput(f"queue {definition.name!r} is external: its items are not here")
+    return definition
+
+
+def refuse(future: asyncio.Future[Any], problem: BaseException) -> None:
+    """Answer the caller by an error, unless it has given up."""
+    if not future.done():
+        future.set_exception(problem)

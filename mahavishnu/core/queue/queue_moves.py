@@ -1,0 +1,168 @@
+"""Items on their way to another queue, and what time does to items that nobody looks at.
+
+A move creates the item in its target, under a key that says where it came from; when that is confirmed, the one in the
+source is closed. Whoever finds one in between does the rest: what exists already in the target is the same item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mahavishnu.core.queue.queue_definitions import QueueDefinitions
+from mahavishnu.core.queue.queue_letters import IN_ORDER, OPEN, QueueLetters, log
+from mahavishnu.model import queue_items as rules
+from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus
+from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
+from mahavishnu.model.queues import QueueDefinition
+from mahavishnu.stores.base import get_one, write_one
+
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds between two tries to move items into a queue that does not take them
+_PAGE = 500
+
+
+@dataclass(slots=True)
+class _Backoff:
+    """How long nothing is moved into a queue that did not take it."""
+
+    until: float
+    wait: float
+
+
+@dataclass
+class QueueMoves:
+    """Moves items to the queues that they are bound for."""
+
+    definitions: QueueDefinitions
+    letters: QueueLetters
+    _backoffs: dict[str, _Backoff] = field(default_factory=dict)
+
+    async def finish_move(self, letter: DeadLetter) -> bool:
+        """Move an item to where it is bound for; False if that has to wait. Never raises: the queue works on.
+
+        While its target does not take anything it is tried at ever longer intervals, and said in the log each time.
+        """
+        target = letter.bound_for
+        assert target is not None
+        backoff, now = self._backoffs.get(target), self.letters.context.clock.monotonic()
+        if backoff is not None and now < backoff.until:
+            return False
+        try:
+            definition = await self.definitions.get(target)
+            copy = await self._produce(letter, definition)
+        except MahavishnuError as problem:
+            log.error("failed to produce to dead_queue '%s': %s", target, problem)
+            wait = min(LONGEST_WAIT, 2 * backoff.wait if backoff is not None else FIRST_WAIT)
+            self._backoffs[target] = _Backoff(now + wait, wait)
+            return False
+        self._backoffs.pop(target, None)
+        try:
+            return await self._close(letter, copy)
+        except MahavishnuError as problem:
+            log.warning(
+                "item '%s' is in queue '%s' now; closing it is tried again: %s", letter.entry_id, target, problem
+            )
+            return False
+
+    async def _produce(self, letter: DeadLetter, definition: QueueDefinition) -> DeadLetter | None:
+        """Create the item in its target, and be sure that it is there; the copy, if it was made just now."""
+        fresh = rules.moved_item(letter, definition, self.letters.context.clock.now())
+        created = await write_one(self.letters.records, fresh)
+        if created is None and await get_one(self.letters.records, fresh.key) is None:
+            raise StoreUnavailable(f"item {letter.entry_id!r} is neither there nor can it be created")
+        return created
+
+    async def _close(self, letter: DeadLetter, copy: DeadLetter | None) -> bool:
+        """Close the item in the source. If a person has taken it back meanwhile, the copy is taken back too."""
+
+        def decide(current: DeadLetter) -> DeadLetter:
+            if not current.is_open or current.bound_for != letter.bound_for:
+                return current
+            return rules.close_moved(current, self.letters.context.clock.now())
+
+        before, after = await self.letters.change(letter, decide)
+        if after is before and after.is_open and copy is not None:
+            await self.letters.records.remove([copy])
+            return False
+        return True
+
+    async def finish_moves(self, queues: Sequence[str]) -> int:
+        """Move what is bound for other queues and did not get there, in the order in which it came."""
+        where = (
+            self.letters.where(*queues),
+            OPEN,
+            Is("status", (DeadLetterStatus.EXHAUSTED,)),
+            Not(Missing("bound_for")),
+        )
+        moved, after = 0, None
+        while True:
+            page = await self.letters.records.find(Query(where, IN_ORDER, _PAGE), after)
+            for letter in page.items:
+                moved += await self.finish_move(letter)
+            if page.next is None:
+                return moved
+            after = page.next
+
+    async def redrive(
+        self,
+        queue: str,
+        to: str | None,
+        ids: Sequence[str] | None,
+        where: Sequence[Condition],
+        by: str,
+        notes: str | None,
+    ) -> dict[str, Any]:
+        """Send items back to the queues that they came from, or to another one; each once, with no failure counted."""
+        if to is not None:
+            await self.definitions.get(to)
+        sent, skipped = 0, 0
+        async with self.letters.context.audit.record("queue.redrive", f"queue:{queue}", by=by, reason=notes) as act:
+            if ids is not None:
+                chosen = [await self.letters.get(queue, each) for each in ids]
+                for letter in chosen:
+                    if not rules.is_redrivable(letter):
+                        status = rules.status_of(letter, self.letters.context.clock.now())
+                        raise IllegalMove(letter.entry_id, "redrive", status, "or on its way already", what="item")
+                    sent += await self._send(letter, to)
+            else:
+                after = None
+                query = Query((self.letters.where(queue), OPEN, *where), IN_ORDER, _PAGE)
+                while True:
+                    page = await self.letters.records.find(query, after)
+                    for letter in page.items:
+                        done = rules.is_redrivable(letter) and await self._send(letter, to)
+                        sent, skipped = sent + done, skipped + (not done)
+                    if page.next is None:
+                        break
+                    after = page.next
+            act.add(redriven=sent, skipped=skipped)
+        return {"redriven": sent, "skipped": skipped}
+
+    async def _send(self, letter: DeadLetter, to: str | None) -> bool:
+        target = to or letter.source.queue
+        if target is None:
+            raise InvalidInput(f"item {letter.entry_id!r} came from no other queue: name the one that it is to go to")
+        if target == letter.queue:
+            raise InvalidInput(f"item {letter.entry_id!r} is in queue {target!r} already")
+        await self.definitions.get(target)  # raises where the source queue is gone
+
+        def decide(current: DeadLetter) -> DeadLetter:
+            if not rules.is_redrivable(current):
+                return current
+            return rules.send_item(current, target, self.letters.context.clock.now())
+
+        before, after = await self.letters.change(letter, decide)
+        if after is before:
+            return False
+        await self.finish_move(after)
+        return True
+
+
+def expired_before(letters: QueueLetters, queues: Sequence[str]) -> Query:
+    """What waits in these queues and is not to be leased any more."""
+    now = letters.context.clock.now()
+    pending = (OPEN, Is("status", (DeadLetterStatus.PENDING,)))
+    return Query((letters.where(*queues), *pending, Between("expires_at", at_most=now)), IN_ORDER, _PAGE)

@@ -1,0 +1,330 @@
+"""Items are leased and end: what workers do, and people in their place; many of them by one write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from mahavishnu.core.queue.queue_definitions import QueueDefinitions
+from mahavishnu.core.queue.queue_intake import refuse, require_persisted
+from mahavishnu.core.queue.queue_letters import IN_ORDER, QueueLetters, log
+from mahavishnu.engine.batching import Batcher, resolve
+from mahavishnu.model import queue_items as rules
+from mahavishnu.model.errors import (
+    IllegalMove,
+    InvalidInput,
+    LostLease,
+    StoreError,
+)
+from mahavishnu.model.events import EventName
+from mahavishnu.model.ids import new_token
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus, Failure
+from mahavishnu.model.lifecycle import delete, release, renew
+from mahavishnu.model.query import Between, Is, Query
+from mahavishnu.model.queue_items import ItemLease, QueueItem
+from mahavishnu.model.queues import LONGEST_LEASE, QueueDefinition
+
+MOST_LEASES = 500
+LONGEST_OWNER = 200
+_PAGE = 500
+
+
+@dataclass(eq=False, slots=True)
+class _Completion:
+    queue: str
+    id: str
+    token: str
+    future: asyncio.Future[DeadLetter]
+
+
+@dataclass(eq=False, slots=True)
+class _LeaseRequest:
+    owner: str
+    limit: int
+    seconds: float | None
+    future: asyncio.Future[list[ItemLease]]
+
+
+class _Line:
+    """Who waits for items of one queue in one event loop; one task serves them all."""
+
+    def __init__(self) -> None:
+        self.waiting: list[_LeaseRequest] = []
+        self.server: asyncio.Task[None] | None = None
+
+
+class QueueWork:
+    """Lease, complete and fail for the queues of a namespace. `end` is called with each item that has died."""
+
+    def __init__(
+        self, definitions: QueueDefinitions, letters: QueueLetters, end: Callable[[DeadLetter], Awaitable[object]]
+    ) -> None:
+        self._definitions, self._letters, self._end = definitions, letters, end
+        self._context, self._clock = letters.context, letters.context.clock
+        self._completions: Batcher[_Completion] = Batcher(self._write_completed)
+        self._lines: dict[tuple[asyncio.AbstractEventLoop, str], _Line] = {}
+
+    async def require(self, queue: str) -> QueueDefinition:
+        """The definition of a queue whose items are here. Raises NoSuchQueue and InvalidInput."""
+        return require_persisted(await self._definitions.get(queue))
+
+    async def lease(self, queue: str, owner: str, limit: int, seconds: float | None) -> list[ItemLease]:
+        """Lend the items that have waited longest to a worker. All who ask at the same time are served together."""
+        if not isinstance(owner, str) or not 0 < len(owner) <= LONGEST_OWNER:
+            raise InvalidInput(f"a worker is named by a text of 1 to {LONGEST_OWNER} characters, not {owner!r:.80}")
+        if type(limit) is not int or not 1 <= limit <= MOST_LEASES:
+            raise InvalidInput(f"limit must be a whole number from 1 to {MOST_LEASES}, not {limit!r:.80}")
+        if seconds is not None:
+            _require_seconds(seconds)
+        await self._context.open()
+        loop = asyncio.get_running_loop()
+        request = _LeaseRequest(owner, limit, seconds, loop.create_future())
+        line = self._lines.setdefault((loop, queue), _Line())
+        line.waiting.append(request)
+        if line.server is None or line.server.done():
+            line.server = loop.create_task(self._serve(queue, line))
+        return await request.future
+
+    async def _serve(self, queue: str, line: _Line) -> None:
+        while line.waiting:
+            batch, wanted = list[_LeaseRequest](), 0
+            while line.waiting and wanted < MOST_LEASES:
+                batch.append(line.waiting.pop(0))
+                wanted += batch[-1].limit
+            try:
+                await self._lend(queue, batch)
+            except BaseException as problem:
+                for each in batch:
+                    refuse(each.future, problem)
+                if not isinstance(problem, Exception):
+                    raise
+        self._lines = {key: each for key, each in self._lines.items() if each is not line}
+
+    async def _lend(self, queue: str, batch: Sequence[_LeaseRequest]) -> None:
+        definition = await self.require(queue)
+        got: dict[_LeaseRequest, list[ItemLease]] = {each: [] for each in batch}
+        recovered = False
+        while places := [each for each in batch for _ in range(each.limit - len(got[each])) if not each.future.done()]:
+            due = await self._find_due(queue, len(places))
+            if not due and not recovered:  # perhaps a worker has died
+                recovered = True
+                if await self.recover(queue):
+                    continue
+            if not due:
+                break
+            lost = await self._lend_some(due, places, definition, got)
+            if len(due) < len(places) and not lost:
+                break
+        for each, leases in got.items():
+            if each.future.done() and leases:  # it was cancelled while this was written
+                await self._give_back(leases)
+            resolve(each.future, leases)
+
+    async def _find_due(self, queue: str, limit: int) -> list[DeadLetter]:
+        now = self._clock.now()
+        due = (Is("status", (DeadLetterStatus.PENDING,)), Between("due_at", at_most=now))
+        page = await self._letters.records.find(Query((self._letters.where(queue), *due), IN_ORDER, min(limit, _PAGE)))
+        for problem in page.corrupt:
+            log.error("an item cannot be read and is left alone: %s", problem)
+        return list(page.items)
+
+    async def _lend_some(
+        self,
+        due: Sequence[DeadLetter],
+        places: Sequence[_LeaseRequest],
+        definition: QueueDefinition,
+        got: dict[_LeaseRequest, list[ItemLease]],
+    ) -> bool:
+        """Lend these by one write. Returns whether somebody else was quicker for one, or one had expired."""
+        now, chosen, lost = self._clock.now(), list[tuple[_LeaseRequest, DeadLetter]](), False
+        waiting = list(places)
+        for letter in due:
+            if rules.is_expired(letter, now):
+                await self.expire(letter)
+                lost = True
+                continue
+            request = waiting.pop(0)
+            seconds = definition.lease_seconds if request.seconds is None else request.seconds
+            until = now + timedelta(seconds=seconds)
+            chosen.append((request, rules.lease_item(letter, request.owner, new_token(), until, now)))
+        written = await self._letters.records.write([letter for _, letter in chosen]) if chosen else []
+        for (request, _), stored in zip(chosen, written, strict=True):
+            if not isinstance(stored, DeadLetter):
+                if stored is not None:
+                    log.warning("an item could not be leased: %s", stored)
+                lost = lost or stored is None
+                continue
+            assert stored.lease is not None and stored.due_at is not None
+            self._context.lease_watch.look([stored])
+            self._letters.remember(stored.lease.token, stored)
+            got[request].append(ItemLease(QueueItem.of(stored, now), stored.lease.token, stored.due_at))
+        return lost
+
+    async def _give_back(self, leases: Sequence[ItemLease]) -> None:
+        for each in leases:
+            try:
+                letter = self._letters.held.pop(each.token, None)
+                if letter is not None:
+                    released = release(letter, token=each.token, now=self._clock.now())
+                    await self._letters.records.write([released])
+            except (StoreError, IllegalMove) as problem:  # its lease runs out
+                log.warning("an item that nobody waited for any more could not be given back: %s", problem)
+
+    async def recover(self, queue: str) -> int:
+        """Take items from workers whose leases ran out. Returns how many."""
+        taken = 0
+        where = (self._letters.where(queue), Is("status", (DeadLetterStatus.RETRYING,)))
+        page = await self._letters.records.find(Query(where, limit=1000))
+        self._context.lease_watch.look(page.items)
+        gone = [each for each in page.items if not self._context.lease_watch.may_be_run(each, self._clock.now())]
+        definition = await self._definitions.find(queue) if gone else None
+        for letter in gone:
+            before, after = await self._letters.change(
+                letter, lambda each: rules.recover_item(each, definition, self._clock.now())
+            )
+            taken += after is not before
+            await self._after(before, after)
+        return taken
+
+    async def expire(self, letter: DeadLetter) -> bool:
+        """Take an item out of the line whose time is over."""
+        definition = await self._definitions.find(letter.queue)
+        before, after = await self._letters.change(
+            letter, lambda each: rules.expire_item(each, definition, self._clock.now())
+        )
+        await self._after(before, after)
+        return after is not before
+
+    # --- ends
+
+    async def complete(self, queue: str, id: str, token: str) -> DeadLetter:
+        """The item is done. Many that end at the same time are one write."""
+        completion = _Completion(queue, id, token, asyncio.get_running_loop().create_future())
+        await self._context.open()
+        self._completions.add(completion)
+        return await completion.future
+
+    async def _write_completed(self, batch: Sequence[_Completion]) -> None:
+        now, ready, ended = self._clock.now(), list[_Completion](), list[DeadLetter]()
+        unknown: list[_Completion] = []
+        for each in batch:
+            known = self._letters.recall(each.token, each.queue, each.id)
+            try:
+                if known is None:
+                    unknown.append(each)
+                    continue
+                ended.append(rules.complete_item(known, each.token, now))
+                ready.append(each)
+            except LostLease as problem:
+                refuse(each.future, problem)
+        written = await self._letters.records.write(ended) if ended else []
+        for each, stored in zip(ready, written, strict=True):
+            if isinstance(stored, DeadLetter):
+                self._letters.held.pop(each.token, None)
+                resolve(each.future, stored)
+            elif stored is None:
+                unknown.append(each)
+            else:
+                refuse(each.future, stored)
+        for each in unknown:
+            try:
+                resolve(each.future, await self._complete_one(each))
+            except Exception as problem:
+                refuse(each.future, problem)
+
+    async def _complete_one(self, each: _Completion) -> DeadLetter:
+        def decide(letter: DeadLetter) -> DeadLetter:
+            if letter.settled == f"completed {each.token}":
+                return letter
+            return rules.complete_item(letter, each.token, self._clock.now())
+
+        _, after = await self._letters.change(await self._letters.get(each.queue, each.id), decide)
+        self._letters.held.pop(each.token, None)
+        return after
+
+    async def fail(
+        self, queue: str, id: str, token: str, error: str, dead: bool, retry_in: timedelta | None
+    ) -> DeadLetter:
+        """The item failed. What becomes of it is decided by the definition as it is at this moment."""
+        letter = self._letters.recall(token, queue, id) or await self._letters.get(queue, id)
+        definition = await self._definitions.find(queue)
+
+        def decide(current: DeadLetter) -> DeadLetter:
+            if current.settled == f"failed {token}":
+                return current
+            now, owner = self._clock.now(), current.lease.owner if current.lease else None
+            failure = Failure(at=now, message=error, processor=owner)
+            return rules.fail_item(current, definition, token, failure, now, dead=dead, retry_in=retry_in)
+
+        before, after = await self._letters.change(letter, decide)
+        self._letters.held.pop(token, None)
+        await self._after(before, after)
+        return after
+
+    async def renew(self, queue: str, id: str, token: str, seconds: float | None) -> datetime:
+        """The work goes on: have the lease end so much later. Returns when."""
+        letter = self._letters.recall(token, queue, id) or await self._letters.get(queue, id)
+        if seconds is None:
+            definition = await self._definitions.find(queue)
+            seconds = definition.lease_seconds if definition else letter.lease.seconds if letter.lease else None
+        length = timedelta(seconds=_require_seconds(seconds))
+
+        def decide(current: DeadLetter) -> DeadLetter:
+            now = self._clock.now()
+            return renew(current, token=token, until=now + length, now=now)
+
+        _, after = await self._letters.change(letter, decide)
+        self._context.lease_watch.look([after])
+        self._letters.remember(token, after)
+        assert after.due_at is not None
+        return after.due_at
+
+    async def resurrect(self, queue: str, id: str, by: str, notes: str | None) -> DeadLetter:
+        """A person has what is dead or failed leased again."""
+        await self.require(queue)
+        letter = await self._letters.get(queue, id)
+        subject = f"letter:{letter.key}"
+        async with self._context.audit.record("queue.item.retry", subject, by=by, reason=notes) as act:
+            definition = await self._definitions.find(letter.bound_for) if letter.bound_for else None
+            if definition is not None:
+                moved = rules.moved_item(letter, definition, self._clock.now())
+                if (await self._letters.records.get([moved.key]))[0] is not None:
+                    raise IllegalMove(id, "retry", "moved", f"it is in queue {letter.bound_for} now", what="item")
+            before, after = await self._letters.change(
+                letter, lambda each: rules.resurrect_item(each, self._clock.now())
+            )
+            act.add_change({"status": str(before.status)}, {"status": str(after.status)})
+        self._letters.announce(EventName.QUEUE_ITEM_RETRY, after, manual=True)
+        self._letters.announce(EventName.WORKER_WAKE, after)
+        return after
+
+    async def drop(self, queue: str, id: str, by: str, notes: str | None) -> DeadLetter:
+        """A person deletes an item. Raises IllegalMove while a worker has it."""
+        letter = await self._letters.get(queue, id)
+
+        def decide(current: DeadLetter) -> DeadLetter:
+            if current.lease is not None:
+                raise IllegalMove(id, "drop", "active", f"{current.lease.owner} has leased it", what="item")
+            return delete(current, now=self._clock.now(), by=by)
+
+        before, _ = await self._letters.change(letter, decide, notes or "dropped by a person", by)
+        return before
+
+    async def _after(self, before: DeadLetter, after: DeadLetter) -> None:
+        """Tell what became of an item, and move it on if it died."""
+        if after is before:
+            return
+        self._letters.announce_failure(before, after)
+        if after.bound_for is not None and after.is_open:
+            await self._end(after)
+
+
+def _require_seconds(seconds: Any) -> float:
+    most = LONGEST_LEASE.total_seconds()
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.001 <= seconds <= most:
+        raise InvalidInput(f"lease_seconds must be a number from 0.001 to {most:g}, not {seconds!r:.80}")
+    return float(seconds)

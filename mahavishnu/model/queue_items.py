@@ -1,0 +1,329 @@
+"""Items of named queues: letters that have not failed yet, or have; what becomes of one, and how people see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Self
+
+from mahavishnu.model import lifecycle
+from mahavishnu.model.clock import add_time, instant, instant_text
+from mahavishnu.model.errors import IllegalMove, InvalidInput
+from mahavishnu.model.ids import entry_instant, new_entry_id
+from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.letter_parts import (
+    LEASE_RAN_OUT,
+    DeadLetterStatus,
+    DlqReason,
+    Failure,
+    RetryPolicy,
+    Source,
+    SourceKind,
+    Version,
+)
+from mahavishnu.model.queues import OnDead, QueueDefinition, items_namespace
+
+BY_QUEUE = "queue"  # who moves and deletes what died
+LONGEST_ITEM_ID = 200
+
+
+class ItemStatus(StrEnum):
+    """What an item is doing, in the words of queues."""
+
+    PENDING = "pending"  #: it can be leased
+    ACTIVE = "active"  #: a worker has leased it
+    FAILED = "failed"  #: it failed and waits for its cooldown, or for a person
+    DEAD = "dead"  #: it is not leased any more
+    COMPLETED = "completed"
+    CLOSED = "closed"  #: it was moved, cancelled, deleted, or resolved by a person
+
+
+@dataclass(frozen=True, slots=True)
+class QueueItem:
+    """An item as people and workers see it: the letter behind it is the record. `id` is the letter's entry id.
+
+    `source_id` is the id that it had in the queue that it came from, `source_queue` that queue.
+    """
+
+    id: str
+    queue: str
+    payload: Any
+    status: ItemStatus = ItemStatus.PENDING
+    failure_count: int = 0
+    source_id: str | None = None
+    source_queue: str | None = None
+    source_created_at: datetime | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    created_at: datetime | None = None
+    next_retry_at: datetime | None = None
+    lease_deadline: datetime | None = None
+    expire_deadline: datetime | None = None
+    worker_name: str | None = None
+    reason: str | None = None
+    last_error: str | None = None
+    version: Version | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, letter: DeadLetter, now: datetime) -> Self:
+        """The item that this letter is."""
+        status = status_of(letter, now)
+        dead = status in (ItemStatus.DEAD, ItemStatus.CLOSED)
+        return cls(
+            id=letter.entry_id,
+            queue=letter.queue,
+            payload=letter.task,
+            status=status,
+            failure_count=letter.retry_count,
+            source_id=letter.source.id,
+            source_queue=letter.source.queue,
+            source_created_at=letter.source.created_at,
+            metadata=letter.metadata,
+            created_at=letter.created_at,
+            next_retry_at=letter.due_at if status is ItemStatus.FAILED else None,
+            lease_deadline=letter.due_at if letter.lease is not None else None,
+            expire_deadline=letter.expires_at,
+            worker_name=letter.lease.owner if letter.lease is not None else None,
+            reason=letter.reason if dead or letter.source.id is not None else None,
+            last_error=letter.last_error or None,
+            version=letter.version,
+        )
+
+    @property
+    def key(self) -> str:
+        return f"{self.queue}/{self.id}"
+
+    @property
+    def is_leased(self) -> bool:
+        """Whether a worker has it."""
+        return self.status is ItemStatus.ACTIVE
+
+    @property
+    def attempts(self) -> int:
+        """How often it failed, or was leased and not heard of again: `failure_count` under its other name."""
+        return self.failure_count
+
+    def to_dict(self) -> dict[str, Any]:
+        """The item as JSON values."""
+        found = {each.name: _plain(getattr(self, each.name)) for each in fields(self) if each.name != "version"}
+        return found | {"is_leased": self.is_leased, "attempts": self.attempts}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """The item that `to_dict` wrote. Raises InvalidInput; a status that is not known is of a newer version."""
+        try:
+            known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
+            known.pop("version", None)
+            for name in ("created_at", "source_created_at", "next_retry_at", "lease_deadline", "expire_deadline"):
+                if known.get(name):
+                    known[name] = instant(datetime.fromisoformat(known[name]))
+            return cls(**{**known, "status": ItemStatus(document.get("status", ItemStatus.PENDING))})
+        except (TypeError, ValueError) as problem:
+            raise InvalidInput(f"this is no queue item that this version can read: {problem}") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return instant_text(value)
+    return str(value) if isinstance(value, StrEnum) else value
+
+
+@dataclass(frozen=True, slots=True)
+class ItemLease:
+    """The right to work on `item` until `until`; `token` proves it."""
+
+    item: QueueItem
+    token: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What became of the items of an import: those that were there already were left alone."""
+
+    created: int
+    duplicates: int
+
+
+def status_of(letter: DeadLetter, now: datetime) -> ItemStatus:
+    """What the item is doing. A cooldown that is over is over, whoever has looked."""
+    if not letter.is_open:
+        return ItemStatus.COMPLETED if letter.status is DeadLetterStatus.COMPLETED else ItemStatus.CLOSED
+    if letter.lease is not None:
+        return ItemStatus.ACTIVE
+    if letter.status is DeadLetterStatus.EXHAUSTED:
+        return ItemStatus.DEAD
+    waits = letter.due_at is None or letter.due_at > now
+    return ItemStatus.FAILED if waits and (letter.retry_count or letter.due_at is None) else ItemStatus.PENDING
+
+
+def is_expired(letter: DeadLetter, now: datetime) -> bool:
+    """Whether the time in which the item could be leased is over."""
+    return letter.expires_at is not None and letter.expires_at <= now
+
+
+def new_item(
+    definition: QueueDefinition,
+    payload: Json,
+    now: datetime,
+    *,
+    metadata: Json = EMPTY,
+    id: str | None = None,
+    source: Source | None = None,
+    expires_at: datetime | None = None,
+) -> DeadLetter:
+    """A letter that waits in a queue: due at once, under its own id.
+
+    One with a `source` goes under `<source queue>/<source id>`, so that it comes in once however often it is sent, and
+    the same id of two queues is two items. Ids and dates never go back in a process, so that items leave in the order
+    in which they came, also if the clock is set back.
+    """
+    entry_id = new_entry_id(now) if id is None else id
+    came = entry_instant(entry_id) if id is None else None
+    created = instant(now if came is None else max(came, now))
+    task_id = entry_id if source is None or source.id is None else f"{source.queue or ''}/{source.id}"
+    return DeadLetter(
+        task_id=task_id,
+        entry_id=entry_id,
+        namespace=items_namespace(definition.namespace, definition.name),
+        queue=definition.name,
+        payload=payload,
+        labels=metadata,
+        error="",
+        last_error="",
+        failed_at=created,
+        created_at=created,
+        updated_at=created,
+        due_at=min(instant(now), definition.created_at),  # since ever, also if the clock is set back
+        retry_policy=RetryPolicy.IMMEDIATE,
+        max_retries=definition.deadly_failure,
+        reason=DlqReason.QUEUED,
+        source=source or Source(SourceKind.QUEUE_ITEM),
+        expires_at=expires_at or definition.expires_at(now),
+    )
+
+
+def lease_item(letter: DeadLetter, owner: str, token: str, until: datetime, now: datetime) -> DeadLetter:
+    """Lend the item to a worker. Raises IllegalMove for one that cannot be leased now."""
+    return lifecycle.claim(letter, owner=owner, token=token, until=until, now=now)
+
+
+def complete_item(letter: DeadLetter, token: str, now: datetime) -> DeadLetter:
+    """The worker has done it. Raises LostLease if the item is not its any more."""
+    return evolve(lifecycle.succeed(letter, token=token, now=now), settled=f"completed {token}")
+
+
+def fail_item(
+    letter: DeadLetter,
+    definition: QueueDefinition | None,
+    token: str,
+    failure: Failure,
+    now: datetime,
+    *,
+    dead: bool = False,
+    retry_in: timedelta | None = None,
+) -> DeadLetter:
+    """The worker could not do it: it waits for its cooldown, or dies, as the queue says now; `dead`: it dies at once.
+
+    `retry_in` is a longer wait than the cooldown. Raises LostLease if the item is not its any more.
+    """
+    number = letter.retry_count + 1
+    if definition is None or dead or is_expired(letter, now):
+        letter = evolve(letter, max_retries=max(letter.max_retries, number))
+        failed = lifecycle.exhaust(letter, token=token, failure=failure, now=now)
+    else:
+        letter = evolve(letter, max_retries=max(definition.deadly_failure, number))
+        wait = max(definition.cooldown, retry_in or timedelta(0))
+        failed = lifecycle.fail(letter, token=token, failure=failure, now=now, retry_in=wait)
+    if failed.status is DeadLetterStatus.EXHAUSTED:
+        failed = _die(failed, definition, _why_dead(letter, definition, now, dead), now)
+    return evolve(failed, settled=f"failed {token}")
+
+
+def recover_item(letter: DeadLetter, definition: QueueDefinition | None, now: datetime) -> DeadLetter:
+    """Take the item from a worker that was not heard of again: that counts as a failure, each time."""
+    if letter.lease is None or lifecycle.is_running(letter, now):
+        return letter
+    lease, number = letter.lease, letter.retry_count + 1
+    deadly = number if definition is None or is_expired(letter, now) else max(definition.deadly_failure, number)
+    cooldown = definition.cooldown if definition is not None else timedelta(0)
+    limited = evolve(letter, max_retries=max(deadly, letter.retry_count))
+    after = lifecycle.recover(limited, now=now, leases=1, retry_in=cooldown)
+    if after.status is DeadLetterStatus.EXHAUSTED:
+        after = _die(after, definition, _why_dead(letter, definition, now, dead=False), now)
+    return evolve(after, settled=f"{LEASE_RAN_OUT} {lease.token}")
+
+
+def expire_item(letter: DeadLetter, definition: QueueDefinition | None, now: datetime) -> DeadLetter:
+    """Take the item out of its line because nobody has leased it in time. Another one stays as it is."""
+    if letter.status is not DeadLetterStatus.PENDING or not letter.is_open or not is_expired(letter, now):
+        return letter
+    return _die(lifecycle.withdraw(letter, now=now, reason=DlqReason.EXPIRED), definition, DlqReason.EXPIRED, now)
+
+
+def is_redrivable(letter: DeadLetter) -> bool:
+    """Whether the item can be sent to another queue: nobody has it, and it is not on its way already."""
+    return letter.is_open and letter.lease is None and letter.bound_for is None
+
+
+def send_item(letter: DeadLetter, to: str, now: datetime) -> DeadLetter:
+    """Take the item out of its line and note the queue that it goes to."""
+    if letter.status is DeadLetterStatus.PENDING:
+        letter = lifecycle.withdraw(letter, now=now, reason=letter.reason)
+    return evolve(letter, bound_for=to, updated_at=max(instant(now), add_time(letter.updated_at, _MILLISECOND)))
+
+
+def moved_item(letter: DeadLetter, target: QueueDefinition, now: datetime) -> DeadLetter:
+    """What lives on in the target: the same work under a new id, unfailed, with its reason and where it came from."""
+    source = Source(SourceKind.QUEUE_ITEM, letter.queue, letter.entry_id, None, letter.created_at)
+    copy = new_item(target, letter.payload, now, metadata=letter.labels, source=source)
+    return evolve(
+        copy,
+        reason=letter.reason,
+        error=letter.error,
+        last_error=letter.last_error,
+        failures=letter.failures,
+        payload_types=letter.payload_types,
+    )
+
+
+def close_moved(letter: DeadLetter, now: datetime) -> DeadLetter:
+    """Close the item that lives on where it was bound for."""
+    return lifecycle.move(letter, now=now, by=BY_QUEUE, to=str(letter.bound_for))
+
+
+def resurrect_item(letter: DeadLetter, now: datetime) -> DeadLetter:
+    """Give a dead or failed item to workers again, with no failure counted. Raises IllegalMove for any other."""
+    status = status_of(letter, now)
+    if status not in (ItemStatus.DEAD, ItemStatus.FAILED):
+        raise IllegalMove(letter.entry_id, "retry", status, "only what is dead or failed", what="item")
+    fresh = lifecycle.redrive(letter, now=now)
+    return evolve(fresh, reason=DlqReason.QUEUED, bound_for=None, expires_at=None, settled=None)
+
+
+def _why_dead(letter: DeadLetter, definition: QueueDefinition | None, now: datetime, dead: bool) -> DlqReason:
+    if definition is None:
+        return DlqReason.QUEUE_DEFINITION_MISSING
+    if is_expired(letter, now):
+        return DlqReason.EXPIRED
+    return DlqReason.QUEUE_ITEM_DEAD if dead else DlqReason.MAX_ATTEMPTS_EXCEEDED
+
+
+def _die(letter: DeadLetter, definition: QueueDefinition | None, reason: str, now: datetime) -> DeadLetter:
+    """What becomes of an item that died, by its queue's definition at this moment."""
+    if definition is None:
+        return evolve(letter, reason=reason)
+    if definition.dead_queue is None and definition.on_dead is OnDead.DELETE:
+        return lifecycle.delete(letter, now=now, by=BY_QUEUE)
+    return evolve(letter, reason=reason, bound_for=definition.dead_queue)
+
+
+def deletion_warning(letter: DeadLetter, now: datetime) -> str:
+    """What is said when an item that died is deleted; `letter` is as it was before."""
+    what = "expire_deadline" if is_expired(letter, now) else "max_attempts"
+    return f"item '{letter.entry_id}' exceeded {what}, deleting (no dead_queue configured)"
+
+
+_MILLISECOND = timedelta(milliseconds=1)
