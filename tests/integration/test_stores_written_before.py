@@ -284,6 +284,7 @@ async def answers(dlq: DeadLetterQueue) -> dict[str, Any]:
         statistics["waiting_for_worker"],
         statistics["due_without_worker"],
         statistics["due_in_doubt"],
+        statistics["due_unfit"],
     )  # this version says it
     del statistics["storage"]["detail"]  # where the file is, and how many nodes there are
     page = await own.groups.list(quiet=True, limit=100)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.core.queue.health import store_health
 from mahavishnu.model.letter_parts import NO_ADAPTER, RESOLUTIONS, DeadLetterStatus, ResolutionStatus, Tallies
 from mahavishnu.model.query import Query
-from mahavishnu.model.worker import what_is_missing
+from mahavishnu.model.worker import what_fits, what_is_missing
 from mahavishnu.stores.base import Cell, Tally
 
 if TYPE_CHECKING:
@@ -139,6 +139,9 @@ def warnings(stats: Mapping[str, Any]) -> list[str]:
             f"WARNING: {_letters(doubtful)} due, and whether a worker lives that can run them cannot be told: its last "
             "sign of life is dated by another clock (mahavishnu worker list)"
         )
+    for each in (stats.get("due_unfit") or ())[:_MOST_ADAPTERS]:
+        adapter = None if each["adapter"] == NO_ADAPTER else each["adapter"]
+        found.append(f"WARNING: {_letters(each['count'])} due and {what_fits(adapter, each['why'])}")
     exhausted = stats["status_breakdown"]["exhausted"]
     if exhausted > MANY_EXHAUSTED:
         found.append(f"WARNING: {exhausted} exhausted tasks in DLQ!")

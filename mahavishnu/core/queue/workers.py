@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.engine.background import HEARTBEAT_SECONDS
@@ -13,7 +13,7 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.namespaces import ALL_NAMESPACES
-from mahavishnu.model.query import AnyOf, Between, Condition, Is, Query, Sort
+from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.model.worker import (
     LIVES_SECONDS,
     WaitingLetters,
@@ -25,6 +25,7 @@ from mahavishnu.model.worker import (
 )
 from mahavishnu.stores.kinds import WORKERS
 
+MOST_UNFIT = 10  # reasons why letters do not fit that are named
 MOST_HELD = 20  # letters that are named of what one worker holds
 PATIENCE = timedelta(seconds=LIVES_SECONDS)  # for which letters may be due before it is a reason to worry
 _AT_ONCE = 1000
@@ -161,7 +162,8 @@ class Workers:
         await self._context.open()
         roll = await self._roll()
         if roll is None:
-            return {"live_workers": None, "waiting_for_worker": {}, "due_without_worker": {}, "due_in_doubt": {}}
+            none: dict[str, Any] = {"waiting_for_worker": {}, "due_without_worker": {}, "due_in_doubt": {}}
+            return {"live_workers": None, **none, "due_unfit": []}
         waiting = await self._waiting(roll.possible, None)
         overdue = self._context.clock.now() - PATIENCE
         late = any(each.since is not None and each.since <= overdue for each in waiting)
@@ -172,7 +174,21 @@ class Workers:
             "waiting_for_worker": count_by_adapter(waiting, NO_ADAPTER),
             "due_without_worker": due,
             "due_in_doubt": {name: left for name, all_ in doubtful.items() if (left := all_ - due.get(name, 0)) > 0},
+            "due_unfit": await self._unfit(overdue),
         }
+
+    async def _unfit(self, overdue: datetime) -> Sequence[dict[str, Any]]:
+        """Letters that have been due for a while, and fit no worker that took them: how many, and why, most first."""
+        marked = (Is("status", (DeadLetterStatus.PENDING,)), Not(Missing("unfit")))
+        tally = await self._context.letters.tally(
+            Query((Between("due_at", at_most=overdue), *marked)), ["adapter", "unfit"]
+        )
+        cells = sorted(tally.cells.items(), key=lambda item: (-item[1].count, str(item[0])))
+        return [
+            {"adapter": adapter or NO_ADAPTER, "count": cell.count, "why": why}
+            for (adapter, why), cell in cells[:MOST_UNFIT]
+            if cell.count and why
+        ]
 
     async def why_waiting(self, letter: DeadLetter) -> str | None:
         """What the letter waits for, in words, if no worker can run it; None if one can, or if it waits for none.

@@ -19,7 +19,7 @@ DOCUMENTED = {
     "queue_size", "max_size", "utilization_percent", "status_breakdown", "error_categories", "retry_policies",
     "lifetime_stats", "is_processor_running", "retry_interval_seconds",
 }  # fmt: skip
-WORKERS = {"live_workers", "waiting_for_worker", "due_without_worker", "due_in_doubt"}
+WORKERS = {"live_workers", "waiting_for_worker", "due_without_worker", "due_in_doubt", "due_unfit"}
 LIFETIME = {"enqueued_total", "retry_success", "retry_failed", "exhausted", "manually_retried", "archived"}
 
 

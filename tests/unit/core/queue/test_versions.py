@@ -109,6 +109,11 @@ async def test_a_letter_that_fits_nobody_stays_open_and_says_why(any_house: Hous
     assert counts(letter) == (PENDING, 0, 0, 1)
     said = await queue.workers.why_waiting(letter)
     assert said is not None and "waiting for a worker" in said
+    assert (await queue.get_statistics())["due_unfit"] == [], "they are due for a moment only"
+    any_house.clock.advance(seconds=20)
+    (unfit,) = (await queue.get_statistics())["due_unfit"]
+    assert (unfit["adapter"], unfit["count"], unfit["why"]) == ("invoice", 1, letter.unfit)
+    assert any("waiting for a worker whose 'invoice' takes its task" in each for each in await queue.health_warnings())
     answer = await queue.retry_task("wf_1")
     assert not answer["success"]
     assert "nothing was run: curency is no parameter" in answer["error"]
