@@ -136,13 +136,14 @@ def require_adapter(letter: DeadLetter, adapters: Collection[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WaitingLetters:
-    """Letters of one queue and adapter that are to be run again; `since` when the first of them is due."""
+    """Letters of one queue and adapter that are to be run again; from `since` to `until` they become due."""
 
     queue: str
     adapter: str | None
     count: int
     since: datetime | None = None
     namespace: str = DEFAULT_NAMESPACE
+    until: datetime | None = None
 
 
 def without_worker(waiting: Iterable[WaitingLetters], workers: Collection[Worker]) -> list[WaitingLetters]:

@@ -166,8 +166,10 @@ class Workers:
             return {"live_workers": None, **none, "due_unfit": []}
         waiting = await self._waiting(roll.possible, None)
         overdue = self._context.clock.now() - PATIENCE
-        late = any(each.since is not None and each.since <= overdue for each in waiting)
-        due = count_by_adapter(await self._waiting(roll.possible, PATIENCE) if late else (), NO_ADAPTER)
+        late = [each for each in waiting if each.since is not None and each.since <= overdue]
+        if any(each.until is None or each.until > overdue for each in late):  # some of them are, and some are not
+            late = [*await self._waiting(roll.possible, PATIENCE)]
+        due = count_by_adapter(late, NO_ADAPTER)
         doubtful = count_by_adapter(await self._waiting(roll.certain, PATIENCE) if roll.doubtful else (), NO_ADAPTER)
         return {
             "live_workers": sum(each.takes_from(self._context.namespace) for each in roll.live),
@@ -249,7 +251,14 @@ class Workers:
             by.append("namespace")
         tally = await self._context.letters.tally(query, by, spans=["due_at"])
         letters = [
-            WaitingLetters(queue, (source if adapter is None else adapter) or None, cell.count, since, *where or [own])
+            WaitingLetters(
+                queue,
+                (source if adapter is None else adapter) or None,
+                cell.count,
+                since,
+                namespace=where[0] if where else own,
+                until=cell.latest.get("due_at"),
+            )
             for (queue, adapter, source, *where), cell in tally.cells.items()
             # Where neither is known, an earlier version wrote the letter: what runs it stands in its task.
             if cell.count and (since := cell.earliest.get("due_at")) and not adapter is source is None

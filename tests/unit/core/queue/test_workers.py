@@ -100,6 +100,15 @@ class TestWaiting:
         assert any("--adapter NAME" in warning for warning in warnings)
         gate.open()
 
+    async def test_those_that_are_overdue_are_counted_by_adapter(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await self._letters(queue)
+        found = []
+        for seconds in (0, 20, 3600):  # none is overdue; some are; all are
+            any_house.clock.advance(seconds=seconds)
+            found.append((await queue.get_statistics())["due_without_worker"])
+        assert found == [{}, {"invoice": 1, "mail": 1, "(none)": 1}, {"invoice": 2, "mail": 1, "(none)": 1}]
+
     async def test_a_letter_says_what_it_waits_for(self, any_house: House) -> None:
         app = any_house.app()
         app.register_adapter("mail", Runs())
