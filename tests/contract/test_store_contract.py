@@ -55,7 +55,13 @@ class TestOpenSearchWithSQLite(DurableStoreContract):
         return FallbackStore(OpenSearchStore([self.url], prefix=self.prefix, timeout=PATIENT), SQLiteStore(self.path))
 
 
+class TestMemoryWithMemory(StoreContract):
+    def make_store(self) -> Store:
+        return FallbackStore(MemoryStore(), MemoryStore())
+
+
 @pytest.mark.opensearch
+@pytest.mark.prove  # the two beside it, and the one before, ask the same of its parts
 class TestOpenSearchWithMemory(DurableStoreContract):
     @pytest.fixture(autouse=True)
     def place(self, opensearch_url: str, opensearch_class_prefix: str) -> None:
