@@ -20,6 +20,7 @@ from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.requeue_rules import RequeueRules
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.value_kinds import ValueKind, named_kind
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
@@ -109,6 +110,11 @@ def requeues_from(settings: MahavishnuSettings) -> RequeueRules:
     )
 
 
+def retention_from(settings: MahavishnuSettings) -> RetentionRules:
+    """How long records are kept."""
+    return RetentionRules(**settings.retention.model_dump())
+
+
 def backoffs_from(settings: MahavishnuSettings) -> BackoffRegistry:
     """The delays, jittered if asked for."""
     return BackoffRegistry(random=random.random if settings.retry_jitter else None)
@@ -131,6 +137,7 @@ def queue_from(
             limits=limits_from(settings),
             breakers=breakers_from(settings),
             requeues=requeues_from(settings),
+            retention=retention_from(settings),
             backoffs=backoffs_from(settings),
             namespace=settings.dlq_namespace,
         ),
@@ -148,6 +155,8 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
     dlq.context.letter_factory = replace(dlq.context.letter_factory, value_kinds=tuple(kinds.values()))
     if given.requeues is None:
         dlq.context.requeues = requeues_from(settings)
+    if given.retention is None:
+        dlq.context.retention = retention_from(settings)
     if dlq.context.backoffs is backoff.DEFAULT:
         dlq.context.backoffs = backoffs_from(settings)
     own = dict(dlq.context.backoffs.custom)
@@ -188,4 +197,5 @@ def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
     dlq.context.letter_factory = replace(letter_factory_from(settings), value_kinds=kinds)
     dlq.context.backoffs = BackoffRegistry(dlq.context.backoffs.custom, backoffs_from(settings).random)
     dlq.context.requeues = requeues_from(settings)
+    dlq.context.retention = retention_from(settings)
     dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings), keep_interval=True)

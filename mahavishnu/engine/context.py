@@ -123,6 +123,7 @@ class QueueContext:
             closed_by_success=0,
             cancelled_ignored=0,
             successes_not_looked_up=0,
+            archive_failures=0,
         )
         self.capacities = Capacities(self.namespace, max_size, self._count_open, clock)
         self.recorder = LetterRecorder(

@@ -164,6 +164,14 @@ class NoSuchLetter(MahavishnuError, LookupError):
         self.key = key
 
 
+class NoSuchPartition(MahavishnuError, LookupError):
+    """The archive has no partition of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the archive has no partition {name!r}")
+        self.name = name
+
+
 class NoSuchRun(MahavishnuError, LookupError):
     """There is no bulk run with this id."""
 

@@ -243,6 +243,10 @@ class Tallies:
         """The sums of both."""
         return Tallies(*(getattr(self, tally.name) + getattr(other, tally.name) for tally in fields(self)))
 
+    def negate(self) -> Tallies:
+        """What takes these off when both are combined."""
+        return Tallies(*(-getattr(self, tally.name) for tally in fields(self)))
+
 
 # A frozen dataclass fills each field by a call of `object.__setattr__`. A draft is an instance of a class with the same
 # slots that is not frozen: plain assignments fill it, and then its `__class__` is set to the frozen class.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mahavishnu.model.errors import InvalidInput
@@ -19,6 +19,7 @@ _KEPT_BY = {
     ResolutionStatus.CANCELLED: "cancelled_days",
     ResolutionStatus.PERMANENTLY_FAILED: "permanently_failed_days",
 }  # all others by `completed_days`
+_NUMBERS = ("completed_days", "cancelled_days", "permanently_failed_days", "archive_months")
 _OLDEST_FIRST = (Sort("created_at"),)
 
 
@@ -26,18 +27,23 @@ _OLDEST_FIRST = (Sort("created_at"),)
 class RetentionRules:
     """For how many days records are kept in the queue after their end; None for as long as the store lives.
 
-    Letters go to the archive after that. Raises InvalidInput for a number below 0.
+    Letters go to the archive after that. Its partitions are detached when `archive_months` are over. With `enabled` all
+    of it is done in the background, every `interval_minutes`. Raises InvalidInput for a number below 0.
     """
 
     completed_days: int | None = 30
     cancelled_days: int | None = None
     permanently_failed_days: int | None = None
+    archive_months: int | None = 6
+    enabled: bool = True
+    batch_size: int = 1000
+    interval_minutes: int = 60
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
+        for name in _NUMBERS:
+            value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 0):
-                raise InvalidInput(f"{each.name} must be a whole number from 0, or None to keep all, not {value!r:.80}")
+                raise InvalidInput(f"{name} must be a whole number from 0, or None to keep all, not {value!r:.80}")
 
     def days(self, resolution: ResolutionStatus) -> int | None:
         """For how many days letters are kept whose case ended so.
@@ -107,6 +113,20 @@ def partition_name(month: str, number: int) -> str:
 def may_hold(month: str, since: datetime | None, until: datetime | None) -> bool:
     """Whether a partition of this month can have letters that were closed from `since` on and before `until`."""
     return (since is None or month >= month_of(since)) and (until is None or month <= month_of(until))
+
+
+def is_past(month: str, rules: RetentionRules, now: datetime) -> bool:
+    """Whether the partition of this month is to be detached: it ended more than `archive_months` ago.
+
+    >>> from datetime import UTC
+    >>> now = datetime(2026, 8, 1, tzinfo=UTC)
+    >>> is_past("2026_01", RetentionRules(archive_months=6), now), is_past("2026_02", RetentionRules(), now)
+    (True, False)
+    """
+    if rules.archive_months is None:
+        return False
+    year, _, number = month.partition("_")
+    return (now.year - int(year)) * 12 + now.month - int(number) > rules.archive_months
 
 
 def is_archived(entry_id: str, at_key: DeadLetter | None, in_history: bool) -> bool:

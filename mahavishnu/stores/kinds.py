@@ -168,6 +168,7 @@ class _ListedPart(Struct, omit_defaults=True):
     updated_at: str
     generation: int
     tallies: dict[str, int] = {}
+    returning: bool = False
 
 
 class _EntryDocument(Struct, omit_defaults=True):
@@ -204,7 +205,14 @@ def _encode_entry(entry: LedgerEntry) -> str:
         entry.cleared,
         entry.absorbed,
         tuple(
-            _ListedPart(each.key, each.entry_id, instant_text(each.updated_at), each.generation, _counts(each.tallies))
+            _ListedPart(
+                each.key,
+                each.entry_id,
+                instant_text(each.updated_at),
+                each.generation,
+                _counts(each.tallies),
+                each.returning,
+            )
             for each in entry.folding
         ),
         entry.namespace,
@@ -234,6 +242,7 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
                     instant(datetime.fromisoformat(each.updated_at)),
                     each.generation,
                     _tallies(each.tallies),
+                    each.returning,
                 )
                 for each in known.folding or ()
             ),

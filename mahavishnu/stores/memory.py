@@ -30,6 +30,14 @@ class MemoryStore(OpenClose):
     def collection(self, kind: Kind[T]) -> MemoryCollection[T]:
         return self._collections.setdefault(kind, MemoryCollection(kind, lambda: (next(self._versions),)))
 
+    async def detach(self, kind: Kind[Any]) -> str:
+        return "in memory"
+
+    async def attach(self, kind: Kind[Any]) -> None: ...
+
+    async def drop(self, kind: Kind[Any]) -> None:
+        self._collections.pop(kind, None)
+
     def __repr__(self) -> str:
         return "MemoryStore()"
 

@@ -15,6 +15,7 @@ from mahavishnu.model.errors import CorruptRecord, ItemFailed, StoreError, Store
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor, Health, OpenClose, Page, Result, Store, Tally
 from mahavishnu.stores.kind import Kind, T
+from mahavishnu.stores.partitions import require_partitions
 
 CHANGES = ("write", "remove")
 READS = ("get", "find", "tally")
@@ -309,6 +310,15 @@ class FaultyStore(OpenClose):
 
     def collection(self, kind: Kind[T]) -> FaultyCollection[T]:
         return FaultyCollection(self.inner.collection(kind), kind, self.faults)
+
+    async def detach(self, kind: Kind[Any]) -> str:
+        return await require_partitions(self.inner).detach(kind)
+
+    async def attach(self, kind: Kind[Any]) -> None:
+        await require_partitions(self.inner).attach(kind)
+
+    async def drop(self, kind: Kind[Any]) -> None:
+        await require_partitions(self.inner).drop(kind)
 
     def __repr__(self) -> str:
         return f"FaultyStore({self.inner!r})"

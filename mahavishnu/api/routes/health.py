@@ -49,6 +49,7 @@ _PROCESS_COUNTERS = {
     "cancelled_ignored": "Runs of this process that their callers cancelled, and that were not kept",
     "closed_by_success": "Letters whose work this process has done in another run",
     "successes_not_looked_up": "Successes of which this process did not look up whether they close a letter",
+    "archive_failures": "Letters that this process could not archive",
 }
 
 

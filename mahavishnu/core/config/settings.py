@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     PrivateAttr,
     SecretStr,
@@ -24,7 +22,6 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
-from pydantic_core import PydanticKnownError
 
 from mahavishnu.core.config.problems import display_value, refusal
 from mahavishnu.core.config.schema import (
@@ -38,6 +35,7 @@ from mahavishnu.core.config.schema import (
     variable,
     without_passwords,
 )
+from mahavishnu.core.config.sections import RetentionSettings, Section, setting
 from mahavishnu.core.config.sources import SettingsError, SettingsFile, Sources, read_sources
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
@@ -47,27 +45,6 @@ from mahavishnu.model.namespaces import require_namespace
 __all__ = ["MahavishnuSettings", "ReloadResult", "Section", "Setting", "SettingsError"]
 Name = Annotated[str, Field(min_length=1)]
 _POLICIES = [policy.value for policy in RetryPolicy]
-
-
-def setting(default: Any, description: str, low: Any = None, high: Any = None, allowed: str = "", **more: Any) -> Any:
-    """A field of the settings; `allowed` says in words what its type does not say."""
-    extra: Any = {"allowed": allowed} if allowed else None
-    return Field(default, description=description, ge=low, le=high, json_schema_extra=extra, **more)
-
-
-class Section(BaseModel):
-    """Settings that belong together: immutable, no unknown keys, defaults are checked too."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _refuse_bool_as_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """YAML reads `on` and `yes` as true, and pydantic reads true as 1."""
-        kind = cls.model_fields[info.field_name or ""].annotation
-        if isinstance(value, bool) and kind in (int, float):
-            raise PydanticKnownError("int_type" if kind is int else "float_type")
-        return value
 
 
 class CircuitSettings(Section):
@@ -229,6 +206,9 @@ class MahavishnuSettings(Section):
         "hybrid", "Whether due letters are noticed by events, by polling, or by both"
     )
     circuit: CircuitSettings = setting(CircuitSettings(), "The circuit breaker of each adapter")
+
+    # --- retention ---
+    retention: RetentionSettings = setting(RetentionSettings(), "When closed letters go to the archive")
 
     # --- the server ---
     server: ServerSettings = setting(ServerSettings(), "The HTTP API")

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
 
+from mahavishnu.core.queue.archive_places import ArchivePlaces
+from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivedLine, ArchivePage, ArchiveReader, read_case
+from mahavishnu.core.queue.archive_restoring import restore_letter
 from mahavishnu.core.queue.archiving import Archiving
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.model.errors import InvalidInput, StoreUnavailable
-from mahavishnu.model.retention import ArchiveResult
-from mahavishnu.stores.base import is_home_away
+from mahavishnu.model.clock import instant
+from mahavishnu.model.errors import InvalidInput, NoSuchLetter, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.namespaces import require_namespace
+from mahavishnu.model.query import Condition, Is
+from mahavishnu.model.retention import BY_RETENTION, ArchiveResult, RetentionRules, is_past
+from mahavishnu.stores.archived import ArchivePartition, PartitionState
+from mahavishnu.stores.base import Cursor, home_of, is_home_away
+
+_AWAY = "the archive is in the store that all processes share, which is out of reach"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """A partition, and how many copies it has; None while it is detached."""
+
+    partition: ArchivePartition
+    letters: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What lists show of it."""
+        names = ("name", "month", "state", "made_at", "detached_at", "kept")
+        return {**{name: getattr(self.partition, name) for name in names}, "letters": self.letters}
 
 
 class Archive:
-    """Archives closed letters, a partition for each month."""
+    """Archives closed letters, a partition for each month, and gives them back."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context = context
@@ -33,15 +59,141 @@ class Archive:
         """
         if type(batch_size) is not int or not 1 <= batch_size <= 10_000:
             raise InvalidInput(f"batch_size is a whole number from 1 to 10000, not {batch_size!r:.80}")
+        return await self._archive(
+            replace(self._context.retention, completed_days=retention_days), batch_size, dry_run, by
+        )
+
+    async def run(self, *, dry_run: bool = True, by: str = DEFAULT_ACTOR) -> ArchiveResult:
+        """The same by the settings `retention.*`, as it is done in the background. Raises StoreError."""
+        rules = self._context.retention
+        return await self._archive(rules, rules.batch_size, dry_run, by)
+
+    async def maintain(self) -> None:
+        """What is done now and then: archive by the settings, and detach the partitions that are old enough."""
+        rules, context = self._context.retention, self._context
+        if not rules.enabled or is_home_away(context.store):
+            return
+        await context.open()
+        if await Archiving(context, rules).has_work():
+            await self._archive(rules, rules.batch_size, False, BY_RETENTION)
+        places = self._places()
+        for each in await places.every():
+            if (
+                each.state is PartitionState.ATTACHED
+                and not each.kept
+                and is_past(each.month, rules, context.clock.now())
+            ):
+                await self.detach(each.name, by=BY_RETENTION)
+
+    async def _archive(self, rules: RetentionRules, batch_size: int, dry_run: bool, by: str) -> ArchiveResult:
         context = self._context
-        rules = replace(context.retention, completed_days=retention_days)
+        require_namespace(context.namespace)
         await context.open()
         if is_home_away(context.store):
-            raise StoreUnavailable("letters are archived only while the store that all processes share can be reached")
+            raise StoreUnavailable(_AWAY)
         archiving = Archiving(context, rules, by)
         if dry_run:
             return await archiving.run(batch_size, dry_run=True)
-        async with context.audit.record("archive", "queue", by=by) as record:
+        async with context.audit.record("archive.run", "queue", by=by) as record:
             result = await archiving.run(batch_size, dry_run=False)
-            record.add(archived=result.tasks_archived, failed=len(result.failed), retention_days=retention_days)
+            context.counts["archive_failures"] += len(result.failed)
+            record.add(archived=result.tasks_archived, failed=len(result.failed))
         return result
+
+    async def list(self, limit: int = 100, after: Cursor | str | None = None) -> ArchivePage:
+        """Archived letters, the latest end first; `page.next` is where the next page begins. Raises StoreError."""
+        return await self.search(limit=limit, after=after)
+
+    async def search(
+        self,
+        *,
+        task_id: str | None = None,
+        category: str | None = None,
+        resolution: str | None = None,
+        fingerprint: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+        after: Cursor | str | None = None,
+    ) -> ArchivePage:
+        """Archived letters for which all of this holds: closed from `since` on, and before `until`.
+
+        Only the partitions of that time are looked into. Raises InvalidInput for what makes no sense, and StoreError.
+        """
+        if type(limit) is not int or not 1 <= limit <= 10_000:
+            raise InvalidInput(f"limit is a whole number from 1 to 10000, not {limit!r:.80}")
+        named = {
+            "task_id": task_id,
+            "error_category": category,
+            "resolution_status": resolution,
+            "fingerprint": fingerprint,
+        }
+        where: tuple[Condition, ...] = tuple(Is(name, (value,)) for name, value in named.items() if value is not None)
+        cursor = Cursor.parse(after) if isinstance(after, str) else after
+        await self._context.open()
+        times = since and instant(since), until and instant(until)
+        return await ArchiveReader(self._context).find(where, *times, limit, cursor)
+
+    async def show(self, name: str, *, queue: str | None = None) -> ArchivedCase:
+        """The archived letter with this entry id, or the latest of this task, and what belongs to it.
+
+        Raises NoSuchLetter, which says so if it may be in a partition that is detached, and StoreError.
+        """
+        return read_case(await self._find_line(name, queue))
+
+    async def restore(
+        self, name: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None, queue: str | None = None
+    ) -> DeadLetter:
+        """Put the archived letter with this entry id, or the latest of this task, back into the queue as it was.
+
+        It is closed, as it was; redrive it to have it run. It is not archived again before its time is over once more.
+        Raises NoSuchLetter; IllegalMove if its task failed again since, and has another letter; StoreError.
+        """
+        line = await self._find_line(name, queue)
+        subject = f"letter:{line.copy.letter_key}"
+        where = line.copy.namespace
+        async with self._context.audit.record("archive.restore", subject, by=by, reason=notes, where=where) as record:
+            letter = await restore_letter(self._context, line)
+            record.add(entry_id=letter.entry_id, partition=line.partition)
+        return letter
+
+    async def partitions(self) -> Sequence[PartitionView]:
+        """All partitions, also those that are detached, the latest month first. They are of all namespaces."""
+        await self._context.open()
+        places = self._places()
+        views = []
+        for each in await places.every():
+            attached = each.state is PartitionState.ATTACHED
+            views.append(PartitionView(each, await places.count(each.name) if attached else None))
+        return views
+
+    async def detach(self, partition: str, *, by: str = DEFAULT_ACTOR) -> str:
+        """Use a partition no more: its file may be moved away, its index is closed. Returns where it is.
+
+        Raises NoSuchPartition, InvalidInput if the store cannot do that, and StoreError.
+        """
+        async with self._context.audit.record("archive.detach", f"partition:{partition}", by=by):
+            return await self._places().detach(partition)
+
+    async def attach(self, partition: str, *, by: str = DEFAULT_ACTOR) -> None:
+        """Use a detached partition again, for as long as nobody detaches it. Raises as `detach` does."""
+        async with self._context.audit.record("archive.attach", f"partition:{partition}", by=by):
+            await self._places().attach(partition)
+
+    async def drop(self, partition: str, *, by: str = DEFAULT_ACTOR) -> None:
+        """Remove a detached partition for good, with all that is in it. Raises as `detach` does, and IllegalMove."""
+        async with self._context.audit.record("archive.drop", f"partition:{partition}", by=by):
+            await self._places().drop(partition)
+
+    def _places(self) -> ArchivePlaces:
+        if is_home_away(self._context.store):
+            raise StoreUnavailable(_AWAY)
+        return ArchivePlaces(home_of(self._context.store), self._context.clock)
+
+    async def _find_line(self, name: str, queue: str | None) -> ArchivedLine:
+        await self._context.open()
+        reader = ArchiveReader(self._context)
+        lines = await reader.find_lines(name, queue)
+        if not lines:
+            raise NoSuchLetter(name)
+        return max(lines, key=lambda line: line.copy.closed_at)

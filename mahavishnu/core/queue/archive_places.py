@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import StoreError
+from mahavishnu.model.errors import IllegalMove, NoSuchPartition, StoreError
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.model.retention import may_hold, partition_name
 from mahavishnu.stores.archived import ArchivedLetter, ArchivePartition, PartitionState, archive_kind
-from mahavishnu.stores.base import Collection, Store, scan, write_with_retry
+from mahavishnu.stores.base import Collection, Store, get_one, scan, update_with_retry, write_with_retry
+from mahavishnu.stores.partitions import require_partitions
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
 
 _LATEST_FIRST = Query((), (Sort("month", descending=True), Sort("made_at", descending=True)))
@@ -71,6 +72,47 @@ class ArchivePlaces:
 
         _, written = await write_with_retry(self._partitions, partition, counted, what="partition")
         return written is not None
+
+    async def count(self, partition: str) -> int:
+        """How many copies a partition has."""
+        return (await self.letters(partition).tally(Query())).total.count
+
+    async def detach(self, partition: str) -> str:
+        """Use the partition no more, and let go of its place. Returns where that is. Raises NoSuchPartition."""
+        places = require_partitions(self._home)
+        await self._switch(partition, PartitionState.DETACHED)
+        return await places.detach(archive_kind(partition))
+
+    async def attach(self, partition: str) -> None:
+        """Use a partition again that was detached; age does not detach it any more. Raises NoSuchPartition."""
+        places = require_partitions(self._home)
+        await self._require(partition)
+        await places.attach(archive_kind(partition))
+        await self._switch(partition, PartitionState.ATTACHED)
+
+    async def drop(self, partition: str) -> None:
+        """Remove a detached partition with all that is in it. Raises NoSuchPartition, and IllegalMove if it is used."""
+        there = await self._require(partition)
+        if there.state is not PartitionState.DETACHED:
+            raise IllegalMove(partition, "drop", str(there.state), "detach it first", what="partition")
+        await require_partitions(self._home).drop(archive_kind(partition))
+        await self._partitions.remove([there])
+
+    async def _switch(self, partition: str, state: PartitionState) -> None:
+        detached = state is PartitionState.DETACHED
+
+        def switched(there: ArchivePartition) -> ArchivePartition:
+            if there.state is state:
+                return there
+            return replace(there, state=state, detached_at=self._clock.now() if detached else None, kept=not detached)
+
+        if await update_with_retry(self._partitions, partition, switched, what="partition") is None:
+            raise NoSuchPartition(partition)
+
+    async def _require(self, partition: str) -> ArchivePartition:
+        if (there := await get_one(self._partitions, partition)) is None:
+            raise NoSuchPartition(partition)
+        return there
 
     async def find_copies(self, entry_ids: Sequence[str], month: str | None = None) -> dict[str, list[ArchivedLetter]]:
         """The copies under these ids, by the partitions that they are in, of one `month` or of all."""

@@ -33,6 +33,7 @@ from mahavishnu.model.retention import (
     may_leave,
     month_of,
 )
+from mahavishnu.model.returning import is_placeholder
 from mahavishnu.stores.archived import ArchivedLetter
 from mahavishnu.stores.base import Collection, home_of, pages, scan
 from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
@@ -90,11 +91,19 @@ class Archiving:
             failed=self._failed,
         )
 
+    async def has_work(self) -> bool:
+        """Whether there is anything to be done, as far as a look at the first letters tells."""
+        now, left = self._clock.now(), Query((_DELETED, Not(Missing("previous_entry_id"))), limit=1)
+        for query in (left, *leaving_queries(self._rules, now, 1)):
+            if (await self._letters.find(query)).items:
+                return True
+        return False
+
     async def finish(self) -> None:
         """Remove what is left in the queue of letters that a process had archived which then died."""
         left = Query((_DELETED, Not(Missing("previous_entry_id"))))
         async for page in pages(self._letters, left):
-            await self._forget([letter for letter in page if letter.archived_at is not None])
+            await self._forget([each for each in page if each.archived_at is not None and not is_placeholder(each)])
 
     async def _held_groups(self) -> Names[str]:
         """The groups on hold: somebody has still to look at their letters."""

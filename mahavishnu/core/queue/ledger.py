@@ -11,18 +11,29 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
-from functools import reduce
 from typing import TypeGuard
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
-from mahavishnu.model.daily_sums import FoldState, ListedTombstone, fold, fold_state
-from mahavishnu.model.errors import StoreError
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.daily_sums import FoldState, ListedTombstone, fold, fold_state, numbers_of
+from mahavishnu.model.errors import StoreError, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus, Tallies
 from mahavishnu.model.namespaces import written_namespace
 from mahavishnu.model.query import Between, Is, Query
-from mahavishnu.stores.base import Collection, Result, Store, get_one, home_of, is_home_away, pages, scan, write_one
+from mahavishnu.model.returning import is_placeholder, placeholder
+from mahavishnu.stores.base import (
+    Collection,
+    Result,
+    Store,
+    get_one,
+    home_of,
+    is_home_away,
+    pages,
+    scan,
+    write_one,
+    write_with_retry,
+)
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 from mahavishnu.stores.retained import LedgerEntry, LedgerState, forget_found_revisions, forget_revisions
 
@@ -60,9 +71,26 @@ class Ledger:
                 for listed, current in zip(day.folding, there, strict=True):
                     if isinstance(current, StoreError):
                         raise current
-                    if fold_state(listed, current, day.key) is FoldState.FOLDED:
-                        sums.update(_numbers(listed.generation, listed.tallies))
+                    match fold_state(listed, current, day.key):
+                        case FoldState.FOLDED:
+                            sums.update(_numbers(listed.generation, listed.tallies))
+                        case FoldState.RETURNED:
+                            sums.subtract(_numbers(listed.generation, listed.tallies))
         return sums
+
+    async def take_back(self, letter: DeadLetter) -> DeadLetter | None:
+        """Store a letter again whose numbers are in the sums, and take them out there.
+
+        None if another letter, or a tombstone, has its key. Raises StoreError.
+        """
+        return await self._folding(letter.namespace).take_back(letter)
+
+    async def settle(self, namespace: str) -> None:
+        """Finish what others have begun to add up, so that no key is held by it."""
+        await self._folding(namespace).settle()
+
+    def _folding(self, namespace: str, limit: timedelta = timedelta()) -> _Folding:
+        return _Folding(home_of(self._context.store), namespace, self._clock.now(), limit)
 
     async def fold(self) -> int:
         """Add up the tombstones of letters that were deleted longer ago than the limit, and remove them.
@@ -73,9 +101,8 @@ class Ledger:
         store = self._context.store
         if is_home_away(store):
             return 0
-        home = home_of(store)  # tombstones that are kept locally go home first
-        limit = timedelta(days=self._context.limits.tombstone_days)
-        folding = _Folding(home, self._context.namespace, self._clock.now(), limit)
+        # Tombstones that are kept locally go home first.
+        folding = self._folding(self._context.namespace, timedelta(days=self._context.limits.tombstone_days))
         await folding.settle_earlier_entries()
         return await folding.fold_all()
 
@@ -123,22 +150,53 @@ class _Folding:
 
     async def fold_all(self, lists: int | None = None) -> int:
         """Fold and remove what is old enough, or so many lists of it. Returns how many tombstones were folded."""
-        count = 0
-        async for day in scan(self._ledger, _in_state(LedgerState.FOLDING)):  # that somebody has left behind
-            count += await self._finish_day(day)
-        await self._remove_folded()
+        count = await self.settle()
         while lists != 0 and (listing := await self._list_more()) is not None:
             count += await self._finish_day(listing)
             await self._remove_folded()
             lists = None if lists is None else lists - 1
         return count
 
+    async def settle(self) -> int:
+        """Finish what somebody has left behind. Returns how many tombstones were folded."""
+        count = 0
+        async for day in scan(self._ledger, _in_state(LedgerState.FOLDING)):
+            count += await self._finish_day(day)
+        await self._remove_folded()
+        return count
+
+    async def take_back(self, letter: DeadLetter) -> DeadLetter | None:
+        """Store the letter in the place of a placeholder that today lists. None if its key is taken."""
+        for _ in range(_TRIES):
+            place = await write_one(self._letters, placeholder(letter, self._today, self._now))
+            if place is None:
+                return None
+            listed = ListedTombstone.of(letter, returning=True)
+
+            def with_letter(day: LedgerEntry | None, listed: ListedTombstone = listed) -> LedgerEntry:
+                day = day or self._empty_day()
+                return replace(day, folding=(*day.folding, listed))
+
+            _, day = await write_with_retry(self._ledger, self._today, with_letter, what="the numbers of")
+            stored = await write_one(self._letters, evolve(letter, version=place.version))
+            if day is not None:
+                await self._finish_day(day)
+            if stored is not None:
+                return stored
+        raise StoreUnavailable(f"letter {letter.key!r} was changed by others {_TRIES} times in a row")
+
+    @property
+    def _today(self) -> str:
+        date = self._now.date().isoformat()
+        return date if self._namespace is None else f"{self._namespace}/{date}"
+
+    def _empty_day(self) -> LedgerEntry:
+        return LedgerEntry(self._today, "", self._now, "", letters=0, gone=True, namespace=self._namespace)
+
     async def _list_more(self) -> LedgerEntry | None:
         """Have today list old tombstones. Returns today's entry, or None if there is nothing to be done."""
         for _ in range(_TRIES):
-            date = self._now.date().isoformat()
-            today = date if self._namespace is None else f"{self._namespace}/{date}"
-            day = await get_one(self._ledger, today)
+            day = await get_one(self._ledger, self._today)
             if day is not None and day.folding:
                 return None  # another process is at it, or some cannot be folded
             old = Between("resolution_timestamp", below=self._now - self._limit)
@@ -148,8 +206,8 @@ class _Folding:
             listed = tuple(ListedTombstone.of(letter) for letter in there if self._is_old(letter))
             if not listed:
                 return None
-            empty = LedgerEntry(today, "", self._now, "", letters=0, gone=True, namespace=self._namespace)
-            if (written := await write_one(self._ledger, replace(day or empty, folding=listed))) is not None:
+            listing = replace(day or self._empty_day(), folding=listed)
+            if (written := await write_one(self._ledger, listing)) is not None:
                 return written
         return None
 
@@ -169,27 +227,33 @@ class _Folding:
         for _ in range(_TRIES):
             there = await self._letters.get([listed.key for listed in undecided]) if undecided else []
             to_fold: dict[ListedTombstone, DeadLetter] = {}
+            placeholders: dict[ListedTombstone, DeadLetter] = {}
             for listed, current in zip(undecided, there, strict=True):
                 if isinstance(current, StoreError):
                     log.error("a deleted letter cannot be added up: %s", current)
                     left.append(listed)
-                elif (state := fold_state(listed, current, day.key)) is FoldState.FOLDED:
+                    continue
+                state = fold_state(listed, current, day.key)
+                if state in (FoldState.FOLDED, FoldState.RETURNED):
                     folded.append(listed)
                 elif state is FoldState.UNFOLDED and current is not None:
                     to_fold[listed] = current
-            undecided = list(to_fold)
-            if not undecided:
+                elif state is FoldState.ABSENT and current is not None and current.knows(listed.entry_id):
+                    placeholders[listed] = current
+            await self._letters.remove(list(placeholders.values()))
+            if not (to_fold or placeholders):
+                undecided = []
                 break
             results = await self._letters.write([fold(current, day.key) for current in to_fold.values()])
             refused = {
                 listed for listed, result in zip(to_fold, results, strict=True) if isinstance(result, StoreError)
             }
             left += refused
-            undecided = [listed for listed in undecided if listed not in refused]
-        letters = sum(listed.generation for listed in folded)
-        tallies = reduce(Tallies.combine, (listed.tallies for listed in folded), day.tallies)
-        added = replace(day, letters=day.letters + letters, tallies=tallies, folding=(*left, *undecided))
-        return len(folded) if await write_one(self._ledger, added) is not None else 0
+            undecided = [listed for listed in (*to_fold, *placeholders) if listed not in refused]
+        letters, tallies = numbers_of(day.letters, day.tallies, folded)
+        added = replace(day, letters=letters, tallies=tallies, folding=(*left, *undecided))
+        count = sum(not listed.returning for listed in folded)
+        return count if await write_one(self._ledger, added) is not None else 0
 
     async def _remove_folded(self) -> None:
         """Remove the tombstones that are folded and added up, with what revisions are left of their letters."""
@@ -198,7 +262,8 @@ class _Folding:
             names = sorted({letter.resolution.notes or "" for letter in page})
             days = dict(zip(names, await self._ledger.get(names), strict=True))
             done = [letter for letter in page if not _is_listed(letter, days[letter.resolution.notes or ""])]
-            await forget_revisions(self._revisions, self._history, done)
+            gone = [letter for letter in done if not is_placeholder(letter)]
+            await forget_revisions(self._revisions, self._history, gone)
             await self._letters.remove(done)
 
 

@@ -142,5 +142,6 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("automatic requeues", dlq.requeues.requeue_exhausted, lambda: REQUEUE_SECONDS),
         PeriodicTask("removal of old tombstones", remove_deleted, lambda: TOMBSTONES_SECONDS),
         PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
+        PeriodicTask("retention", dlq.archive.maintain, lambda: dlq.context.retention.interval_minutes * 60),
         PeriodicTask("removal of old replies", dlq.replies.clean, lambda: REPLIES_SECONDS),
     )

@@ -31,6 +31,7 @@ from mahavishnu.stores.opensearch.documents import is_usable
 from mahavishnu.stores.opensearch.errors import Blocked, RequestRejected, item_error
 from mahavishnu.stores.opensearch.index import Index, Settings
 from mahavishnu.stores.opensearch.mapping import MOST_HITS, setting_problems
+from mahavishnu.stores.opensearch.partition import drop_index, switch_index
 from mahavishnu.stores.opensearch.writer import GroupCommit
 
 __all__ = ["OpenSearchCollection", "OpenSearchStore"]
@@ -162,6 +163,18 @@ class OpenSearchStore(OpenClose):
             index = Index(self._client, kind, f"{self._prefix}_{kind.index}", self._settings)
             self._collections[kind] = OpenSearchCollection(index)
         return self._collections[kind]
+
+    async def detach(self, kind: Kind[Any]) -> str:
+        index = self.collection(kind).index
+        await switch_index(index, on=False)
+        return f"closed index {index.name}"
+
+    async def attach(self, kind: Kind[Any]) -> None:
+        await switch_index(self.collection(kind).index, on=True)
+
+    async def drop(self, kind: Kind[Any]) -> None:
+        await drop_index(self.collection(kind).index)
+        self._collections.pop(kind, None)
 
     def __repr__(self) -> str:
         return f"OpenSearchStore({', '.join(map(repr, self._client.addresses))}, prefix={self._prefix!r})"

@@ -117,6 +117,21 @@ class SQLiteStore(OpenClose):
             self._partitions[name] = SQLiteStore(partition_path(self.path, name), kinds=(), **self._options)
         return self._partitions[name]
 
+    async def detach(self, kind: Kind[Any]) -> str:
+        file = self._partition(kind.partition or "")
+        await file.close()
+        return str(file.path)
+
+    async def attach(self, kind: Kind[Any]) -> None:
+        path = self._partition(kind.partition or "").path
+        if not await asyncio.to_thread(path.exists):
+            raise StoreUnavailable(f"{path} is not there: put it back first")
+
+    async def drop(self, kind: Kind[Any]) -> None:
+        path = Path(await self.detach(kind))
+        for each in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
+            await asyncio.to_thread(each.unlink, missing_ok=True)
+
     def open_file(self) -> OpenFile:
         """The open file. Raises StoreUnavailable before `open`, after `close`, and in a forked process."""
         if self._open_file is None:

@@ -145,6 +145,13 @@ REACHES: dict[str, Reach] = {
     ),
     "circuit.failure_threshold": Reach(6, lambda app: queue_of(app).context.breakers.threshold),
     "circuit.cooloff_seconds": Reach(16, lambda app: queue_of(app).context.breakers.cooloff_seconds),
+    "retention.enabled": Reach(False, lambda app: queue_of(app).context.retention.enabled),
+    "retention.completed_days": Reach(7, lambda app: queue_of(app).context.retention.completed_days),
+    "retention.cancelled_days": Reach(8, lambda app: queue_of(app).context.retention.cancelled_days),
+    "retention.permanently_failed_days": Reach(9, lambda app: queue_of(app).context.retention.permanently_failed_days),
+    "retention.archive_months": Reach(10, lambda app: queue_of(app).context.retention.archive_months),
+    "retention.batch_size": Reach(11, lambda app: queue_of(app).context.retention.batch_size),
+    "retention.interval_minutes": Reach(12, lambda app: queue_of(app).context.retention.interval_minutes),
     "server.host": Reach("0.0.0.0", lambda app: "'0.0.0.0'" in listening(app), True),  # refused, as there is no token
     "server.port": Reach(47813, lambda app: listening(app).endswith(":47813"), True),
     "server.max_body_bytes": Reach(1024, lambda app: asyncio.run(sent(app, b"x" * 2000)), 413),

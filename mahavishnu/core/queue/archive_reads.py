@@ -1,0 +1,153 @@
+"""What is read in the archive. A copy counts once its letter has left the queue: others nobody is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mahavishnu.core.queue.archive_places import ArchivePlaces
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.model.errors import CorruptRecord, StoreError, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.namespaces import ALL_NAMESPACES
+from mahavishnu.model.query import Between, Condition, Is, Query, Sort
+from mahavishnu.model.retention import is_archived
+from mahavishnu.stores.archived import ArchivedLetter
+from mahavishnu.stores.base import Cursor, home_of, is_home_away
+from mahavishnu.stores.kind import foreign_cursor
+from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.retained import Revision
+
+_LATEST_FIRST = (Sort("closed_at", descending=True),)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedLine:
+    """An archived letter in a list, with the partition that it is in."""
+
+    partition: str
+    copy: ArchivedLetter
+
+    def to_dict(self) -> dict[str, Any]:
+        """What lists show of it."""
+        names = "entry_id task_id namespace queue resolution_status reason error_category fingerprint adapter"
+        moments = "created_at closed_at archived_at"
+        return {
+            **{name: getattr(self.copy, name) for name in names.split()},
+            **{name: getattr(self.copy, name) for name in moments.split()},
+            "partition": self.partition,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePage:
+    """A part of the archive, the latest first; `next` is where the next page begins."""
+
+    items: Sequence[ArchivedLine]
+    next: Cursor | None = None
+    corrupt: tuple[StoreError, ...] = ()
+    degraded: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedCase:
+    """A letter in the archive with what went there with it: former letters, the latest first, and revisions."""
+
+    line: ArchivedLine
+    letter: DeadLetter
+    former: list[FormerLetter]
+    revisions: list[Revision]
+
+
+class ArchiveReader:
+    """Finds archived letters of one namespace, or of all."""
+
+    def __init__(self, context: QueueContext) -> None:
+        if is_home_away(context.store):
+            raise StoreUnavailable("the archive is in the store that all processes share, which is out of reach")
+        home = home_of(context.store)
+        self.places = ArchivePlaces(home, context.clock)
+        self._namespace = context.namespace
+        self._letters, self._history = home.collection(LETTERS), home.collection(HISTORY)
+
+    async def find(
+        self,
+        where: tuple[Condition, ...],
+        since: datetime | None,
+        until: datetime | None,
+        limit: int,
+        after: Cursor | None,
+    ) -> ArchivePage:
+        """A page of what was closed from `since` on and before `until`: only partitions that can have it are asked."""
+        if since is not None or until is not None:
+            where = (*where, Between("closed_at", at_least=since, below=until))
+        first, inner = _position(after)
+        items: list[ArchivedLine] = []
+        corrupt: list[StoreError] = []
+        partitions = [each.name for each in await self.places.find_attached(since, until)]
+        for name in sorted(partitions, reverse=True):
+            if first is not None and name > first:
+                continue
+            cursor = inner if name == first else None
+            letters = NamespaceRecords(self.places.letters(name), self._namespace)
+            while len(items) < limit:
+                page = await letters.find(Query(where, _LATEST_FIRST, limit - len(items)), cursor)
+                items += [ArchivedLine(name, copy) for copy in await self.which_count(page.items)]
+                corrupt += page.corrupt
+                cursor = page.next
+                if cursor is None:
+                    break
+            if len(items) >= limit:
+                rest = [each for each in partitions if each < name]
+                if cursor is None and not rest:
+                    break
+                place = (name, str(cursor)) if cursor is not None else (max(rest), "")
+                return ArchivePage(items, Cursor(place), tuple(corrupt))
+        return ArchivePage(items, None, tuple(corrupt))
+
+    async def which_count(self, copies: Sequence[ArchivedLetter]) -> list[ArchivedLetter]:
+        """Those whose letters have left the queue."""
+        if not copies:
+            return []
+        there = await self._letters.get([copy.letter_key for copy in copies])
+        former = await self._history.get([copy.entry_id for copy in copies])
+        counting: list[ArchivedLetter] = []
+        for copy, current, old in zip(copies, there, former, strict=True):
+            for problem in (current, old):
+                if isinstance(problem, StoreError) and not isinstance(problem, CorruptRecord):
+                    raise problem
+            if isinstance(current, StoreError) or is_archived(copy.entry_id, current, old is not None):
+                counting.append(copy)
+        return counting
+
+    async def find_lines(self, name: str, queue: str | None = None) -> list[ArchivedLine]:
+        """The archived letters with this entry id or task id, the latest first."""
+        lines: list[ArchivedLine] = []
+        for partition, copies in (await self.places.find_copies([name])).items():
+            lines += [ArchivedLine(partition, copy) for copy in await self.which_count(copies)]
+        if not lines:
+            where: tuple[Condition, ...] = (Is("task_id", (name,)),)
+            lines += (await self.find(where, None, None, 100, None)).items
+        mine = [line for line in lines if self._namespace in (ALL_NAMESPACES, line.copy.namespace)]
+        return [line for line in mine if queue in (None, line.copy.queue)]
+
+
+def read_case(line: ArchivedLine) -> ArchivedCase:
+    """The letter of a line with all that belongs to it. Raises CorruptRecord."""
+    copy = line.copy
+    if not copy.is_intact():
+        raise CorruptRecord(copy.entry_id, "the copy in the archive is not what was written: its checksum differs")
+    return ArchivedCase(line, copy.read_letter(), copy.read_former(), copy.read_revisions())
+
+
+def _position(after: Cursor | None) -> tuple[str | None, Cursor | None]:
+    """The partition where a page begins, and where in it. Raises InvalidQuery."""
+    if after is None:
+        return None, None
+    match after.after:
+        case (str() as name, str() as inner):
+            return name, Cursor.parse(inner) if inner else None
+    raise foreign_cursor()
