@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -64,7 +64,7 @@ class Claimer:
         shares: Callable[[], Sequence[Share]],
         queues: Sequence[str] = (),
     ) -> None:
-        self.due = DueLetters(context.letters, shares, queues)
+        self.due = DueLetters(context.letters, shares, queues, context.misfits)
         self._context, self._leases, self._counts = context, leases, counts
 
     async def claim(self, most: int, now: datetime, started: set[str]) -> ClaimResult:
@@ -110,8 +110,6 @@ class Claimer:
                 key, circuit = letter.key, circuit_name(letter.adapter)
                 if key in self._leases or key in claims or key in started or context.may_be_run(letter, now):
                     continue
-                if letter in context.misfits:
-                    continue
                 token, until = new_token(), limits.lease_end(context.clock.now())
                 letter = lifecycle.claim(letter, owner=owner, token=token, until=until, now=now, backoffs=backoffs)
                 if self._is_safe(letter, claims):
@@ -147,9 +145,13 @@ class DueLetters:
     """Finds due letters, many at a time, and hands them out one by one."""
 
     def __init__(
-        self, collection: Collection[DeadLetter], shares: Callable[[], Sequence[Share]], queues: Sequence[str] = ()
+        self,
+        collection: Collection[DeadLetter],
+        shares: Callable[[], Sequence[Share]],
+        queues: Sequence[str] = (),
+        misfits: Container[DeadLetter] = (),
     ) -> None:
-        self._letters = collection
+        self._letters, self._misfits = collection, misfits
         self._shares = shares
         self._queues = queues or None
         self._found: deque[DeadLetter] = deque()
@@ -233,7 +235,9 @@ class DueLetters:
         for problem in page.corrupt:
             log.error("a due letter cannot be read and is left alone: %s", problem)
         adapters = look.share.adapters
-        return page.items if adapters is None else [each for each in page.items if each.adapter in adapters]
+        return [  # misfits neither: who finds nothing else has time to help others
+            each for each in page.items if (adapters is None or each.adapter in adapters) and each not in self._misfits
+        ]
 
 
 class _Look(NamedTuple):

@@ -22,8 +22,8 @@ class Misfits:
         self._clock = clock
         self._known: dict[str, tuple[object, float]] = {}
 
-    def __contains__(self, letter: DeadLetter) -> bool:
-        if letter.unfit is None or (known := self._known.get(letter.key)) is None:
+    def __contains__(self, letter: object) -> bool:
+        if not isinstance(letter, DeadLetter) or letter.unfit is None or (known := self._known.get(letter.key)) is None:
             return False
         what, until = known
         return what == _task_of(letter) and self._clock.monotonic() < until

@@ -10,6 +10,7 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
+from mahavishnu.model.worker import Worker
 from tests.unit.queues import NETWORK, House, letter_of, queue_of, settle
 
 PENDING, COMPLETED, EXHAUSTED = DeadLetterStatus.PENDING, DeadLetterStatus.COMPLETED, DeadLetterStatus.EXHAUSTED
@@ -152,3 +153,24 @@ async def test_who_gets_the_function_later_runs_what_it_refused(any_house: House
     await queue.run_due()
     assert counts(await letter_of(queue, "wf_1")) == (COMPLETED, 0, 1, 1)
     assert versions.ran == [task]
+
+
+async def test_who_is_left_with_misfits_helps_with_letters_of_other_shares(house: House) -> None:
+    versions = Versions(house)
+    versions.failing = False
+    old = versions.old()
+    queue = queue_of(old)
+    for number in range(4):
+        task = {"amount": number, "currency": "EUR"}
+        await queue.enqueue(f"new_{number}", task, [], "connection refused", "immediate", adapter="invoice")
+    await queue.run_due()
+    now = house.clock.now()
+    busy = Worker("busy", now, now, adapters=("invoice",))
+    queue.processing.workers.known = [busy]
+    for number in range(40):
+        await queue.enqueue(
+            f"old_{number}", {"amount": number}, [], "connection refused", "immediate", adapter="invoice"
+        )
+    house.clock.advance(seconds=11)
+    await queue.run_due()
+    assert sorted(versions.ran) == [("old", number) for number in range(40)]
