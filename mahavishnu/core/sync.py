@@ -188,6 +188,7 @@ class SyncWorkers(SyncFace[Workers]):
     numbers = SyncMethod(_of(Workers).numbers)
     waiting = SyncMethod(_of(Workers).waiting)
     why_waiting = SyncMethod(_of(Workers).why_waiting)
+    why_each_waits = SyncMethod(_of(Workers).why_each_waits)
 
 
 class SyncQueue(SyncFace[DeadLetterQueue]):
