@@ -8,7 +8,7 @@ import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, ForwardRef, get_args, get_origin
@@ -16,6 +16,7 @@ from typing import Any, ForwardRef, get_args, get_origin
 from mahavishnu.model.value_parts import qualified_name, same_value
 
 _ALIASES = typing.TypeVar | typing.NewType
+NO_HINT: Any = object()  # of a function that does not say what it returns
 _ANYTHING = (Any, object, None, inspect.Parameter.empty)
 
 
@@ -39,17 +40,33 @@ def resolve_hints(
     function: Callable[..., Any], names: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The hints of the parameters, and why some cannot be known. `names` are those that only the caller has."""
+    hints, unknown = _resolve(function, names)
+    hints.pop("return", None)
+    unknown.pop("return", None)
+    return hints, unknown
+
+
+def return_hint(function: Callable[..., Any], names: Mapping[str, Any] | None = None) -> tuple[Any, str | None]:
+    """The hint of what the function returns, and why it cannot be known; NO_HINT where there is none."""
+    hints, unknown = _resolve(function, names, ("return",))
+    return hints.get("return", NO_HINT), unknown.get("return")
+
+
+def _resolve(
+    function: Callable[..., Any], names: Mapping[str, Any] | None, wanted: Container[str] | None = None
+) -> tuple[dict[str, Any], dict[str, str]]:
     written = plain_function(function)
     known = {**_closure(written), **(names or {})}
     hints, unknown = {}, {}
     for name, annotation in getattr(written, "__annotations__", {}).items():
+        if wanted is not None and name not in wanted:
+            continue
         alone = types.SimpleNamespace(__annotations__={name: annotation})
         try:  # each for itself: one that cannot be known does not hide the others
             found = typing.get_type_hints(alone, getattr(written, "__globals__", {}), known, include_extras=True)
             hints[name] = found[name]
         except Exception as problem:  # an annotation is code of a user
             unknown[name] = f"its hint {annotation!r:.80} cannot be resolved: {problem}"
-    hints.pop("return", None)
     return hints, unknown
 
 

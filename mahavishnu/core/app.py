@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 
-from mahavishnu.adapters.base import Adapter, AdapterRegistry, Workflow, current_attempt, live_attempt, run_as
+from mahavishnu.adapters.base import Adapter, AdapterRegistry, Workflow, current_attempt
 from mahavishnu.adapters.function import restore_task, why_unrestorable
 from mahavishnu.adapters.runner import WorkflowResult, WorkflowRunner
-from mahavishnu.adapters.snapshot import TaskSnapshot
 from mahavishnu.core import wiring
 from mahavishnu.core.call_options import CallOptions, Key, OnCancel
 from mahavishnu.core.calls import Calls, CaptureBlock
 from mahavishnu.core.config import MahavishnuSettings, ReloadResult
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
-from mahavishnu.core.function_workflow import given_id
+from mahavishnu.core.executions import Executions
 from mahavishnu.core.local_files import describe_file, other_local_files
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.core.resilience import ErrorRecoveryManager
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.pending_capture import CaptureOutcome
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, QueueDisabled
-from mahavishnu.model.ids import new_task_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DEFAULT_ADAPTER, adapter_named_by
 from mahavishnu.model.letter_parts import Source
@@ -73,7 +69,12 @@ class MahavishnuApp:
         self._dlq: DeadLetterQueue | None = None
         self._dlq_was_set = False
         self.dlq_integration: DLQIntegration | None = None
-        self.calls = Calls(self.adapters, lambda: self.dlq_integration, lambda: self.config.retry_only_failed_repos)
+        self.calls = Calls(
+            self.adapters,
+            lambda: self.dlq_integration,
+            lambda: self.config.retry_only_failed_repos,
+            lambda: None if self._dlq is None else self.lifecycle,
+        )
         self.config_error: str | None = None  # why the last reload was refused
         wiring.register_plugin_offers(self.chain, "adapters", self.adapters.register)
         if self.config.dlq_enabled:
@@ -101,6 +102,10 @@ class MahavishnuApp:
     def queue_if_enabled(self) -> DeadLetterQueue | None:
         """The dead-letter queue, or None where there is none."""
         return self._dlq
+
+    @cached_property
+    def _executions(self) -> Executions:
+        return Executions(self)
 
     @cached_property
     def sync(self) -> SyncApp:
@@ -134,6 +139,7 @@ class MahavishnuApp:
         queue: str | None = None,
         redact: Sequence[str] = (),
         on_cancel: OnCancel = "ignore",
+        track: bool = False,
     ) -> Callable[[F], F]: ...
 
     def workflow(
@@ -146,13 +152,15 @@ class MahavishnuApp:
         queue: str | None = None,
         redact: Sequence[str] = (),
         on_cancel: OnCancel = "ignore",
+        track: bool = False,
     ) -> Any:
         """Decorate a function, sync or async: it stays what it is, and a call of it that fails becomes a letter.
 
         The letter's task has the arguments by name; workers call the function with them again. `name` is the function's
         own unless it is given. `key` names the work of a call, so that its failures are one letter: an argument's name,
         a text such as `"{customer}-{month}"`, or a function of the arguments. A function `(task, repos)` is an adapter
-        as `register_adapter` makes one, and its letters have its task and its repos.
+        as `register_adapter` makes one, and its letters have its task and its repos. With `track` each call is a
+        lifecycle task: others see it, and a retry goes on after the steps that have ended.
 
         Raises InvalidInput, with the reason, for what cannot be captured: generators, classes, a name that another
         function has.
@@ -164,6 +172,7 @@ class MahavishnuApp:
             queue=queue,
             redact=redact,
             on_cancel=on_cancel,
+            track=track,
         )
         if name is not None and not isinstance(name, str):  # the function itself
             return self.calls.decorate(name, None, options)
@@ -207,14 +216,16 @@ class MahavishnuApp:
         task_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         enqueue: bool | None = None,
+        track: bool = False,
     ) -> WorkflowResult:
         """Run a workflow once for all repos, and say how it went; never raises what the workflow raises.
 
         A failed result has `error`, `error_type` and what became of the failure: `dlq_enqueued` with `dlq_task_id`,
         or `dlq_skip_reason`, or `dlq_error`. The letter's task id is `task_id`, else the task's own `id`, else a new
-        one. `enqueue` True asks for a letter (under MANUAL too), False for none.
+        one. `enqueue` True asks for a letter (under MANUAL too), False for none. With `track` the run is a lifecycle
+        task: others see it, and a retry goes on after the steps that have ended.
         """
-        return await self._execute(task, adapter_name, repos, task_id, metadata, enqueue, each=False)
+        return await self._executions.run(task, adapter_name, repos, task_id, metadata, enqueue, track=track)
 
     async def execute_workflow_parallel(
         self,
@@ -230,7 +241,7 @@ class MahavishnuApp:
 
         The letter of a partial failure has those repos only that failed, unless `retry_only_failed_repos` is off.
         """
-        return await self._execute(task, adapter_name, repos, task_id, metadata, enqueue, each=True)
+        return await self._executions.run(task, adapter_name, repos, task_id, metadata, enqueue, each=True)
 
     async def run_again(self, task: Any, repos: list[str]) -> WorkflowResult:
         """Run a letter's task with the adapter that the letter, or the task, names: the default retry callback.
@@ -243,7 +254,7 @@ class MahavishnuApp:
             raise NoAdapterNamed(f"letter {attempt.letter.key!r}" if attempt else "the task")
         if attempt is None or attempt.is_over:
             return await self.execute_workflow_parallel(task, adapter_name, repos)
-        result = await self.runner.run_again(task, adapter_name, repos)
+        result = await self._executions.run_again(attempt.letter, task, adapter_name, repos)
         if result.failed:  # the letter that is retried takes the failure in
             result.update(workflow_id=attempt.letter.task_id, dlq_enqueued=False, error_category=None)
         if self.dlq_integration is not None:
@@ -307,88 +318,3 @@ class MahavishnuApp:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.shutdown()
-
-    # --- inside
-
-    def _execute(
-        self,
-        task: Any,
-        adapter_name: str,
-        repos: Sequence[str] | None,
-        task_id: str | None,
-        metadata: Mapping[str, Any] | None,
-        enqueue: bool | None,
-        *,
-        each: bool,
-    ) -> Awaitable[WorkflowResult]:
-        run = self._run(task, adapter_name, repos, task_id, metadata, enqueue, each=each)
-        if current_attempt.get() is None:  # it costs nothing where it is not needed
-            return run
-        return _inside_attempt(run, task_id, task, adapter_name)
-
-    async def _run(
-        self,
-        task: Any,
-        adapter_name: str,
-        repos: Sequence[str] | None,
-        task_id: str | None,
-        metadata: Mapping[str, Any] | None,
-        enqueue: bool | None,
-        *,
-        each: bool,
-    ) -> WorkflowResult:
-        integration, name = self.dlq_integration, given_id(task_id, task)
-        began = None if name is None or integration is None else integration.begin_run()
-        try:
-            run = await self.runner.run(task, adapter_name, repos, per_repo=each)
-        except asyncio.CancelledError:  # the caller gave up, or a retry is given back
-            if integration is not None and live_attempt() is None:
-                integration.count_cancelled()
-            raise
-        if not run.result.failed:
-            if (attempt := current_attempt.get()) is not None:
-                attempt.note_own_success(run.repos)
-            elif began is not None and integration is not None and name is not None:
-                request = partial(_request_of, name, run.snapshot, adapter_name, run.repos)
-                integration.note_success(name, request, began)
-            if integration is not None:
-                integration.count_run()
-            return run.result
-        left = run.failed_repos if self.config.retry_only_failed_repos else run.repos
-        outcome = await self._capture(run.error, run.snapshot.task, adapter_name, left, name, metadata, enqueue)
-        run.result.update(outcome)
-        return run.result
-
-    async def _capture(
-        self,
-        error: BaseException | str,
-        task: Any,
-        adapter_name: str,
-        repos: Sequence[str],
-        given: str | None,
-        metadata: Mapping[str, Any] | None,
-        enqueue: bool | None,
-    ) -> dict[str, Any]:
-        name = given or new_task_id()
-        if self.dlq_integration is None or enqueue is False:
-            return {"workflow_id": name, "dlq_enqueued": False}
-        signature = self.adapters.signature(adapter_name)
-        request = LetterRequest(
-            task_id=name,
-            task=task,
-            repos=repos,
-            metadata=metadata,
-            adapter=adapter_name,
-            write=signature.write_task if signature is not None else None,
-        )
-        outcome = await self.dlq_integration.capture(request, error, requested=bool(enqueue), named=given is not None)
-        return {"workflow_id": name, **outcome.as_result()}
-
-
-def _request_of(task_id: str, snapshot: TaskSnapshot, adapter_name: str, repos: Sequence[str]) -> LetterRequest:
-    return LetterRequest(task_id=task_id, task=snapshot.task, repos=repos, adapter=adapter_name)
-
-
-async def _inside_attempt(run: Awaitable[T], task_id: str | None, task: Any, adapter_name: str) -> T:
-    with run_as(given_id(task_id, task), task, adapter_name):
-        return await run

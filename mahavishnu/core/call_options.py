@@ -25,7 +25,7 @@ class CallOptions:
 
     `key` names the work of a call: an argument's name, a text such as `"{customer}-{month}"`, or a function of the
     arguments. `redact` are patterns of names whose values are masked in the letter. `on_cancel` says whether a call
-    that is cancelled becomes a letter.
+    that is cancelled becomes a letter. `track`: each call is a lifecycle task while it runs.
     """
 
     key: Key | None = None
@@ -34,6 +34,7 @@ class CallOptions:
     queue: str = DEFAULT_QUEUE
     redact: tuple[str, ...] = ()
     on_cancel: OnCancel = "ignore"
+    track: bool = False
 
     @classmethod
     def from_arguments(
@@ -45,6 +46,7 @@ class CallOptions:
         queue: str | None,
         redact: Sequence[str],
         on_cancel: OnCancel,
+        track: bool,
     ) -> CallOptions:
         """The options. Raises InvalidInput for what no letter could have."""
         named = queue if queue is not None else DEFAULT_QUEUE
@@ -56,7 +58,7 @@ class CallOptions:
         if on_cancel not in ("ignore", "capture"):
             raise InvalidInput(f"on_cancel must be 'ignore' or 'capture', not {on_cancel!r:.80}")
         chosen = None if retry_policy is None else policy(retry_policy)
-        return cls(key, chosen, max_retries, named, tuple(redact), on_cancel)
+        return cls(key, chosen, max_retries, named, tuple(redact), on_cancel, track)
 
 
 def key_reader(key: Key | None, function: Callable[..., Any]) -> ReadKey | None:

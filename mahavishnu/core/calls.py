@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mahavishnu.adapters.base import (
     AdapterRegistry,
@@ -26,9 +26,13 @@ from mahavishnu.adapters.runner import failed_repos, failure_in_result, is_inter
 from mahavishnu.core.call_options import CallOptions, key_reader
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.function_workflow import Call, FunctionWorkflow, is_decorated, mark_decorated, unknown_workflow
+from mahavishnu.core.tracked_calls import TrackedCalls
 from mahavishnu.engine.pending_capture import CaptureOutcome
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
+
+if TYPE_CHECKING:
+    from mahavishnu.core.lifecycle.service import Lifecycle
 
 log = logging.getLogger(__name__)
 _NO_OPTIONS = CallOptions()
@@ -43,8 +47,10 @@ class Calls:
         adapters: AdapterRegistry,
         integration: Callable[[], DLQIntegration | None],
         only_failed_repos: Callable[[], bool],
+        lifecycle: Callable[[], Lifecycle | None],
     ) -> None:
         self._adapters, self._integration, self._only_failed_repos = adapters, integration, only_failed_repos
+        self._lifecycle = lifecycle
         self._workflows: dict[str, FunctionWorkflow] = {}
         self._by_function: dict[Hashable, FunctionWorkflow] = {}
 
@@ -56,6 +62,8 @@ class Calls:
         if isinstance(function, staticmethod):
             return staticmethod(self.decorate(function.__func__, name, options))
         workflow = self.register(function, name, options)
+        if options.track:
+            return TrackedCalls(self, workflow, self._lifecycle).guard()
         return self._guard_async(workflow) if is_async(function) else self._guard(workflow)
 
     def register(self, function: Callable[..., Any], name: str | None, options: CallOptions) -> FunctionWorkflow:
@@ -92,7 +100,7 @@ class Calls:
         async def run(*args: Any, **kwargs: Any) -> Any:
             return await run_function(workflow.function, waits, args, kwargs)
 
-        start = self._run if current_attempt.get() is None else self._run_in_attempt
+        start = self.run if current_attempt.get() is None else self._run_in_attempt
         return await start(Call(workflow, args, kwargs), run, args, kwargs)
 
     def call_sync(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -100,7 +108,7 @@ class Calls:
         if is_decorated(function):
             return function(*args, **kwargs)
         workflow, args = self._workflow_of(function, args)
-        run = self._run_sync if current_attempt.get() is None else self._run_sync_in_attempt
+        run = self.run_sync if current_attempt.get() is None else self._run_sync_in_attempt
         return run(Call(workflow, args, kwargs), workflow.function, args, kwargs)
 
     def capture(self, name: str, arguments: dict[str, Any]) -> CaptureBlock:
@@ -145,7 +153,7 @@ class Calls:
 
         @functools.wraps(function)
         async def call_workflow(*args: Any, **kwargs: Any) -> Any:
-            run = self._run if current_attempt.get() is None else self._run_in_attempt
+            run = self.run if current_attempt.get() is None else self._run_in_attempt
             return await run(Call(workflow, args, kwargs), function, args, kwargs)
 
         return mark_decorated(call_workflow)
@@ -155,14 +163,15 @@ class Calls:
 
         @functools.wraps(function)
         def call_workflow(*args: Any, **kwargs: Any) -> Any:
-            run = self._run_sync if current_attempt.get() is None else self._run_sync_in_attempt
+            run = self.run_sync if current_attempt.get() is None else self._run_sync_in_attempt
             return run(Call(workflow, args, kwargs), function, args, kwargs)
 
         return mark_decorated(call_workflow)
 
-    async def _run(
+    async def run(
         self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any, attempt: Attempt | None = None
     ) -> Any:
+        """Run a call and note how it went. In a retry it may be what is run again, of this `attempt`."""
         began = None if call.task_id is None else self.begin_run(call)
         try:
             answer = await function(*args, **kwargs)
@@ -176,14 +185,15 @@ class Calls:
             await self.note_failure(call, failure, answer)
         return answer
 
-    def _run_sync(
+    def run_sync(
         self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any, attempt: Attempt | None = None
     ) -> Any:
+        """The same for a sync function."""
         began = None if call.task_id is None else self.begin_run(call)
         try:
             answer = function(*args, **kwargs)
             if inspect.iscoroutine(answer):  # such as of a decorator around an async function: the work comes later
-                return self._run(call, _return, (answer,), {}, attempt)
+                return self.run(call, _return, (answer,), {}, attempt)
             failure = failure_in_result(answer) if call.workflow.has_task else None
         except BaseException as error:
             self.note_failure_sync(call, error)
@@ -195,19 +205,19 @@ class Calls:
         return answer
 
     async def _run_in_attempt(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        with self._as_attempt(call) as attempt:
-            return await self._run(call, function, args, kwargs, attempt)
+        with self.as_attempt(call) as attempt:
+            return await self.run(call, function, args, kwargs, attempt)
 
     def _run_sync_in_attempt(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        with self._as_attempt(call) as attempt:
-            answer = self._run_sync(call, function, args, kwargs, attempt)
+        with self.as_attempt(call) as attempt:
+            answer = self.run_sync(call, function, args, kwargs, attempt)
         return self._await_in_attempt(call, answer) if inspect.iscoroutine(answer) else answer
 
     async def _await_in_attempt(self, call: Call, work: Coroutine[Any, Any, Any]) -> Any:
-        with self._as_attempt(call):
+        with self.as_attempt(call):
             return await work
 
-    def _as_attempt(self, call: Call) -> AbstractContextManager[Attempt | None]:
+    def as_attempt(self, call: Call) -> AbstractContextManager[Attempt | None]:
         """Inside of a retry, the attempt if this call is what is run again."""
         return run_as(call.task_id, call.request().task, call.workflow.name)
 
@@ -248,6 +258,8 @@ class Calls:
                 integration.capture_now(request, error, named=named)
 
     def _is_to_be_kept(self, call: Call, error: BaseException | str, integration: DLQIntegration) -> bool:
+        if call.is_late:
+            return False
         if isinstance(error, str) or not is_interruption(error):
             return True
         if not isinstance(error, asyncio.CancelledError) or current_attempt.get() is not None:

@@ -123,6 +123,11 @@ class Call:
             self.task_id = given_id(None, args[0] if args else kwargs.get("task")) if workflow.has_task else None
 
     @property
+    def is_late(self) -> bool:
+        """Whether somebody else has begun with this work anew, so that a failure of this call does not count."""
+        return False
+
+    @property
     def repos(self) -> Any:
         """What the task is to be done for; nothing for a function with arguments of its own."""
         return self._task_and_repos(self._args, self._kwargs)[1] if self.workflow.has_task else ()

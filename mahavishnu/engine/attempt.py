@@ -22,7 +22,7 @@ from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.leases import LeasedLetter, LeaseTable
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
-from mahavishnu.model.errors import CannotRestore, StoreError, is_end
+from mahavishnu.model.errors import CannotRestore, StepExhausted, StoreError, is_end
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, LatestVerdict, RecordedVerdict
@@ -214,6 +214,8 @@ class AttemptRunner:
             duration_seconds=round(attempt.seconds, 3),
             processor=letter.lease.owner if letter.lease else None,
         )
+        if isinstance(error, StepExhausted):  # nothing is run until a person has sent it back
+            assessment = replace(assessment, hopeless=True)
         return replace(attempt, assessment=replace(assessment, failure=failure))
 
     # --- settle, announce

@@ -8,6 +8,7 @@ MahavishnuError
 │   ├── InvalidOption           … because a queue cannot have such an option
 │   └── InvalidQuery            … because the kind has no such field, or the cursor is of another list
 ├── CannotRestore               a payload cannot be read back with the types that it was captured with
+├── StepExhausted               a step of a tracked workflow failed for good: a retry does not run it again
 ├── UnworkableLetter            this one letter has values that no move can work with; the others are well
 ├── QueueDisabled               the app keeps no letters, and somebody asks for its queue
 ├── QueueFull (ValueError)      one open letter too many; nothing was stored
@@ -88,6 +89,17 @@ class CannotRestore(MahavishnuError):
         where = label_of(path) or "the payload"
         super().__init__(f"{whose}{where} {why}")
         self.path, self.why, self.needs_edit = path, why, needs_edit
+
+
+class StepExhausted(MahavishnuError):
+    """A step of a tracked workflow has failed for good, or has used up its attempts: no retry runs it again."""
+
+    def __init__(self, name: str, attempts: int, why: str | None) -> None:
+        super().__init__(
+            f"step {name!r} failed for good after {attempts} runs{f': {why}' if why else ''}; a requeue gives it fresh "
+            "attempts (`mahavishnu dlq requeue TASK`)"
+        )
+        self.name = name
 
 
 class NoSuchAdapter(InvalidInput):

@@ -92,7 +92,15 @@ def begin(task: TaskRecord, *, now: datetime, run: str, processor: str) -> TaskR
         task = replace(task, state_entered_at=instant(now), processor=processor)
     else:
         task = move(task, TaskState.STEPS_IN_PROCESS, now=now, processor=processor)
+    for step in task.steps:  # what it returned could not be kept, and what follows needs it
+        if step.state is StepState.COMPLETE and step.why_lost is not None:
+            task = _note(task, step.state, StepState.PENDING, instant(now), step.name, "result_lost", None, processor)
+            task = _with_step(task, replace(step, state=StepState.PENDING, entered_at=instant(now), why_lost=None))
     return replace(task, run=run)
+
+
+def _with_step(task: TaskRecord, step: StepRecord) -> TaskRecord:
+    return replace(task, steps=tuple(step if each.name == step.name else each for each in task.steps))
 
 
 def require_run(task: TaskRecord, run: str | None) -> None:
@@ -119,14 +127,14 @@ def move_step(
     if state not in STEP_TABLE[step.state] or (step.state is StepState.ERROR and reason != BACK_FROM_ERROR):
         raise IllegalMove(f"{task.task_id}/{name}", f"move to {state}", step.state, what="step")
     now = instant(now)
-    moved = replace(step, state=state, entered_at=now, **changes)
-    steps = tuple(moved if each.name == name else each for each in task.steps)
     noted = _note(task, step.state, state, now, name, reason, None, processor)
-    return replace(noted, steps=steps)
+    return _with_step(noted, replace(step, state=state, entered_at=now, **changes))
 
 
-def begin_step(task: TaskRecord, name: str, *, now: datetime, processor: str | None = None) -> TaskRecord:
-    """A step begins, which counts as an attempt; one that the task does not have yet is added.
+def begin_step(
+    task: TaskRecord, name: str, *, now: datetime, processor: str | None = None, options: StepRecord | None = None
+) -> TaskRecord:
+    """A step begins, which counts as an attempt; one that the task does not have yet is added, with these `options`.
 
     Raises IllegalMove if it may not be run again.
     """
@@ -134,16 +142,14 @@ def begin_step(task: TaskRecord, name: str, *, now: datetime, processor: str | N
     if step is None:
         if len(task.steps) >= MAX_STEPS:
             raise InvalidInput(f"task {task.task_id!r} has {MAX_STEPS} steps: no further one can be tracked")
-        step = StepRecord(name)
+        step = options or StepRecord(name)
         task = replace(task, steps=(*task.steps, step))
     if not step.may_run:
         limit = f"it was run {step.attempts} times of {step.max_attempts}" if step.retryable else "it is not retryable"
         raise IllegalMove(f"{task.task_id}/{name}", "run", step.state, limit, what="step")
     if step.state is StepState.IN_PROGRESS:  # the process that ran it has died
-        again = replace(step, attempts=step.attempts + 1, entered_at=instant(now))
-        steps = tuple(again if each.name == name else each for each in task.steps)
         noted = _note(task, step.state, step.state, instant(now), name, "taken_over", None, processor)
-        return replace(noted, steps=steps)
+        return _with_step(noted, replace(step, attempts=step.attempts + 1, entered_at=instant(now)))
     return move_step(
         task, name, StepState.IN_PROGRESS, now=now, processor=processor, attempts=step.attempts + 1, next_retry_at=None
     )
@@ -227,26 +233,33 @@ def hand_back(
     metadata: Mapping[str, object] | None = None,
     processor: str | None = None,
 ) -> TaskRecord:
-    """The open `letter` sends the task back: pending again, and so are its steps that failed for good.
+    """The open `letter` was requeued: the task is pending again, and so are its steps that failed for good.
 
-    Once for each `key`, which names the letter and how often it has sent it back: the second time it stays as it is.
-    Raises IllegalMove if it has ended otherwise.
+    Once for each `key`, which names the letter and its requeue: the second time the task stays as it is. Raises
+    IllegalMove if it has ended otherwise.
     """
     if task.handed_back == key or task.state is TaskState.PENDING:
         return task
-    back = move(
-        task,
-        TaskState.PENDING,
-        now=now,
-        reason=BACK_FROM_ERROR,
-        metadata={"dlq_entry_uuid": letter, **(metadata or {})},
-        processor=processor,
-        letter=letter,
-    )
+    back = return_from_error(task, now=now, letter=letter, metadata=metadata, processor=processor)
     for step in back.steps:
         if step.state is StepState.ERROR:
             back = move_step(back, step.name, StepState.PENDING, now=now, reason=BACK_FROM_ERROR, attempts=0)
     return replace(back, handed_back=key, priority=task.priority if priority is None else priority)
+
+
+def return_from_error(
+    task: TaskRecord,
+    *,
+    now: datetime,
+    letter: str,
+    metadata: Mapping[str, object] | None = None,
+    processor: str | None = None,
+) -> TaskRecord:
+    """The open `letter` has the task pending again; its steps stay as they are. Raises IllegalMove."""
+    detail = {"dlq_entry_uuid": letter, **(metadata or {})}
+    return move(
+        task, TaskState.PENDING, now=now, reason=BACK_FROM_ERROR, metadata=detail, processor=processor, letter=letter
+    )
 
 
 def recover(

@@ -94,6 +94,7 @@ class TaskRecord:
 
     `run` names the run that may report steps; `work_id` is the task id of the letter. `transition_count` counts all
     moves, `transitions` are the latest. `handed_back` names the letter, and its requeue, that brought it back last.
+    `notes` say why the context is not all that was given: for the metadata of a letter that nothing retries by itself.
     """
 
     task_id: str
@@ -119,6 +120,7 @@ class TaskRecord:
     transition_count: int = 0
     context: Json = EMPTY
     context_types: Json = EMPTY
+    notes: Json = EMPTY
     repos: tuple[str, ...] = ()
     steps: tuple[StepRecord, ...] = ()
     transitions: tuple[Transition, ...] = ()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
-from mahavishnu.engine.context import QueueContext
+from mahavishnu.core.lifecycle.steps import StepOptions
+from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, NoSuchTask, StoreError
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
 from mahavishnu.model.task_states import INITIAL, OPEN, WAITING, StepState, TaskState
@@ -28,6 +31,13 @@ from mahavishnu.model.tasks import (
 from mahavishnu.stores.base import UNREAD, Collection, Page, get_one, scan, write_one, write_with_retry
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 
+if TYPE_CHECKING:
+    from mahavishnu.core.lifecycle.handover import HandedOver, HandOver
+    from mahavishnu.core.lifecycle.tracking import Tracking
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_USUAL = StepOptions()
 FRESH = timedelta(hours=24)  # what has waited longer than this is no ready work any more, but a case for staleness
 _LISTED = 50
 
@@ -38,8 +48,48 @@ class Lifecycle:
     def __init__(self, context: QueueContext) -> None:
         self._context, self._clock = context, context.clock
         self.tasks: Collection[TaskRecord] = NamespaceRecords(context.store.collection(TASKS), context.namespace)
+        self.moved = 0  # how many changes were written here
         self.late_reports = 0  # of steps, that came too late or twice
         self.old_transitions: Collection[OldTransition] = context.store.collection(TRANSITIONS)
+
+    @cached_property
+    def tracking(self) -> Tracking:
+        """What begins runs of workflows that are tracked."""
+        from mahavishnu.core.lifecycle.tracking import Tracking
+
+        return Tracking(self._context, self)
+
+    @cached_property
+    def handover(self) -> HandOver:
+        """What hands tasks over to letters, and back."""
+        from mahavishnu.core.lifecycle.handover import HandOver
+
+        return HandOver(self._context, self)
+
+    # --- steps of the workflow that is running
+
+    @overload
+    async def step(self, name: str, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    @overload
+    async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run a part of a tracked workflow once: a retry gets what it returned, and does not run it again.
+
+        Each step of a workflow has a name of its own. A sync function gets a thread. Outside of a tracked workflow it
+        is a plain call. Raises what the function raises, and StepExhausted if it has failed for good.
+        """
+        return await _USUAL.step(name, function, *args, **kwargs)
+
+    def with_options(
+        self, *, max_attempts: int | None = None, retryable: bool = True, seconds: float | None = None
+    ) -> StepOptions:
+        """The same `step` for parts that may be run so often, the first time included, and take so long at most.
+
+        A step that is not `retryable` is run once. Raises InvalidInput.
+        """
+        return StepOptions(max_attempts, retryable, seconds)
 
     # --- making and looking
 
@@ -157,6 +207,7 @@ class Lifecycle:
             return after
 
         before, after = await write_with_retry(self.tasks, task_id, changed, what="task", known=known)
+        self.moved += after is not None
         return after or cast("TaskRecord", before)
 
     async def transition(
@@ -205,6 +256,26 @@ class Lifecycle:
         await self.change(task_id, move)
         return first
 
+    async def move_to_dlq(
+        self,
+        task_id: str,
+        notes: str | None = None,
+        *,
+        by: str = DEFAULT_ACTOR,
+        reason: DlqReason | str = DlqReason.MANUAL,
+        details: Mapping[str, Any] | None = None,
+    ) -> HandedOver:
+        """Make a letter of a task that has not ended, or failed: the task is in `error`, and the letter says why.
+
+        Where it has an open letter already, it is that one. `details` go into the letter's metadata. Raises NoSuchTask,
+        IllegalMove for a task that has ended otherwise, and what keeps a letter from being made.
+        """
+        subject = f"task:{task_id}"
+        async with self._context.audit.record("move to dlq", subject, by=by, reason=notes) as record:
+            done = await self.handover.move_to_dlq(task_id, notes, by=by, reason=reason, details=details)
+            record.add(letter=done.letter.key, created=done.created)
+        return done
+
     async def begin_step(self, task_id: str, step: str) -> TaskRecord:
         """A step begins, which counts as an attempt. Raises IllegalMove if it may not be run."""
         now, owner = self._clock.now(), self._context.owner
@@ -218,9 +289,10 @@ class Lifecycle:
         )
 
     async def fail_step(self, task_id: str, step: str, error: BaseException | str, *, permanent: bool = False) -> bool:
-        """A step has failed: it waits for its retry, or is in error if it failed for good or has no attempt left.
+        """A step has failed: it waits for its retry.
 
-        False if the report came too late, or twice.
+        If it failed for good, or has no attempt left, its task is in error with it, and has a letter. False if the
+        report came too late, or twice.
         """
 
         def move(task: TaskRecord) -> TaskRecord:
@@ -228,7 +300,12 @@ class Lifecycle:
             due = now + retry_delay(failed.attempts if failed else 1)
             return task_moves.fail_step(task, step, now=now, error=str(error), permanent=permanent, retry_at=due)
 
-        return await self._report(task_id, step, move)
+        reported = await self._report(task_id, step, move)
+        if reported and (over := (await self.get(task_id)).step(step)) is not None and over.state is StepState.ERROR:
+            why = f"step {step!r} failed {over.attempts} times: {error}"
+            reason = DlqReason.WORKFLOW_FAILED if over.may_run else DlqReason.MAX_RETRIES_EXCEEDED
+            await self.move_to_dlq(task_id, why, by=self._context.owner, reason=reason)
+        return reported
 
     async def _report(self, task_id: str, step: str, move: Callable[[TaskRecord], TaskRecord]) -> bool:
         late = False

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import move_many
 from mahavishnu.model import lifecycle
-from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, NoSuchLetter
+from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, MahavishnuError, NoSuchLetter
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
@@ -17,6 +19,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.model.requeue_rules import BY_RULE
 from mahavishnu.stores.base import scan, update_with_retry
 
+log = logging.getLogger(__name__)
 DONE = "Task requeued successfully"
 NOT_OPEN = "Task not found in DLQ or already resolved"
 BEYOND = "Max DLQ retries exceeded"
@@ -79,10 +82,19 @@ class Requeues:
             after = requeued.after
             record.add_change(requeued.before, after)
             self._announce(after)
+            await self._bring_task_back(after)
             if not after.is_open:
                 record.refuse(BEYOND)
                 return _answer(BEYOND, "error", after.dlq_retry_count)
         return _answer(DONE, str(after.status), after.dlq_retry_count, success=True)
+
+    async def _bring_task_back(self, letter: DeadLetter) -> None:
+        if letter.source.state is None:  # it is of no lifecycle task
+            return
+        try:
+            await make_lifecycle(self._context).handover.follow(letter)
+        except MahavishnuError as problem:  # the letter is requeued: workers bring its task back soon, or run it
+            log.warning("the lifecycle task of letter %r is not back yet: %s", letter.key, problem)
 
     async def requeue_exhausted(self) -> int:
         """Send back what the rule of `auto_requeue` means now, as the processor does by itself. Returns how many."""

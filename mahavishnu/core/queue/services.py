@@ -31,6 +31,7 @@ TOMBSTONES_SECONDS = 3600.0
 GROUPS_SECONDS = 60.0
 REQUEUE_SECONDS = 60.0
 QUEUES_SECONDS = 10.0
+HANDOVER_SECONDS = 60.0
 
 
 def make_intake(context: QueueContext) -> LetterIntake:
@@ -133,6 +134,9 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
     async def maintain_queues() -> None:
         await dlq.queues.maintain()
 
+    async def finish_handovers() -> None:
+        await make_lifecycle(dlq.context).handover.finish()
+
     return Processing(
         dlq.context,
         dlq.intake.admit_waiting,
@@ -143,5 +147,6 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("removal of old tombstones", remove_deleted, lambda: TOMBSTONES_SECONDS),
         PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
         PeriodicTask("retention", dlq.archive.maintain, lambda: dlq.context.retention.interval_minutes * 60),
+        PeriodicTask("hand-overs of lifecycle tasks", finish_handovers, lambda: HANDOVER_SECONDS),
         PeriodicTask("removal of old replies", dlq.replies.clean, lambda: REPLIES_SECONDS),
     )

@@ -1,0 +1,229 @@
+"""Between a lifecycle task and its letter: the task goes to `error`, its letter is made, and a requeue brings it back.
+
+These are two records and two writes. The first one decides, by compare-and-set; the second is the same however often it
+is made, and `finish` makes those that were never made because a process died.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
+from mahavishnu.engine.intake import LetterIntake
+from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.model import task_moves
+from mahavishnu.model.errors import IllegalMove, StoreError
+from mahavishnu.model.ids import derived_task_id
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import (
+    DeadLetterStatus,
+    DlqReason,
+    RequeueOutcome,
+    ResolutionStatus,
+    RetryPolicy,
+    Source,
+    SourceKind,
+)
+from mahavishnu.model.query import Between, Is, Missing, Not, Query
+from mahavishnu.model.task_letters import LIFECYCLE, follow_requeue, is_sent_back, snapshot_of, task_of
+from mahavishnu.model.task_states import ACTIVE, TaskState
+from mahavishnu.model.tasks import TaskRecord, Transition
+from mahavishnu.stores.base import get_one, scan
+
+if TYPE_CHECKING:
+    from mahavishnu.core.lifecycle.service import Lifecycle
+
+log = logging.getLogger(__name__)
+LOOKED_BACK = timedelta(days=1)  # for hand-overs that a process has left half done
+WAS_BEFORE = timedelta(seconds=30)  # for which a hand-over is left to who began it
+MARK = "dlq_reason"  # in the metadata of a move to `error` of which a letter is to be made
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """The open letter of a task, and whether it was made just now."""
+
+    letter: DeadLetter
+    created: bool
+
+
+class HandOver:
+    """Hands lifecycle tasks over to letters, and back."""
+
+    def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
+        self._context, self._lifecycle, self._intake = context, lifecycle, LetterIntake(context)
+
+    async def move_to_dlq(
+        self,
+        task_id: str,
+        notes: str | None = None,
+        *,
+        by: str = DEFAULT_ACTOR,
+        reason: DlqReason | str = DlqReason.MANUAL,
+        details: Mapping[str, Any] | None = None,
+        unless: datetime | None = None,
+    ) -> HandedOver:
+        """Make a letter of a task that has not ended, or failed: the task is in `error`, the letter says why.
+
+        A second time it is the letter that there is. `details` go into the letter's metadata. With `unless`, not if the
+        task has changed its state since then. Raises NoSuchTask, and IllegalMove for a task that has ended otherwise.
+        """
+        task = await self._lifecycle.get(task_id)
+        known = await self.find_letter(task)
+        if known is not None and known.is_open and task.state is TaskState.ERROR:
+            return HandedOver(known, False)
+        if task.state is not TaskState.ERROR:
+            task = await self._begin(task, notes, by, DlqReason(reason), unless)
+            known = await self.find_letter(task)
+        if known is not None and known.is_open:
+            return HandedOver(known, False)
+        return HandedOver(await self._make_letter(task, notes, by, DlqReason(reason), details), True)
+
+    async def _begin(
+        self, task: TaskRecord, notes: str | None, by: str, reason: DlqReason, unless: datetime | None
+    ) -> TaskRecord:
+        detail = {MARK: str(reason), "by": by, "original_state": str(task.state), **({"notes": notes} if notes else {})}
+
+        def fail(current: TaskRecord) -> TaskRecord:
+            if unless is not None and current.state_entered_at > unless:
+                raise IllegalMove(task.task_id, "hand over", current.state, "it has gone on meanwhile", what="task")
+            now, owner = self._context.clock.now(), self._context.owner
+            return task_moves.hand_over(
+                current,
+                now=now,
+                reason=str(reason),
+                error=notes,
+                metadata={**detail, "original_state": str(current.state)},
+                processor=owner,
+            )
+
+        return await self._lifecycle.change(task.task_id, fail, known=task)
+
+    async def _make_letter(
+        self, task: TaskRecord, notes: str | None, by: str, reason: DlqReason, details: Mapping[str, Any] | None
+    ) -> DeadLetter:
+        state = original_state(task)
+        request = LetterRequest(
+            task_id=task.work_id or task.task_id,
+            task=task.context.value,
+            repos=task.repos,
+            retry_policy=RetryPolicy.NEVER if task.adapter is None or task.notes.value else task.retry_policy,
+            max_retries=task.max_retries,
+            metadata={**task.notes.value, **(details or {}), LIFECYCLE: {**snapshot_of(task), "state": str(state)}},
+            priority=task.priority,
+            queue=task.queue,
+            reason=reason,
+            source=Source(SourceKind.TASK if task.adapter is None else SourceKind.WORKFLOW, state=str(state)),
+            adapter=task.adapter,
+            payload_types=task.context_types,
+        )
+        what = f"lifecycle task {task.name} was moved here by {by} while it was {state}"
+        return (await self._intake.enqueue(request, f"{what}: {notes}" if notes else what)).letter
+
+    async def find_letter(self, task: TaskRecord) -> DeadLetter | None:
+        """The letter of a task, also one that is closed or deleted; None if there never was one."""
+        work_id = task.work_id or task.task_id
+        names = [work_id, derived_task_id(work_id, task.context.digest)]
+        keys = [self._context.key(name, task.namespace, task.queue) for name in names]
+        for found in await self._context.letters.records.get(keys):
+            if isinstance(found, StoreError):
+                raise found
+            if found is not None and (found.is_deleted or task_of(found) == task.task_id):
+                return found
+        return None
+
+    # --- back
+
+    async def follow(self, letter: DeadLetter) -> None:
+        """The letter was requeued: its task is pending again, once for each requeue."""
+        task_id = task_of(letter)
+        if task_id is None or not is_sent_back(letter):
+            return
+        if (known := await get_one(self._lifecycle.tasks, task_id)) is None:
+            return
+        owner = self._context.owner
+        await self._lifecycle.change(
+            task_id,
+            lambda task: follow_requeue(task, letter, now=self._context.clock.now(), processor=owner),
+            known=known,
+        )
+
+    # --- what a process has left half done
+
+    async def finish(self) -> int:
+        """Finish every hand-over that is half done; returns how many. Each worker does this from time to time."""
+        await self._context.open()
+        return await self._finish_letters() + await self._finish_requeues() + await self._finish_failures()
+
+    async def _finish_letters(self) -> int:
+        """Letters of tasks that were moved to `error` for one."""
+        now, made = self._context.clock.now(), 0
+        where = (
+            Is("state", (TaskState.ERROR,)),
+            Between("state_entered_at", at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE),
+        )
+        async for task in scan(self._lifecycle.tasks, Query(where)):
+            detail = _mark_of(task)
+            if detail is not None and await self.find_letter(task) is None:
+                notes, reason = detail.get("notes"), DlqReason(detail[MARK])
+                await self._make_letter(task, notes, str(detail.get("by")), reason, None)
+                made += 1
+        return made
+
+    async def _finish_requeues(self) -> int:
+        """Tasks in `error` of which the letter was requeued."""
+        done = 0
+        where = (Is("requeue_outcome", (RequeueOutcome.IN_FLIGHT,)), Not(Missing("original_state")))
+        async for letter in scan(self._context.letters, Query(where)):
+            before = self._lifecycle.moved
+            await self.follow(letter)
+            done += self._lifecycle.moved - before
+        return done
+
+    async def _finish_failures(self) -> int:
+        """Tasks that seem to run, of which there is a letter that nobody runs: their process died in between."""
+        done, now = 0, self._context.clock.now()
+        where = (
+            Is("resolution_status", (ResolutionStatus.PENDING,)),
+            Is("status", (DeadLetterStatus.PENDING, DeadLetterStatus.EXHAUSTED)),
+            Not(Missing("original_state")),
+            Between("updated_at", at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE),
+        )
+        async for found in scan(self._context.letters, Query(where)):
+            task = await get_one(self._lifecycle.tasks, task_of(found) or "-")
+            if task is None or task.state not in ACTIVE:
+                continue
+            letter = await get_one(self._context.letters, found.key)  # after the task: a run that begins changes both
+            if letter is None or not letter.is_open or letter.status is DeadLetterStatus.RETRYING:
+                continue
+            before = self._lifecycle.moved
+            await self._lifecycle.change(task.task_id, partial(self._failed, task), known=task)
+            done += self._lifecycle.moved - before
+        return done
+
+    def _failed(self, seen: TaskRecord, current: TaskRecord) -> TaskRecord:
+        if current.version != seen.version:
+            return current  # somebody goes on with it
+        now, owner = self._context.clock.now(), self._context.owner
+        return task_moves.hand_over(current, now=now, reason="its letter was made before", processor=owner)
+
+
+def _mark_of(task: TaskRecord) -> dict[str, Any] | None:
+    last = _last_move(task)
+    detail = last.metadata.value if last is not None and last.metadata is not None else {}
+    return detail if last is not None and last.to_state == TaskState.ERROR and MARK in detail else None
+
+
+def original_state(task: TaskRecord) -> str:
+    """In which state a task was before it went to `error`."""
+    last = _last_move(task)
+    return last.from_state if last is not None and last.to_state == task.state else str(task.state)
+
+
+def _last_move(task: TaskRecord) -> Transition | None:
+    return next((each for each in reversed(task.transitions) if each.step is None), None)

@@ -1,0 +1,240 @@
+"""One run of a tracked workflow: which steps have ended, and what they returned, so that a retry goes on after them.
+
+Tracking hinders no run: while the store cannot be reached, what is to be written waits for the next write. Only a retry
+has to know what was done before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mahavishnu.adapters.base import is_async, run_function
+from mahavishnu.adapters.results import ResultForm
+from mahavishnu.adapters.runner import is_interruption
+from mahavishnu.classify.exceptions import message_of
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.payload import redact
+from mahavishnu.model import task_moves
+from mahavishnu.model.errors import (
+    CannotRestore,
+    InvalidInput,
+    LostLease,
+    MahavishnuError,
+    StepExhausted,
+    StoreError,
+)
+from mahavishnu.model.json_value import Json
+from mahavishnu.model.task_letters import LIFECYCLE, snapshot_of
+from mahavishnu.model.task_states import StepState, TaskState
+from mahavishnu.model.tasks import StepRecord, TaskRecord
+from mahavishnu.stores.base import write_one
+
+if TYPE_CHECKING:
+    from mahavishnu.core.lifecycle.service import Lifecycle
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+Move = Callable[[TaskRecord], TaskRecord]
+_unfinished: set[asyncio.Task[Any]] = set()  # writes that go on although their callers were cancelled
+
+
+async def finish(write: Coroutine[Any, Any, T]) -> T:
+    """Let this write end even if the caller is cancelled meanwhile."""
+    writing = asyncio.create_task(write)
+    _unfinished.add(writing)
+    writing.add_done_callback(_unfinished.discard)
+    return await asyncio.shield(writing)
+
+
+class TaskRun:
+    """A run of a tracked workflow, which `current_run` has for the code inside of it.
+
+    `task` is as the store has it, as far as this run knows; one that was not written yet has no version.
+    """
+
+    def __init__(self, lifecycle: Lifecycle, context: QueueContext, task: TaskRecord) -> None:
+        self.task = task
+        self.lost = False  # whether another run has taken the task over, or it has ended: what this one says is late
+        self._lifecycle, self._context, self._clock = lifecycle, context, context.clock
+        self._token, self._owner = task.run, context.owner
+        self._begun: set[str] = set()
+        self._moves: list[Move] = []  # that are not written yet
+        self._turn = asyncio.Lock()
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """While this lasts, steps are those of this run."""
+        token = current_run.set(self)
+        try:
+            yield
+        finally:
+            current_run.reset(token)
+
+    # --- steps
+
+    async def step(
+        self,
+        options: StepRecord,
+        seconds: float | None,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """Run a step, unless a former run of this work has: then what it returned. Raises what the step raises.
+
+        Once it has taken so many `seconds` it has failed.
+        """
+        form = self.form_of(function)
+        if (known := self.kept_result(options.name, form)) is not None:
+            return known[0]
+        await self.begin_step(options)
+        try:
+            async with asyncio.timeout(seconds):
+                result = await run_function(function, is_async(function), args, kwargs)
+        except BaseException as error:
+            if not is_interruption(error):
+                await self.fail_step(options.name, error)
+            raise
+        await self.complete_step(options.name, form, result)
+        return result
+
+    def form_of(self, function: Callable[..., Any]) -> ResultForm:
+        """How what the function returns is kept."""
+        return ResultForm.of(function, self._context.value_kinds)
+
+    def kept_result(self, name: str, form: ResultForm) -> tuple[Any] | None:
+        """What the step returned in a former run, in a tuple; None if it has to be run.
+
+        Raises InvalidInput for a name that this run has had already, StepExhausted for a step that may not be run, and
+        CannotRestore.
+        """
+        if name in self._begun:
+            raise InvalidInput(
+                f"step {name!r:.80} is there twice in one run of task {self.task.task_id}, and a retry could not tell "
+                "the two apart: give each a name of its own, with what it is about in it"
+            )
+        self._begun.add(name)
+        step = self.task.step(name)
+        if step is None or step.state is not StepState.COMPLETE:
+            if step is not None and (step.state is StepState.ERROR or not step.may_run):
+                raise StepExhausted(name, step.attempts, step.last_error)
+            return None
+        try:
+            return (form.read(step.result, step.result_types),)
+        except CannotRestore as problem:
+            raise CannotRestore(problem.path, problem.why, whose=f"what step {name!r} returned: ") from problem
+
+    async def begin_step(self, options: StepRecord) -> None:
+        """A step begins. Raises LostLease if another run has taken the task over."""
+        now = self._clock.now()
+        await self._write(partial(task_moves.begin_step, name=options.name, now=now, options=options))
+        if self.lost:
+            raise LostLease(self.task.task_id, f"run step {options.name!r} of", self.task.state, what="task")
+
+    async def complete_step(self, name: str, form: ResultForm, result: Any) -> None:
+        """A step has succeeded, and what it returned is kept; also if the run is cancelled meanwhile."""
+        payload, types, why_lost = self._kept(form, result)
+        if why_lost is not None:
+            log.warning("what step %r returned cannot be kept, so that a retry runs it again: %s", name, why_lost)
+        now = self._clock.now()
+        complete = partial(task_moves.complete_step, name=name, now=now, result=payload, types=types, why_lost=why_lost)
+        await finish(self._write(complete))
+
+    async def fail_step(self, name: str, error: BaseException) -> None:
+        """A step has failed."""
+        now = self._clock.now()
+        await finish(self._write(partial(task_moves.fail_step, name=name, now=now, error=message_of(error))))
+
+    def _kept(self, form: ResultForm, result: Any) -> tuple[Json | None, Json | None, str | None]:
+        try:
+            written = form.write(result)
+        except Exception as problem:  # code of the user's types
+            return None, None, message_of(problem)
+        factory = self._context.letter_factory
+        if written.why_lost is not None:
+            return None, None, written.why_lost
+        if len(written.payload.text) > factory.max_task_bytes:
+            return None, None, f"it has {len(written.payload.text)} bytes as JSON, more than dlq_max_task_bytes"
+        if factory.redact_keys and redact(plain := written.payload.value, factory.redact_keys) != plain:
+            return None, None, "some of it is masked by redact_keys"
+        return written.payload, written.types, None
+
+    # --- its end
+
+    def with_snapshot(self, request: LetterRequest) -> LetterRequest:
+        """What a letter of this run has: the task, as it is now, is in its metadata."""
+        metadata = {**(request.metadata or {}), LIFECYCLE: snapshot_of(self.task)}
+        source = replace(request.source, state=str(self.task.state))
+        return request._replace(task_id=self.task.work_id or request.task_id, metadata=metadata, source=source)
+
+    async def succeed(self) -> None:
+        """The workflow is done."""
+        await finish(self._write(partial(task_moves.finalize, now=self._clock.now())))
+
+    async def fail(self, error: BaseException | str, reason: str = "workflow_failed") -> None:
+        """The workflow failed; a letter has it now, if it was to have one."""
+        text = error if isinstance(error, str) else message_of(error)
+        await finish(self._write(partial(task_moves.hand_over, now=self._clock.now(), reason=reason, error=text)))
+
+    async def cancel(self) -> None:
+        """The caller gave up."""
+        cancel = partial(task_moves.move, state=TaskState.CANCELLED, now=self._clock.now(), reason="cancelled")
+        await finish(self._write(cancel))
+
+    # --- inside
+
+    async def begin(self) -> None:
+        """Have the task written as it is: there for others to see."""
+        await self._write(None)
+
+    async def _write(self, move: Move | None) -> None:
+        """Have this written, together with what others in this run have to write at the same time."""
+        if move is not None:
+            self._moves.append(move)
+        await self._context.session.run_in_home_loop(self._take_turn)
+
+    async def _take_turn(self) -> None:
+        async with self._turn:
+            if not self.lost and (self._moves or self.task.version is None):
+                await self._flush()
+
+    async def _flush(self) -> None:
+        moves = list(self._moves)
+
+        def apply(task: TaskRecord) -> TaskRecord:
+            if moves:
+                task_moves.require_run(task, self._token)
+            for move in moves:
+                task = move(task)
+            return task
+
+        try:
+            if self.task.version is None:
+                await self._context.open()
+                made = await write_one(self._lifecycle.tasks, apply(self.task))
+                # None: an earlier write has landed, though its answer was lost
+                self.task = made or await self._lifecycle.change(self.task.task_id, apply)
+            else:
+                self.task = await self._lifecycle.change(self.task.task_id, apply, known=self.task)
+        except LostLease as problem:
+            self.lost = True
+            self._lifecycle.late_reports += len(moves)
+            log.warning("a run that goes on after another one has begun is not counted: %s", problem)
+        except StoreError as problem:
+            log.warning("task %s is not tracked for now: %s", self.task.task_id, problem)
+            return
+        except MahavishnuError:
+            log.exception("task %s is not tracked any more", self.task.task_id)
+        del self._moves[: len(moves)]
+
+
+current_run: ContextVar[TaskRun | None] = ContextVar("mahavishnu_task_run", default=None)
+"""The run of a tracked workflow that the running code is part of; None outside of one."""

@@ -1,0 +1,111 @@
+"""Tracked runs of workflows: a task is made when one begins, and a retry goes on with the task of its letter."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mahavishnu.adapters.base import live_attempt
+from mahavishnu.core.lifecycle.run import TaskRun
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.payload import NOT_JSON
+from mahavishnu.model import task_moves
+from mahavishnu.model.errors import InvalidPayload, NoSuchTask
+from mahavishnu.model.ids import new_entry_id, new_token
+from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.task_letters import begin_again, task_of
+from mahavishnu.model.task_states import TaskState
+from mahavishnu.model.tasks import TaskRecord, new_task
+
+if TYPE_CHECKING:
+    from mahavishnu.core.lifecycle.service import Lifecycle
+
+log = logging.getLogger(__name__)
+
+
+class Tracking:
+    """Begins runs that are tracked."""
+
+    def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
+        self._context, self._lifecycle = context, lifecycle
+
+    async def begin(self, request: LetterRequest) -> TaskRun | None:
+        """A run begins, of which a letter would have this. Inside of a retry of it, its task goes on: see `resume`."""
+        attempt = live_attempt()
+        if attempt is not None and attempt.is_run_of(request.task_id, request.task, request.adapter):
+            return await self.resume(attempt.letter)
+        return await self._begin(request)
+
+    async def resume(self, letter: DeadLetter) -> TaskRun | None:
+        """The letter's task goes on, by whoever runs the letter; None if it is complete: only the letter is open yet.
+
+        A task that is not there any more begins anew. Raises StoreError: nothing is run twice by mistake.
+        """
+        return await self._context.session.run_in_home_loop(partial(self._resume, letter))
+
+    async def _resume(self, letter: DeadLetter) -> TaskRun | None:
+        await self._context.open()
+        task_id = task_of(letter)
+        try:
+            task = await self._lifecycle.get(task_id or "")
+        except NoSuchTask:
+            log.warning("the lifecycle task of letter %r is gone: all of its steps are run again", letter.key)
+            return await self._begin(_request_of(letter))
+        if task.state is TaskState.COMPLETE:
+            return None
+        token, owner = new_token(), self._context.owner
+
+        def begin(task: TaskRecord) -> TaskRecord:
+            return begin_again(task, letter, now=self._context.clock.now(), run=token, processor=owner)
+
+        task = await self._lifecycle.change(task.task_id, begin, known=task)
+        return TaskRun(self._lifecycle, self._context, task)
+
+    async def _begin(self, request: LetterRequest) -> TaskRun:
+        run = TaskRun(self._lifecycle, self._context, self._task_of(request))
+        await run.begin()
+        return run
+
+    def _task_of(self, request: LetterRequest) -> TaskRecord:
+        context, now = self._context, self._context.clock.now()
+        factory = context.letter_factory
+        try:
+            written = factory.write_payload(request)
+        except InvalidPayload as problem:
+            request = factory.with_placeholders(request, str(problem))
+            written = factory.write_payload(request)
+        payload, types, notes = written.payload, written.types, dict(written.notes)
+        if len(payload.text) > factory.max_task_bytes:
+            payload, types = EMPTY, EMPTY
+            notes[NOT_JSON] = f"the task has more bytes as JSON than the {factory.max_task_bytes} of dlq_max_task_bytes"
+        name = request.adapter or "workflow"
+        task = new_task(
+            name, now=now, namespace=context.namespace, task_id=new_entry_id(now), context=payload, template=name
+        )
+        task = replace(
+            task,
+            context_types=types,
+            notes=Json.of(notes) if notes else EMPTY,
+            adapter=request.adapter,
+            work_id=request.task_id,
+            queue=request.queue,
+            repos=request.readable_repos(),
+            retry_policy=None if request.retry_policy is None else str(request.retry_policy),
+            max_retries=request.max_retries,
+        )
+        return task_moves.begin(task, now=now, run=new_token(), processor=context.owner)
+
+
+def _request_of(letter: DeadLetter) -> LetterRequest:
+    return LetterRequest(
+        letter.task_id,
+        letter.task,
+        letter.repos,
+        queue=letter.queue,
+        adapter=letter.adapter,
+        payload_types=letter.payload_types,
+    )

@@ -1,0 +1,440 @@
+"""Tracked workflows: seen while they run, and retried from the step that failed, by whichever process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.lifecycle.run import current_run
+from mahavishnu.model.errors import InvalidInput, LostLease
+from mahavishnu.model.task_states import TaskState
+from mahavishnu.model.tasks import TaskRecord
+from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.testing.faults import Call
+from tests.unit.queues import House
+
+
+@dataclass
+class Order:
+    number: int
+    total: Decimal
+    due: date
+
+
+@dataclass
+class Receipt:
+    order: Order
+    tags: set[str] = field(default_factory=set)
+
+
+class Shop:
+    """An app of one process with a workflow of five steps. What they do outside is in `effects`, which all share."""
+
+    def __init__(self, house: House, effects: Counter[str], fails_at: str = "") -> None:
+        self.app, self.effects, self.fails_at = house.app(), effects, fails_at
+        self.seen: list[Any] = []
+        app = self.app
+
+        async def charge(order: Order) -> Receipt:
+            self.do("charge")
+            return Receipt(order, {"paid", "eu"})
+
+        def book(receipt: Receipt) -> tuple[date, Decimal]:
+            self.do("book")
+            return receipt.order.due, receipt.order.total
+
+        async def plain(name: str) -> None:
+            self.do(name)
+
+        @app.workflow(name="ship", track=True)
+        async def ship(order: Order, note: str = "") -> str:
+            receipt = await app.lifecycle.step("charge", charge, order)
+            booked = await app.lifecycle.step("book", book, receipt)
+            self.seen += [receipt, booked]
+            for name in ("pack", "send", "mail"):
+                await app.lifecycle.step(name, plain, name)
+            return "done"
+
+        self.ship = ship
+
+    def do(self, name: str) -> None:
+        if name == self.fails_at:
+            self.fails_at = ""
+            raise ConnectionError(f"no {name}")
+        self.effects[name] += 1
+
+
+ORDER = Order(7, Decimal("13.00"), date(2026, 11, 19))
+STEPS = ["charge", "book", "pack", "send", "mail"]
+
+
+async def tasks_of(app: MahavishnuApp) -> list[TaskRecord]:
+    return list((await app.lifecycle.list("all")).items)
+
+
+async def retry(shop: Shop) -> None:
+    """As the processor of that process does it."""
+    await shop.app.dlq.run_due()
+
+
+@pytest.mark.parametrize("fails_at", STEPS)
+async def test_a_retry_elsewhere_goes_on_at_the_step_that_failed(any_house: House, fails_at: str) -> None:
+    """Each effect happens once, and values are what they were."""
+    effects: Counter[str] = Counter()
+    here, there = Shop(any_house, effects, fails_at), Shop(any_house, effects)
+    with pytest.raises(ConnectionError):
+        await here.ship(ORDER, note="fast")
+    (failed,) = await tasks_of(here.app)
+    (letter,) = await there.app.dlq.list_tasks()
+
+    any_house.clock.advance(3600)
+    await retry(there)
+
+    assert effects == dict.fromkeys(STEPS, 1)
+    assert there.seen == [Receipt(ORDER, {"paid", "eu"}), (ORDER.due, ORDER.total)]
+    assert type(there.seen[1][1]) is Decimal
+    (done,) = await tasks_of(there.app)
+    assert (failed.state, done.state, done.task_id) == (TaskState.ERROR, TaskState.COMPLETE, failed.task_id)
+    assert [step.attempts for step in done.steps] == [2 if name == fails_at else 1 for name in STEPS]
+    assert failed.last_error == f"no {fails_at}"
+    assert await there.app.dlq.get_task(letter.task_id) is not None
+    assert not (await there.app.dlq.get_task(letter.task_id)).is_open  # type: ignore[union-attr]
+    snapshot = letter.labels.value["lifecycle"]
+    assert (snapshot["task_id"], letter.source.state) == (failed.task_id, "steps_in_process")
+    assert [step["name"] for step in snapshot["steps"]] == STEPS[: STEPS.index(fails_at) + 1]
+
+
+@pytest.mark.parametrize("kth", range(1, 9))
+async def test_a_process_that_dies_at_any_write_is_followed_by_another(any_house: House, kth: int) -> None:
+    """What had ended by then is not run again; what ran at that moment may be, and nothing else."""
+    effects: Counter[str] = Counter()
+    here, there = Shop(any_house, effects), Shop(any_house, effects)
+    gone, writes = asyncio.Event(), 0
+
+    async def die(call: object) -> None:
+        nonlocal writes
+        writes += 1
+        if writes == kth:
+            gone.set()
+            await end.wait()
+
+    end = asyncio.Event()
+    here.app.dlq.store.faults.before("write", die, kind=TASKS)  # type: ignore[attr-defined]
+    running = asyncio.create_task(here.ship(ORDER))
+    await gone.wait()
+    any_house.kill(here.app.dlq)
+    before = effects.copy()
+    left = next(iter(await tasks_of(there.app)), None)
+    if left is None:  # it was never there, and nothing was done
+        assert (kth, before) == (1, Counter())
+    else:
+        assert left.state is TaskState.STEPS_IN_PROCESS
+        kept = [step.name for step in left.steps if step.state == "complete"]
+        moved = await there.app.lifecycle.move_to_dlq(left.task_id, "its process has died", by="ann")
+        assert (await there.app.dlq.requeue_from_dlq(moved.letter.task_id))["success"]
+        await retry(there)
+
+        (done,) = await tasks_of(there.app)
+        assert (done.task_id, done.state) == (left.task_id, TaskState.COMPLETE)
+        at_that_moment = [name for name in before if name not in kept]
+        assert effects == {name: 2 if name in at_that_moment else 1 for name in STEPS}
+        assert len(at_that_moment) <= 1
+    end.set()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_success_is_two_writes_and_every_step_two_more(house: House) -> None:
+    """An untracked workflow has none."""
+    app = house.app()
+
+    @app.workflow(name="quick", track=True)
+    async def quick() -> None: ...
+
+    @app.workflow(name="untracked")
+    async def untracked() -> None:
+        assert current_run.get() is None
+        assert await app.lifecycle.step("two", lambda: 2) == 2
+
+    await app.dlq.open()
+    for workflow, writes in ((quick, 2), (untracked, 0)):
+        before = house.faults.calls["write"]
+        await workflow()
+        assert house.faults.calls["write"] - before == writes
+    shop = Shop(house, Counter())
+    before = house.faults.calls["write"]
+    await shop.ship(ORDER)
+    assert house.faults.calls["write"] - before == 12
+
+
+async def test_a_workflow_is_seen_while_it_runs(house: House) -> None:
+    """With the step that it is at, and who runs it."""
+    app, other = house.app(), house.app()
+    at_work, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> None:
+        at_work.set()
+        await go_on.wait()
+
+    async def wait(task: Any, repos: list[str]) -> None:
+        await app.lifecycle.step("slow", slow)
+
+    app.register_adapter("wait", wait)
+    running = asyncio.create_task(app.execute_workflow({"id": "wf_1", "a": 1}, "wait", ["api"], track=True))
+    await at_work.wait()
+
+    (seen,) = (await other.lifecycle.list()).items
+    assert (seen.name, seen.work_id, seen.repos, seen.context.value) == (
+        "wait",
+        "wf_1",
+        ("api",),
+        {"id": "wf_1", "a": 1},
+    )
+    assert (seen.state, seen.processor) == (TaskState.STEPS_IN_PROCESS, app.dlq.context.owner)
+    assert [(step.name, step.state) for step in seen.steps] == [("slow", "in_progress")]
+    go_on.set()
+    assert (await running)["status"] == "completed"
+    assert (await other.lifecycle.get(seen.task_id)).state is TaskState.COMPLETE
+
+
+async def test_a_named_workflow_is_tracked_and_resumed_too(house: House) -> None:
+    """Its result says what became of the failure, as without tracking."""
+    app, effects = house.app(), Counter[str]()
+    fails = [True]
+
+    def count(name: str) -> int:
+        effects[name] += 1
+        return effects[name]
+
+    async def sweep(task: Any, repos: list[str]) -> None:
+        await app.lifecycle.step("one", count, "one")
+        if fails:
+            raise ConnectionError("refused")
+        await app.lifecycle.step("two", count, "two")
+
+    app.register_adapter("sweep", sweep)
+    result = await app.execute_workflow({"id": "wf_1"}, "sweep", ["api", "web"], track=True)
+    assert (result["status"], result["dlq_enqueued"], result["workflow_id"]) == ("failed", True, "wf_1")
+    fails.clear()
+    house.clock.advance(3600)
+    await app.dlq.run_due()
+
+    assert effects == {"one": 1, "two": 1}
+    assert [task.state for task in await tasks_of(app)] == [TaskState.COMPLETE]
+
+
+async def test_a_run_that_was_done_is_not_run_again(house: House) -> None:
+    """Killed between the end of the work and that of its letter: only the letter is left to be closed."""
+    effects: Counter[str] = Counter()
+    here, there = Shop(house, effects, "pack"), Shop(house, effects)
+    with pytest.raises(ConnectionError):
+        await here.ship(ORDER)
+    house.clock.advance(3600)
+    hold = here.app.dlq.store.faults.hold("write", kind=LETTERS)  # type: ignore[attr-defined]
+    running = asyncio.create_task(retry(here))
+    await hold.wait_for_call()  # the claim
+    outcome = here.app.dlq.store.faults.hold("write", kind=LETTERS)  # type: ignore[attr-defined]
+    hold.release()
+    await outcome.wait_for_call()
+    house.kill(here.app.dlq)
+    assert [task.state for task in await tasks_of(there.app)] == [TaskState.COMPLETE]
+
+    house.clock.advance(7200)
+    await retry(there)
+    house.clock.advance(7200)
+    await retry(there)
+
+    assert effects == dict.fromkeys(STEPS, 1)
+    assert await there.app.dlq.list_tasks() == []
+    outcome.release()
+    running.cancel()
+
+
+async def test_two_steps_of_one_name_are_refused(house: House) -> None:
+    """A retry could not tell them apart."""
+    app = house.app()
+
+    @app.workflow(name="twice", track=True)
+    async def twice() -> None:
+        for _ in range(2):
+            await app.lifecycle.step("send", print, end="")
+
+    with pytest.raises(InvalidInput, match="step 'send' is there twice"):
+        await twice()
+
+
+async def test_a_step_that_may_be_run_twice_is_not_run_a_third_time(house: House) -> None:
+    """Its letter waits for a person, and a requeue gives fresh attempts."""
+    app, runs = house.app(), []
+
+    async def fetch() -> None:
+        runs.append(1)
+        raise ConnectionError("refused")
+
+    @app.workflow(name="fetch_all", key=lambda: "all", track=True, max_retries=9)
+    async def fetch_all() -> None:
+        await app.lifecycle.with_options(max_attempts=2).step("fetch", fetch)
+
+    with pytest.raises(ConnectionError):
+        await fetch_all()
+    for _ in range(3):
+        house.clock.advance(36000)
+        await app.dlq.run_due()
+    (letter,) = await app.dlq.list_tasks()
+    assert (len(runs), letter.status, letter.failures[-1].type) == (
+        2, "exhausted", "mahavishnu.model.errors.StepExhausted",
+    )  # fmt: skip
+
+    assert (await app.dlq.requeue_from_dlq(letter.task_id, resolved_by="ann"))["success"]
+    await app.dlq.run_due()
+    assert len(runs) == 3
+
+
+async def test_a_step_that_takes_too_long_has_failed(house: House) -> None:
+    """It waits for its retry like any other."""
+    app = house.app()
+
+    @app.workflow(name="hang", track=True)
+    async def hang() -> None:
+        await app.lifecycle.with_options(seconds=0.01).step("forever", asyncio.Event().wait)
+
+    with pytest.raises(TimeoutError):
+        await hang()
+    (task,) = await tasks_of(app)
+    assert task.steps[0].state == "waiting_for_retry"
+
+
+async def test_what_cannot_be_kept_is_run_again_and_said(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    """A class that the hints do not name; a masked value; both are no results for a retry."""
+    app, effects, fails = house.app(redact_keys=["password"]), Counter[str](), [True]
+
+    def connect():  # type: ignore[no-untyped-def]
+        effects["connect"] += 1
+        return Order(1, Decimal(1), date(2026, 1, 1))
+
+    def login() -> dict[str, str]:
+        effects["login"] += 1
+        return {"password": "secret"}
+
+    @app.workflow(name="talk", track=True)
+    async def talk() -> None:
+        order = await app.lifecycle.step("connect", connect)
+        assert isinstance(order, Order)
+        assert (await app.lifecycle.step("login", login))["password"] == "secret"
+        if fails:
+            raise ConnectionError("refused")
+
+    with pytest.raises(ConnectionError):
+        await talk()
+    assert "what step 'connect' returned cannot be kept" in caplog.text
+    assert "masked by redact_keys" in caplog.text
+    assert "secret" not in TASKS.document((await tasks_of(app))[0])
+    fails.clear()
+    house.clock.advance(3600)
+    await app.dlq.run_due()
+    assert effects == {"connect": 2, "login": 2}
+    assert await app.dlq.list_tasks() == []
+
+
+async def test_a_store_that_is_away_keeps_no_workflow_from_running(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is tracked then; what follows is tracked again."""
+    shop = Shop(house, Counter())
+    await shop.app.dlq.open()
+    with house.faults.unavailable("write", "get", kind=TASKS):
+        assert await shop.ship(ORDER) == "done"
+    assert "is not tracked for now" in caplog.text
+    assert await tasks_of(shop.app) == []
+    with house.faults.unavailable("write", kind=TASKS, times=3):
+        await shop.ship(ORDER)
+    assert [task.state for task in await tasks_of(shop.app)] == [TaskState.COMPLETE]
+
+
+async def test_a_retry_waits_for_the_store_rather_than_run_what_was_done(house: House) -> None:
+    """Without its task nobody knows what was done."""
+    effects: Counter[str] = Counter()
+    shop = Shop(house, effects, "pack")
+    with pytest.raises(ConnectionError):
+        await shop.ship(ORDER)
+    house.clock.advance(3600)
+    with house.faults.unavailable("get", kind=TASKS):
+        await retry(shop)
+    assert effects == {"charge": 1, "book": 1}
+    house.clock.advance(3600)
+    await retry(shop)
+    assert effects == dict.fromkeys(STEPS, 1)
+
+
+async def test_a_caller_who_gives_up_cancels_the_task(house: House) -> None:
+    """No letter, as without tracking."""
+    app, begun = house.app(), asyncio.Event()
+
+    @app.workflow(name="slow", track=True)
+    async def slow() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.create_task(slow())
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [task.state for task in await tasks_of(app)] == [TaskState.CANCELLED]
+    assert await app.dlq.list_tasks() == []
+
+
+async def test_steps_at_the_same_time_are_all_there(any_house: House) -> None:
+    """None of them undoes another."""
+    app = any_house.app()
+
+    async def square(number: int) -> int:
+        return number * number
+
+    @app.workflow(name="many", track=True)
+    async def many() -> list[int]:
+        return await asyncio.gather(*(app.lifecycle.step(f"square {n}", square, n) for n in range(50)))
+
+    assert await many() == [n * n for n in range(50)]
+    (task,) = await tasks_of(app)
+    assert {step.state for step in task.steps} == {"complete"}
+    assert len(task.steps) == 50
+
+
+async def test_a_run_that_was_taken_over_reports_nothing_any_more(house: House) -> None:
+    """Its next step is refused, its failure is no new one, and the letter stays with the other run."""
+    effects: Counter[str] = Counter()
+    here, there = Shop(house, effects), Shop(house, effects)
+    hold = None
+
+    async def stop_at_booked(call: Call) -> None:
+        nonlocal hold
+        if any(step.name == "book" and step.state == "complete" for step in call.given[0].steps) and hold is None:
+            hold = asyncio.Event()
+            reached.set()
+            await hold.wait()
+
+    reached = asyncio.Event()
+    here.app.dlq.store.faults.before("write", stop_at_booked, kind=TASKS)  # type: ignore[attr-defined]
+    running = asyncio.create_task(here.ship(ORDER))
+    await reached.wait()
+    (task,) = await tasks_of(there.app)
+    moved = await there.app.lifecycle.move_to_dlq(task.task_id, "it hangs", by="ann")
+    await there.app.dlq.requeue_from_dlq(moved.letter.task_id)
+    await retry(there)
+    assert hold is not None
+    hold.set()
+
+    with pytest.raises(LostLease):
+        await running
+    assert await there.app.dlq.list_tasks() == []
+    assert here.app.lifecycle.late_reports == 1
+    assert effects == {**dict.fromkeys(STEPS, 1), "book": 2}
+    assert [task.state for task in await tasks_of(there.app)] == [TaskState.COMPLETE]
