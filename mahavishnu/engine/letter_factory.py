@@ -120,7 +120,7 @@ class LetterFactory:
         Its payload may be too large yet: `check_size` says so.
         """
         _check(request)
-        namespace = self.namespace if request.namespace is None else require_namespace(request.namespace)
+        namespace = require_namespace(self.namespace if request.namespace is None else request.namespace)
         written = self.write_payload(request)
         payload = written.payload
         if written.notes:  # a run would be given something else
