@@ -72,7 +72,7 @@ def letter(number: int, now: datetime) -> DeadLetter:
         fingerprint=None if mix % 101 == 0 else f"cause-{mix % (GROUPS if mix % 3 else 11):03}",
         error_category=list(ErrorCategory)[mix // 5 % 6],
         retry_policy=list(RetryPolicy)[mix // 6 % 4],
-        reason=list(DlqReason)[mix // 9 % 10],
+        reason=list(DlqReason)[mix // 9 % len(DlqReason)],
         priority=mix // 10 % 40,
         occurrences=1 + mix % 3,
         dlq_retry_count=mix // 4 % 4,

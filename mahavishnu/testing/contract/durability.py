@@ -121,6 +121,8 @@ def full_letter(shelf: str) -> DeadLetter:
         exhausted_at=START + timedelta(seconds=4),
         completed_at=START + timedelta(seconds=5),
         archived_at=START + timedelta(seconds=6),
+        expires_at=START + timedelta(seconds=7),
+        bound_for="dead-orders",
     )
 
 
