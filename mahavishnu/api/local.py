@@ -23,6 +23,7 @@ _MODULES = {
     "dlq": "letters",
     "runs": "runs",
     "groups": "groups",
+    "queues": "queues",
     "workers": "workers",
     "audit": "audit",
     "events": "events",

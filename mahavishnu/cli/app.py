@@ -27,7 +27,9 @@ from mahavishnu.cli.output import ExitCode, explain_error, print_error, print_li
 
 TRACEBACK = "--traceback"
 # Modules of commands that are about the letters of a namespace.
-_ABOUT_LETTERS = frozenset({"letters", "letter_actions", "transfer", "groups", "runs", "audit", "watch", "workers"})
+_ABOUT_LETTERS = frozenset(
+    {"letters", "letter_actions", "transfer", "groups", "runs", "audit", "watch", "workers", "queues"}
+)
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,24 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "resume": "runs.resume",
             "cancel": "runs.cancel",
             "watch": "runs.watch",
+        },
+    ),
+    "queue": Group(
+        "Look after named queues and their items.",
+        {
+            "list": "queues.list_queues",
+            "show": "queues.show",
+            "create": "queues.create",
+            "update": "queues.update",
+            "delete": "queues.delete",
+            "push": "queues.push",
+            "items": "queues.items",
+            "lease": "queues.lease",
+            "ack": "queues.ack",
+            "fail": "queues.fail",
+            "retry": "queues.retry",
+            "drop": "queues.drop",
+            "redrive": "queues.redrive",
         },
     ),
     "audit": Group("Look at who did what.", {"list": "audit.list_audit"}),

@@ -57,6 +57,22 @@ ROUTES = {
     ("POST", "/api/v1/claims"): ACT,
     ("POST", "/api/v1/claims/renew"): ACT,
     ("POST", "/api/v1/claims/settle"): ACT,
+    ("GET", "/api/v1/queues"): VIEW,
+    ("POST", "/api/v1/queues"): ACT,
+    ("GET", "/api/v1/queues/{queue}"): VIEW,
+    ("PATCH", "/api/v1/queues/{queue}"): ACT,
+    ("POST", "/api/v1/queues/{queue}/delete"): OWN,
+    ("GET", "/api/v1/queues/{queue}/items"): VIEW,
+    ("POST", "/api/v1/queues/{queue}/items"): ACT,
+    ("POST", "/api/v1/queues/{queue}/import"): ACT,
+    ("POST", "/api/v1/queues/{queue}/lease"): ACT,
+    ("POST", "/api/v1/queues/{queue}/redrive"): ACT,
+    ("GET", "/api/v1/queues/{queue}/items/{id}"): VIEW,
+    ("POST", "/api/v1/queues/{queue}/items/{id}/complete"): ACT,
+    ("POST", "/api/v1/queues/{queue}/items/{id}/fail"): ACT,
+    ("POST", "/api/v1/queues/{queue}/items/{id}/renew"): ACT,
+    ("POST", "/api/v1/queues/{queue}/items/{id}/retry"): ACT,
+    ("POST", "/api/v1/queues/{queue}/items/{id}/drop"): OWN,
     ("GET", "/api/v1/workers"): VIEW,
     ("GET", "/api/v1/audit"): VIEW,
     ("GET", "/metrics"): VIEW,
@@ -70,6 +86,14 @@ BODIES = {
     "/api/v1/runs/preview": {"verb": "archive", "filter": {"queue": ["none"]}},
     "/api/v1/runs": {"verb": "archive", "filter": {"queue": ["none"]}},
     "/api/v1/groups/{fingerprint}": {"note": "seen"},
+    "/api/v1/queues": {"name": "q"},
+    "/api/v1/queues/{queue}": {"max_attempts": 2},
+    "/api/v1/queues/{queue}/items": {"payload": 1},
+    "/api/v1/queues/{queue}/import": {"items": []},
+    "/api/v1/queues/{queue}/lease": {"worker": "w"},
+    "/api/v1/queues/{queue}/items/{id}/complete": {"token": "t"},
+    "/api/v1/queues/{queue}/items/{id}/fail": {"token": "t"},
+    "/api/v1/queues/{queue}/items/{id}/renew": {"token": "t"},
     "/api/v1/claims": {"worker": "w"},
     "/api/v1/claims/renew": {"task_id": "x", "token": "t"},
     "/api/v1/claims/settle": {"task_id": "x", "token": "t", "outcome": "succeeded"},
@@ -91,7 +115,9 @@ def test_every_route_has_its_role() -> None:
 @pytest.mark.parametrize(("method", "path"), ROUTES, ids=" ".join)
 async def test_a_denial_of_a_role_is_audited(guarded_api: ApiHarness, method: str, path: str, role: Role) -> None:
     name = role.name.lower()
-    real = path.format(task_id="x", run_id="x", fingerprint="x", release="x") if "{" in path else path
+    real = (
+        path.format(task_id="x", run_id="x", fingerprint="x", release="x", queue="x", id="x") if "{" in path else path
+    )
     answer = await guarded_api.client.request(method, real, json=BODIES.get(path), headers=bearer(name))
     denials = (await guarded_api.dlq.audit.list(action="denied")).items
     if role >= ROUTES[method, path]:
