@@ -17,8 +17,10 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.calls import CaptureBlock
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
+from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.claims import Claims
 from mahavishnu.core.queue.groups import Groups
+from mahavishnu.core.queue.named_queues import NamedQueues
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.requeue import Requeues
 from mahavishnu.core.queue.transfer import Transfer
@@ -191,6 +193,45 @@ class SyncWorkers(SyncFace[Workers]):
     why_each_waits = SyncMethod(_of(Workers).why_each_waits)
 
 
+class SyncArchive(SyncFace[Archive]):
+    """`dlq.archive`."""
+
+    archive_completed_tasks = SyncMethod(_of(Archive).archive_completed_tasks)
+    run = SyncMethod(_of(Archive).run)
+    maintain = SyncMethod(_of(Archive).maintain)
+    list = SyncMethod(_of(Archive).list)
+    search = SyncMethod(_of(Archive).search)
+    show = SyncMethod(_of(Archive).show)
+    restore = SyncMethod(_of(Archive).restore)
+    partitions = SyncMethod(_of(Archive).partitions)
+    detach = SyncMethod(_of(Archive).detach)
+    attach = SyncMethod(_of(Archive).attach)
+    drop = SyncMethod(_of(Archive).drop)
+
+
+class SyncNamedQueues(SyncFace[NamedQueues]):
+    """`dlq.queues`."""
+
+    create = SyncMethod(_of(NamedQueues).create)
+    update = SyncMethod(_of(NamedQueues).update)
+    get = SyncMethod(_of(NamedQueues).get)
+    list = SyncMethod(_of(NamedQueues).list)
+    delete = SyncMethod(_of(NamedQueues).delete)
+    produce = SyncMethod(_of(NamedQueues).produce)
+    import_items = SyncMethod(_of(NamedQueues).import_items)
+    lease = SyncMethod(_of(NamedQueues).lease)
+    renew = SyncMethod(_of(NamedQueues).renew)
+    complete = SyncMethod(_of(NamedQueues).complete)
+    retry = SyncMethod(_of(NamedQueues).retry)
+    item = SyncMethod(_of(NamedQueues).item)
+    items = SyncMethod(_of(NamedQueues).items)
+    resurrect = SyncMethod(_of(NamedQueues).resurrect)
+    drop = SyncMethod(_of(NamedQueues).drop)
+    redrive = SyncMethod(_of(NamedQueues).redrive)
+    numbers = SyncMethod(_of(NamedQueues).numbers)
+    maintain = SyncMethod(_of(NamedQueues).maintain)
+
+
 class SyncQueue(SyncFace[DeadLetterQueue]):
     """The queue and its services."""
 
@@ -221,6 +262,8 @@ class SyncQueue(SyncFace[DeadLetterQueue]):
     audit = cached_property(lambda self: SyncAudit(self.calls, lambda: self.service.audit, "dlq.audit."))
     runs = cached_property(lambda self: SyncRuns(self.calls, lambda: self.service.runs, "dlq.runs."))
     workers = cached_property(lambda self: SyncWorkers(self.calls, lambda: self.service.workers, "dlq.workers."))
+    archive = cached_property(lambda self: SyncArchive(self.calls, lambda: self.service.archive, "dlq.archive."))
+    queues = cached_property(lambda self: SyncNamedQueues(self.calls, lambda: self.service.queues, "dlq.queues."))
 
 
 class SyncIntegration(SyncFace[DLQIntegration]):
