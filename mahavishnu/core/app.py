@@ -15,6 +15,7 @@ from mahavishnu.core import wiring
 from mahavishnu.core.call_options import CallOptions, Key, OnCancel
 from mahavishnu.core.calls import Calls, CaptureBlock
 from mahavishnu.core.config import MahavishnuSettings, ReloadResult
+from mahavishnu.core.config.queue_files import DeclaredQueues
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.executions import Executions
@@ -81,6 +82,7 @@ class MahavishnuApp:
             self._dlq = wiring.queue_from(self.config, store=store, clock=clock, chain=self.chain)
             self._dlq.context.restore_task = lambda letter: restore_task(letter, self.adapters)
             self._dlq.context.why_unrestorable = lambda letter: why_unrestorable(letter, self.adapters)
+            self._dlq.context.declared_queues = DeclaredQueues(lambda: self.config)
             self.dlq_integration = create_dlq_integration(self)
             self.adapters.kinds = self.dlq.context.value_kinds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -146,6 +146,8 @@ class QueueContext:
         # What a letter's run is given, and why it cannot be: set by an app, which knows what its adapters take.
         self.restore_task: Callable[[DeadLetter], Any] | None = None
         self.why_unrestorable: Callable[[DeadLetter], str | None] = lambda letter: None
+        # The queues that the settings declare, as they are now: set by an app.
+        self.declared_queues: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
         self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
 
     def _enter_namespace(self) -> None:

@@ -37,6 +37,7 @@ from mahavishnu.core.config.schema import (
 )
 from mahavishnu.core.config.sections import RetentionSettings, Section, setting
 from mahavishnu.core.config.sources import SettingsError, SettingsFile, Sources, read_sources
+from mahavishnu.model.declared_queues import check_declared
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
@@ -207,6 +208,13 @@ class MahavishnuSettings(Section):
     )
     circuit: CircuitSettings = setting(CircuitSettings(), "The circuit breaker of each adapter")
 
+    # --- named queues ---
+    queues: Mapping[str, Any] = setting(
+        {},
+        "Named queues, put into the store when the app starts or reloads; also settings/queues/*.yaml, a file for each",
+        allowed="a map of names, each with dead_queue, retry, max_attempts …",
+    )
+
     # --- retention ---
     retention: RetentionSettings = setting(RetentionSettings(), "When closed letters go to the archive")
 
@@ -273,6 +281,11 @@ class MahavishnuSettings(Section):
         """The YAML file that was read, None if there was none."""
         return self._sources.file if self._sources.file.required else None
 
+    @property
+    def file(self) -> Path:
+        """Where the YAML file is, or would be."""
+        return self._sources.file.path
+
     def changed_keys(self, other: MahavishnuSettings) -> tuple[str, ...]:
         """The keys whose values are others in `other`."""
         return tuple(key for key in fields(type(self)) if attrgetter(key)(self) != attrgetter(key)(other))
@@ -321,6 +334,14 @@ class MahavishnuSettings(Section):
             return require_namespace(value)
         except InvalidInput as problem:
             raise ValueError(f"dlq_namespace cannot be that: {problem}") from None
+
+    @field_validator("queues")
+    @classmethod
+    def _check_queues(cls, value: Mapping[str, Any], info: ValidationInfo) -> Mapping[str, Any]:
+        try:
+            return check_declared(value, info.data.get("dlq_namespace", DEFAULT_NAMESPACE))
+        except InvalidInput as problem:
+            raise ValueError(f"queues: {problem}") from None
 
     @field_validator("dlq_store_url", mode="before")
     @classmethod

@@ -22,6 +22,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.yaml_size import MOST_NODES, is_too_large
 
 FILE = Path("settings/mahavishnu.yaml")
+QUEUE_FOLDER = "queues"  # beside the settings file
 FILE_VARIABLE = "MAHAVISHNU_SETTINGS"
 ARGUMENT = "argument"
 DEFAULT = "default"
@@ -126,6 +127,8 @@ def read_sources(model: type[BaseModel], file: SettingsFile, arguments: Mapping[
         problems.append(f"{file.label}: cannot be read: {problem.strerror}")
     except _FormError as problem:
         problems.append(f"{file.label}:{problem}")
+    from_queues, more = read_queue_files(file)
+    from_file, problems = _overlay(from_queues, from_file), [*problems, *more]
     # a section, map or list with nothing behind its key is what remains when all its lines are commented out
     from_file = {
         keys: given
@@ -136,6 +139,28 @@ def read_sources(model: type[BaseModel], file: SettingsFile, arguments: Mapping[
     from_file, from_arguments = _in_known_case(model, from_file), _in_known_case(model, from_arguments)
     given = _overlay(_overlay(from_file, from_environment), from_arguments)
     return Sources(file, dict(arguments), given, tuple(problems))
+
+
+def queue_files(file: Path) -> list[Path]:
+    """The files beside the settings file that say something of one queue each."""
+    return sorted((file.parent / QUEUE_FOLDER).glob("*.yaml"))
+
+
+def read_queue_files(file: SettingsFile) -> tuple[Values, list[str]]:
+    """What they say, and a line for each that cannot be read."""
+    found: Values = {}
+    problems: list[str] = []
+    for path in queue_files(file.path):
+        label = f"{Path(file.label).parent / QUEUE_FOLDER / path.name}"
+        try:
+            values = _parse(path.read_bytes(), label) or {(): SourcedValue({}, label)}
+        except OSError as problem:
+            problems.append(f"{label}: cannot be read: {problem.strerror}")
+        except _FormError as problem:
+            problems.append(f"{label}:{problem}")
+        else:
+            found |= {("queues", path.stem, *keys): value for keys, value in values.items()}
+    return found, problems
 
 
 def _in_known_case(model: type[BaseModel], values: Values) -> Values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model import queues as rules
-from mahavishnu.model.errors import InvalidOption, NoSuchQueue
+from mahavishnu.model.declared_queues import in_order, whole_options
+from mahavishnu.model.errors import InvalidOption, MahavishnuError, NoSuchQueue, StoreError
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.model.queues import QueueDefinition, definition_key, require_queue_name
@@ -17,6 +19,7 @@ from mahavishnu.stores.base import get_one, scan, update_with_retry, write_one, 
 from mahavishnu.stores.source_kinds import QUEUES
 
 log = logging.getLogger(__name__)
+BY_SETTINGS = "settings"  # who has defined what the settings declare
 _BY_NAME = Query(sort=(Sort("name"),))
 
 
@@ -31,15 +34,59 @@ class QueueDefinitions:
     def __init__(self, context: QueueContext) -> None:
         self._context, self._clock = context, context.clock
         self._records = NamespaceRecords(context.store.collection(QUEUES), context.namespace)
+        self._stored: Mapping[str, Mapping[str, Any]] | None = None  # what the settings declared when it was put here
+        self._putter: asyncio.Task[Any] | None = None
+        self._put = asyncio.Event()
 
     @property
     def namespace(self) -> str:
         """Whose queues these are. Raises InvalidInput where it is those of all namespaces."""
         return require_namespace(self._context.namespace)
 
+    async def _open(self) -> None:
+        """Make the store ready, and put into it what the settings declare, if that is something else than before.
+
+        What cannot be put there is said in the log, and tried again with the next call if the store was to blame.
+        """
+        await self._context.open()
+        if not self._context.is_at_home or (declared := self._context.declared_queues()) is self._stored:
+            return
+        task = asyncio.current_task()
+        if task is self._putter:
+            return
+        if (
+            self._putter is not None
+            and not self._putter.done()
+            and self._putter.get_loop() is asyncio.get_running_loop()
+        ):
+            await self._put.wait()
+            return
+        self._putter, self._put = task, asyncio.Event()
+        try:
+            lost = [name for name in in_order(declared) if not await self._put_one(name, declared[name])]
+            self._stored = None if lost else declared
+        finally:
+            self._put.set()
+            self._putter = None
+
+    async def _put_one(self, name: str, options: Mapping[str, Any]) -> bool:
+        """Whether the store has answered."""
+        try:
+            current, whole = await self.find(name), whole_options(options)
+            if current is None:
+                await self.create(name, whole, BY_SETTINGS)
+            elif rules.set_options(current, whole, self._clock.now()) is not current:
+                await self.update(name, whole, BY_SETTINGS)
+        except StoreError as problem:
+            log.error("queue '%s' of the settings could not be put into the store: %s", name, problem)
+            return False
+        except MahavishnuError as problem:
+            log.error("queue '%s' of the settings cannot be: %s", name, problem)
+        return True
+
     async def find(self, name: str) -> QueueDefinition | None:
         """The definition as it is now, or None."""
-        await self._context.open()
+        await self._open()
         return await get_one(self._records, definition_key(self.namespace, name))
 
     async def get(self, name: str) -> QueueDefinition:
@@ -51,7 +98,7 @@ class QueueDefinitions:
 
     async def list(self) -> list[QueueDefinition]:
         """All of the namespace, by name."""
-        await self._context.open()
+        await self._open()
         return [each async for each in scan(self._records, _BY_NAME)]
 
     async def create(
@@ -194,5 +241,6 @@ class QueueDefinitions:
 
     async def by_name(self, names: Sequence[str]) -> dict[str, QueueDefinition]:
         """The definitions of these names, as they are now, of those that there are."""
+        await self._open()
         found = await self._records.get([definition_key(self.namespace, name) for name in dict.fromkeys(names)])
         return {each.name: each for each in found if isinstance(each, QueueDefinition)}

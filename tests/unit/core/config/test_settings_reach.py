@@ -145,6 +145,7 @@ REACHES: dict[str, Reach] = {
     ),
     "circuit.failure_threshold": Reach(6, lambda app: queue_of(app).context.breakers.threshold),
     "circuit.cooloff_seconds": Reach(16, lambda app: queue_of(app).context.breakers.cooloff_seconds),
+    "queues": Reach({"orders": {"max_attempts": 2}}, lambda app: dict(queue_of(app).context.declared_queues())),
     "retention.enabled": Reach(False, lambda app: queue_of(app).context.retention.enabled),
     "retention.completed_days": Reach(7, lambda app: queue_of(app).context.retention.completed_days),
     "retention.cancelled_days": Reach(8, lambda app: queue_of(app).context.retention.cancelled_days),
