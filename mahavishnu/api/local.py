@@ -26,6 +26,7 @@ _MODULES = {
     "queues": "queues",
     "workers": "workers",
     "audit": "audit",
+    "archive": "archive",
     "events": "events",
 }
 

@@ -94,6 +94,10 @@ class Router:
         """Declare what answers PATCH."""
         return self._declare("PATCH", path, options)
 
+    def delete(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
+        """Declare what answers DELETE."""
+        return self._declare("DELETE", path, options)
+
     def add_to(self, app: FastAPI, at: str = "") -> None:
         """Add the routes to a FastAPI application, below the path `at`."""
         for route in self.routes:

@@ -319,6 +319,16 @@ class ClearResult(ResponseModel):
     cleared: int
 
 
+class Deleted(ResponseModel):
+    """What was deleted of one task, and the partitions of the archive that could not be looked into."""
+
+    letters: int
+    former: int
+    copies: int
+    waiting: int
+    detached: list[str]
+
+
 class ImportSummary(ResponseModel):
     """What became of each letter: `new`, `same`, `joined`, `succeeded`, or why it was refused."""
 

@@ -28,7 +28,7 @@ from mahavishnu.cli.output import ExitCode, explain_error, print_error, print_li
 TRACEBACK = "--traceback"
 # Modules of commands that are about the letters of a namespace.
 _ABOUT_LETTERS = frozenset(
-    {"letters", "letter_actions", "transfer", "groups", "runs", "audit", "watch", "workers", "queues"}
+    {"letters", "letter_actions", "transfer", "groups", "runs", "audit", "watch", "workers", "queues", "archive"}
 )
 
 
@@ -84,6 +84,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "cancel": "letter_actions.cancel",
             "archive": "letter_actions.archive",
             "clear": "letters.clear",
+            "delete": "archive.delete",
             "export": "transfer.export",
             "import": "transfer.import_letters",
             "drain": "transfer.drain",
@@ -133,6 +134,20 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "retry": "queues.retry",
             "drop": "queues.drop",
             "redrive": "queues.redrive",
+        },
+    ),
+    "archive": Group(
+        "Archive closed letters, find them there, and put them back.",
+        {
+            "run": "archive.run",
+            "list": "archive.list_archived",
+            "search": "archive.search",
+            "show": "archive.show",
+            "restore": "archive.restore",
+            "partitions": "archive.partitions",
+            "detach": "archive.detach",
+            "attach": "archive.attach",
+            "drop": "archive.drop",
         },
     ),
     "audit": Group("Look at who did what.", {"list": "audit.list_audit"}),

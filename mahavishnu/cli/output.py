@@ -27,6 +27,7 @@ from mahavishnu.model.errors import (
     MahavishnuError,
     NoSuchGroup,
     NoSuchLetter,
+    NoSuchPartition,
     NoSuchQueue,
     NoSuchRun,
     QueueFull,
@@ -81,7 +82,7 @@ class Unreachable(Failed):
 
 
 _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode], ...] = (
-    ((NotFound, NoSuchLetter, NoSuchGroup, NoSuchQueue, NoSuchRun), ExitCode.NOT_FOUND),
+    ((NotFound, NoSuchLetter, NoSuchGroup, NoSuchPartition, NoSuchQueue, NoSuchRun), ExitCode.NOT_FOUND),
     (InvalidInput, ExitCode.MISTAKE),
     ((Conflict, IllegalMove, IllegalRunMove, QueueFull), ExitCode.CONFLICT),
     (MahavishnuError, ExitCode.FAILED),

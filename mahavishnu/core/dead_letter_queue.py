@@ -14,7 +14,6 @@ from typing import Any, Self, Unpack
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.core.queue import reads, services
 from mahavishnu.core.queue import statistics as numbers
-from mahavishnu.core.queue.deletion import Deletion
 from mahavishnu.core.queue.health import store_health
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.operations import Act, LetterOperations
@@ -133,7 +132,7 @@ class DeadLetterQueue:
     processing = cached_property(lambda self: services.make_processing(self))
     archive = cached_property(lambda self: services.make_archive(self.context))
     replies = cached_property(lambda self: Replies(self.context.store.collection(REPLIES), self.context.clock))
-    _deletion = cached_property(lambda self: Deletion(self.context))
+    deletion = cached_property(lambda self: services.make_deletion(self.context))
     _ledger = cached_property(lambda self: Ledger(self.context))
 
     # --- open and close
@@ -396,4 +395,4 @@ class DeadLetterQueue:
         The outcomes of those that are being run are refused. Raises StoreError if not all of them can be reached:
         nothing is said to be cleared that is still there.
         """
-        return await self._deletion.clear_all(by=by, notes=notes)
+        return await self.deletion.clear_all(by=by, notes=notes)

@@ -15,6 +15,7 @@ from mahavishnu.engine.payload import MASK, is_secret, redact
 from mahavishnu.model.clock import Clock, instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.events import (
+    DELETED_VALUE,
     AuditedState,
     AuditEntry,
     AuditOutcome,
@@ -22,12 +23,13 @@ from mahavishnu.model.events import (
     changes_between,
     limit_changes,
     run_subjects,
+    without_contents,
 )
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.namespaces import require_namespace, written_namespace
 from mahavishnu.model.query import Between, Condition, Is, Many, Query, Sort
-from mahavishnu.stores.base import Cursor, Page, Store, write_one, write_with_retry
+from mahavishnu.stores.base import Cursor, Page, Store, scan, update_with_retry, write_one, write_with_retry
 from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS
 
 log = logging.getLogger(__name__)
@@ -135,6 +137,24 @@ class AuditLog:
         if stored is None:
             raise _exists(refused)
         return stored
+
+    async def forget_contents(self, subject: str) -> None:
+        """Take out of the entries about a subject what they say of its contents; who did what stays. Raises StoreError.
+
+        Those of its deletion stay as they are.
+        """
+
+        def forgotten(entry: AuditEntry) -> AuditEntry:
+            reason = entry.reason and DELETED_VALUE
+            bare = replace(
+                entry, changes=without_contents(entry.changes), reason=reason, why=entry.why and DELETED_VALUE
+            )
+            return entry if bare == entry else bare
+
+        entries = scan(self._entries, Query((Is("subject", (subject,)),)))
+        async for entry in entries:
+            if entry.action != "delete":
+                await update_with_retry(self._entries, entry.key, forgotten, what="audit entry")
 
     async def _subjects_of_runs(self, subjects: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
         """Audit subjects of the bulk runs that moved the letters among `subjects`, and why some may be missing."""

@@ -63,6 +63,14 @@ Listener = Callable[[Event], object]
 MAX_CHANGES = 100  # in one entry
 MAX_VALUE_LENGTH = 1000  # characters of a changed value, as JSON
 MAX_VALUE_DEPTH = 100  # a value that is nested deeper is kept as text, as the entry adds levels of its own
+DELETED_VALUE = "(deleted with the letter)"  # in place of what an entry said of a letter that is deleted
+_NO_CONTENTS = frozenset(
+    {
+        *("status", "resolution_status", "retry_count", "max_retries", "total_attempts", "dlq_retry_count", "priority"),
+        *("retry_policy", "error_category", "generation", "occurrences", "revision", "next_retry_at", "last_retry_at"),
+        *("failed_at", "created_at", "exhausted_at", "completed_at", "archived_at", "entry_id", "partition"),
+    }
+)
 _IGNORED_FIELDS = frozenset({"updated_at"})  # it changes with every act
 
 
@@ -131,6 +139,15 @@ def limit_changes(changes: Changes) -> Json:
         limited = {name: limited[name] for name in list(limited)[:MAX_CHANGES]}
         limited["…"] = {"after": f"{len(left)} more changes"}
     return Json.of(limited, "changes")
+
+
+def without_contents(changes: Json) -> Json:
+    """The changes of a letter that was deleted: what the machine counted stays, what people or errors said does not."""
+    kept = {
+        name: change if name in _NO_CONTENTS else dict.fromkeys(change, DELETED_VALUE)
+        for name, change in changes.value.items()
+    }
+    return Json.of(kept, "changes")
 
 
 def _as_json(state: AuditedState) -> Any:

@@ -587,15 +587,17 @@ def archive(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = N
     return _close(letter, ARCHIVED, ended, "archived", now, by, notes)
 
 
-def delete(letter: DeadLetter, *, now: datetime, by: str) -> DeadLetter:
+def delete(letter: DeadLetter, *, now: datetime, by: str, whole: bool = False) -> DeadLetter:
     """Delete the letter. What is left is a tombstone: its name, its numbers, and the entry ids that it knows.
 
     Nothing that a person wrote or an error said is left. `updated_at` stays: it says up to which state the letter was
-    known when it was deleted, so that a later state of it that turns up elsewhere is not taken for deleted too.
+    known when it was deleted, so that a later state of it that turns up elsewhere is not taken for deleted too. With
+    `whole` it names itself as its former letter, until all that belongs to it is deleted too.
     """
     _guard(letter, Move.DELETE)
     tallies = letter.tallies.plus("cleared") if letter.is_open else letter.tallies
-    return _tombstone(letter, Resolution(ResolutionStatus.DELETED, instant(now), by), tallies)
+    tombstone = _tombstone(letter, Resolution(ResolutionStatus.DELETED, instant(now), by), tallies)
+    return evolve(tombstone, previous_entry_id=letter.entry_id) if whole else tombstone
 
 
 def retire(letter: DeadLetter, *, now: datetime, by: str, partition: str, former: str | None = None) -> DeadLetter:

@@ -18,5 +18,7 @@ def placeholder(letter: DeadLetter, day: str, now: datetime) -> DeadLetter:
 
 
 def is_placeholder(tombstone: DeadLetter) -> bool:
-    """Whether it only holds a key: it names itself as its former letter, as no other does."""
-    return tombstone.is_deleted and tombstone.previous_entry_id == tombstone.entry_id
+    """Whether it only holds a key: it names itself as its former letter, and nobody has deleted it."""
+    return (
+        tombstone.is_deleted and tombstone.previous_entry_id == tombstone.entry_id and tombstone.archived_at is not None
+    )

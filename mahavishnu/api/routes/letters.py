@@ -32,6 +32,7 @@ from mahavishnu.api.schemas import (
     ActionRequest,
     ClearRequest,
     ClearResult,
+    Deleted,
     EditPreview,
     Filter,
     ImportSummary,
@@ -364,6 +365,16 @@ def _changes(body: LetterEdit) -> dict[str, Any]:
     if "task" in changes and "patch" in changes:
         raise InvalidInput("give a task or a patch of it, not both")
     return changes
+
+
+@router.delete("/dlq/{task_id}", response_model=Deleted, responses=_NO_LETTER, summary="Delete a letter for good")
+async def delete(
+    dlq: Queue, actor: Admin, where: ScopeQuery, task_id: str, body: ActionRequest | None = None
+) -> Response:
+    """With all that belongs to it, also in the archive. The statistics keep its numbers, the audit that it happened."""
+    who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
+    done = await dlq.deletion.delete_task(decode_id(task_id), by=who, notes=notes, **where.arguments)
+    return json_response(to_json(done))
 
 
 async def _get_letter(dlq: DeadLetterQueue, task_id: str, where: ScopeQuery) -> DeadLetter:

@@ -10,19 +10,22 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
+from mahavishnu.core.queue.case_deletion import CaseDeletion, DeletedCase
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
 from mahavishnu.engine.waiting_room import as_letter
 from mahavishnu.model import lifecycle
-from mahavishnu.model.errors import StoreError, StoreUnavailable
+from mahavishnu.model.errors import NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.namespaces import within_namespace
-from mahavishnu.model.query import Between, Is, Query
-from mahavishnu.stores.base import pages
+from mahavishnu.model.query import Between, Is, Missing, Not, Query
+from mahavishnu.stores.base import is_home_away, pages, update_with_retry
 from mahavishnu.stores.places import find_place
 from mahavishnu.stores.retained import forget_revisions
 
+_DELETED = Is("resolution_status", (ResolutionStatus.DELETED,))
 _TRIES = 50
 _PASSES = 10
 
@@ -52,6 +55,58 @@ class Deletion:
             self._context.events.publish(Event(EventName.CLEARED, self._clock.now(), None, detail))
             record.add(cleared=cleared)
         return cleared
+
+    async def delete_task(
+        self,
+        task_id: str,
+        *,
+        by: str = DEFAULT_ACTOR,
+        notes: str | None = None,
+        namespace: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+    ) -> DeletedCase:
+        """Delete a letter, whatever its state, with its former letters, revisions and copies in the archive.
+
+        What waits for room of it goes too. The outcome of a run that has it is refused. Its numbers stay in the
+        statistics, and the audit keeps that all this happened, not what it contained. Deleting again finishes what a
+        process began that died. Raises NoSuchLetter if there is nothing of it, and StoreError.
+        """
+        key = self._context.key(task_id, namespace, queue)
+        async with self._context.audit.record(
+            "delete", f"letter:{key}", by=by, reason=notes, where=namespace
+        ) as record:
+            if is_home_away(self._context.store):
+                raise StoreUnavailable(
+                    "a letter is deleted only while the store that all processes share can be reached"
+                )
+            cases = CaseDeletion(self._context)
+            waiting = await self._delete_waiting(by, key)
+            count, tombstone = await self._bury(key, by)
+            former, copies = await cases.delete(key, task_id, tombstone)
+            if tombstone is not None:
+                await self._note_nothing_left(tombstone)
+            done = DeletedCase(count, former, copies, waiting, await cases.find_detached())
+            if not (count or former or copies or waiting or tombstone):
+                raise NoSuchLetter(key)
+            record.add(letters=count, former=former, copies=copies, waiting=waiting)
+            detail = {"by": by, "count": count, "namespace": self._context.namespace, "key": key}
+            self._context.events.publish(Event(EventName.CLEARED, self._clock.now(), None, detail))
+        return done
+
+    async def _bury(self, key: str, by: str) -> tuple[int, DeadLetter | None]:
+        """Make a tombstone of what has the key, and have it say that all is to be deleted. Returns how many letters."""
+
+        def buried(current: DeadLetter) -> DeadLetter:
+            if not current.is_deleted:
+                return lifecycle.delete(current, now=self._clock.now(), by=by, whole=True)
+            return evolve(current, archived_at=None, previous_entry_id=current.entry_id)
+
+        done = await update_with_retry(self._letters, key, buried)
+        return (0, None) if done is None else (not done.before.is_deleted, done.after)
+
+    async def _note_nothing_left(self, tombstone: DeadLetter) -> None:
+        """Note that all is deleted that belonged to it; if it has a successor by now, that is as good."""
+        await self._letters.write([evolve(tombstone, revision=0, previous_entry_id=None)])
 
     async def _delete_open(self, by: str) -> int:
         """Delete every open letter. Returns how many there were."""
@@ -86,6 +141,8 @@ class Deletion:
                     problems.append(problem)
             count += len(done)
             await self._forget_revisions(done)
+            if reopened := [letter.entry_id for letter in done if letter.tallies.reopened]:
+                await CaseDeletion(self._context).delete_unfinished_copies(reopened)
         if rest:
             raise StoreUnavailable(
                 f"letter {rest[0].key!r} was changed by others {_TRIES} times in a row while it was deleted"
@@ -94,24 +151,28 @@ class Deletion:
             raise problems[0]
         return count
 
-    async def _delete_waiting(self, by: str) -> int:
-        """Delete what waits for room: its tombstone says so to those who are about to let it in. Returns how many."""
+    async def _delete_waiting(self, by: str, key: str | None = None) -> int:
+        """Delete what waits for room, with this `key` or any. Returns how many.
+
+        Its tombstone says so to those who are about to let it in.
+        """
         room = self._context.waiting
-        waited = {*(letter.entry_id for letter in room.own_in_memory()), *room.own_files()}
+        waited = {*(letter.entry_id for letter in room.own_in_memory()), *room.own_files()} if key is None else set()
         await room.write_down()
         count = await self._delete_refused(waited, by)
         async for page in pages(room.collection, within_namespace(Query(), room.namespace)):
             of_one_task: dict[str, list[DeadLetter]] = defaultdict(list)
-            for waiting in page:
+            chosen = [waiting for waiting in page if key in (None, as_letter(waiting).key)]
+            for waiting in chosen:
                 of_one_task[as_letter(waiting).key].append(as_letter(waiting))
             deleting = (self._delete_where_let_in(letters, by) for letters in of_one_task.values())
             for problem in await asyncio.gather(*deleting, return_exceptions=True):
                 if problem is not None:
                     raise problem
-            for removed in await room.collection.remove(page):
+            for removed in await room.collection.remove(chosen):
                 if isinstance(removed, StoreError):
                     raise removed
-            count += len(page)
+            count += len(chosen)
         return count
 
     async def _delete_refused(self, waited: Collection[str], by: str) -> int:
@@ -137,8 +198,13 @@ class Deletion:
             await recorder.take_in(lifecycle.delete(place, now=self._clock.now(), by=by))
 
     async def finish(self) -> None:
-        """Delete the revisions of letters that a process had deleted which then died."""
-        left = Query((Is("resolution_status", (ResolutionStatus.DELETED,)), Between("revision", at_least=1)))
+        """Delete what is left of letters that a process had deleted which then died."""
+        unfinished = Query((_DELETED, Not(Missing("previous_entry_id")), Missing("archived_at")))
+        async for page in pages(self._letters, unfinished):
+            for tombstone in page:
+                await CaseDeletion(self._context).delete(tombstone.key, tombstone.task_id, tombstone)
+                await self._note_nothing_left(tombstone)
+        left = Query((_DELETED, Between("revision", at_least=1)))
         async for page in pages(self._letters, left):
             await self._forget_revisions(page)
 

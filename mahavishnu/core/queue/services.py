@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.archive import Archive
     from mahavishnu.core.queue.claims import Claims
     from mahavishnu.core.queue.closing import Closing
+    from mahavishnu.core.queue.deletion import Deletion
     from mahavishnu.core.queue.groups import Groups
     from mahavishnu.core.queue.named_queues import NamedQueues
     from mahavishnu.core.queue.processing import Processing
@@ -81,6 +82,13 @@ def make_closing(context: QueueContext) -> Closing:
     from mahavishnu.core.queue.closing import Closing
 
     return Closing(context)
+
+
+def make_deletion(context: QueueContext) -> Deletion:
+    """What deletes letters for good."""
+    from mahavishnu.core.queue.deletion import Deletion
+
+    return Deletion(context)
 
 
 def make_archive(context: QueueContext) -> Archive:

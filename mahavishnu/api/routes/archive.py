@@ -1,0 +1,200 @@
+"""The archive over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, StrictBool, StrictInt
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.errors import problem_responses
+from mahavishnu.api.responses import decode_id, json_response, letter_json, page_headers, to_json
+from mahavishnu.api.routing import Depends, Query, Router
+from mahavishnu.api.schemas import (
+    ActionRequest,
+    Instant,
+    LetterDetail,
+    Name,
+    NamespacePageQuery,
+    RequestModel,
+    ResponseModel,
+    fields_of,
+)
+from mahavishnu.core.queue.archive_reads import ArchivedCase
+from mahavishnu.model.retention import ArchiveResult
+from mahavishnu.stores.archived import ArchivedLetter, ArchivePartition
+from mahavishnu.stores.base import Page
+
+router = Router(tag="archive", prefix="/archive")
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "archiving letters"))]
+Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "taking months of the archive away"))]
+Word = Annotated[str, Field(min_length=1, max_length=1000)]
+_NO_LETTER, _NO_PARTITION = problem_responses(404, 409), problem_responses(404, 409)
+
+
+@fields_of(
+    ArchivedLetter,
+    "entry_id task_id namespace queue resolution_status reason error_category fingerprint adapter created_at closed_at "
+    "archived_at",
+)
+class ArchivedLine(ResponseModel):
+    """An archived letter in a list."""
+
+    partition: str
+
+
+class ArchivedDetail(ResponseModel):
+    """An archived letter with all that went to the archive with it."""
+
+    partition: str
+    archived_at: str
+    letter: LetterDetail
+    former: list[LetterDetail]
+    revisions: list[dict[str, Any]]
+
+
+@fields_of(ArchivePartition, "name month state made_at detached_at kept")
+class Partition(ResponseModel):
+    """A month of the archive."""
+
+    letters: int | None
+
+
+@fields_of(ArchiveResult, "tasks_archived steps_archived transitions_archived execution_time_ms dry_run failed")
+class RunResult(ResponseModel):
+    """What was archived, or would be."""
+
+
+class DetachResult(ResponseModel):
+    """Where the partition is."""
+
+    place: str
+
+
+class ArchiveQuery(NamespacePageQuery):
+    """Which archived letters; the times are about the end of the case."""
+
+    task_id: Word | None = None
+    category: Word | None = None
+    resolution: Word | None = None
+    fingerprint: Word | None = None
+    since: Instant | None = None
+    until: Instant | None = None
+
+
+class RunRequest(RequestModel):
+    """What is to be archived: by the settings, or, with `retention_days`, what was completed so long ago."""
+
+    dry_run: StrictBool = True
+    retention_days: Annotated[StrictInt, Field(ge=0, le=36500)] | None = None
+    by: Name | None = None
+
+
+@router.get("", response_model=list[ArchivedLine], summary="Archived letters, the latest end first", name="list")
+async def list_archived(
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[ArchiveQuery, Query()]
+) -> Response:
+    """Only the months are looked into that can have letters of the time that is asked for."""
+    dlq = dlq.in_namespace(params.namespace or dlq.namespace)
+    page = await dlq.archive.search(
+        task_id=params.task_id,
+        category=params.category,
+        resolution=params.resolution,
+        fingerprint=params.fingerprint,
+        since=params.since,
+        until=params.until,
+        limit=params.limit,
+        after=params.cursor,
+    )
+    headers = page_headers(request, Page(page.items, page.next))
+    if page.corrupt:
+        headers["X-Corrupt"] = str(len(page.corrupt))
+    return json_response(to_json([line.to_dict() for line in page.items]), 200, headers)
+
+
+@router.post("/run", response_model=RunResult, summary="Archive what is to leave", name="run")
+async def run(dlq: Queue, actor: Operator, body: RunRequest | None = None) -> Response:
+    """Unless `dry_run` is false, it is only told what would be archived."""
+    body = body or RunRequest()
+    who = acting_name(actor, body.by)
+    if body.retention_days is None:
+        return json_response(to_json(await dlq.archive.run(dry_run=body.dry_run, by=who)))
+    done = await dlq.archive.archive_completed_tasks(body.retention_days, dry_run=body.dry_run, by=who)
+    return json_response(to_json(done))
+
+
+@router.get("/partitions", response_model=list[Partition], summary="The months of the archive", name="partitions")
+async def partitions(dlq: Queue, actor: Viewer) -> Response:
+    """Those that are detached too. They have the letters of all namespaces."""
+    return json_response(to_json([view.to_dict() for view in await dlq.archive.partitions()]))
+
+
+@router.post(
+    "/partitions/{partition}/detach",
+    response_model=DetachResult,
+    responses=_NO_PARTITION,
+    summary="Use a month no more",
+    name="detach",
+)
+async def detach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
+    """Its file may be moved away then, or its index is closed. Nothing is lost."""
+    who = acting_name(actor, body.by if body else None)
+    return json_response({"place": await dlq.archive.detach(decode_id(partition), by=who)})
+
+
+@router.post(
+    "/partitions/{partition}/attach",
+    response_model=list[Partition],
+    responses=_NO_PARTITION,
+    summary="Use a month again",
+    name="attach",
+)
+async def attach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
+    """Its file has to be back where it was. Age does not detach it any more."""
+    await dlq.archive.attach(decode_id(partition), by=acting_name(actor, body.by if body else None))
+    return json_response(to_json([view.to_dict() for view in await dlq.archive.partitions()]))
+
+
+@router.delete(
+    "/partitions/{partition}",
+    response_model=list[Partition],
+    responses=_NO_PARTITION,
+    summary="Remove a detached month for good",
+    name="drop",
+)
+async def drop(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
+    """With all that is in it."""
+    await dlq.archive.drop(decode_id(partition), by=acting_name(actor, body.by if body else None))
+    return json_response(to_json([view.to_dict() for view in await dlq.archive.partitions()]))
+
+
+@router.get("/{name}", response_model=ArchivedDetail, responses=_NO_LETTER, summary="One archived letter", name="one")
+async def one(dlq: Queue, actor: Viewer, name: str) -> Response:
+    """The letter with this entry id, or the latest of this task, with former letters and revisions."""
+    return json_response(case_json(await dlq.archive.show(decode_id(name))))
+
+
+@router.post(
+    "/{name}/restore", response_model=LetterDetail, responses=_NO_LETTER, summary="Put it back", name="restore"
+)
+async def restore(dlq: Queue, actor: Operator, name: str, body: ActionRequest | None = None) -> Response:
+    """Into the queue, as it was. If its task has failed again since, that is refused."""
+    who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
+    letter = await dlq.archive.restore(decode_id(name), by=who, notes=notes)
+    return json_response(letter_json(letter, whole=True))
+
+
+def case_json(case: ArchivedCase) -> dict[str, Any]:
+    """An archived letter as HTTP and the command line show it."""
+    return {
+        "partition": case.line.partition,
+        "archived_at": to_json(case.line.copy.archived_at),
+        "letter": letter_json(case.letter, whole=True),
+        "former": [letter_json(each, whole=True) for each in case.former],
+        "revisions": [
+            {"entry_id": each.entry_id, "number": each.number, "updated_at": to_json(each.updated_at), **each.content()}
+            for each in case.revisions
+        ],
+    }

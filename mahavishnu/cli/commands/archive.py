@@ -1,0 +1,226 @@
+"""`mahavishnu archive`: closed letters whose time in the queue is over; and `mahavishnu dlq delete`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from mahavishnu.cli.client import Connection, path_part, run_conversation, task_path
+from mahavishnu.cli.letter_view import letter_block
+from mahavishnu.cli.namespaces import namespace_column
+from mahavishnu.cli.options import Every, Limit, Reason, Yes, confirm, instant_from, session_of
+from mahavishnu.cli.output import AsJson, ExitCode, count_of, print_json, print_line, print_notice, print_table
+from mahavishnu.cli.times import when
+
+Letter: TypeAlias = Annotated[str, typer.Argument(metavar="LETTER", help="A task's id, or a letter's entry id.")]
+Month: TypeAlias = Annotated[str, typer.Argument(metavar="MONTH", help="A month of the archive, such as 2026_01.")]
+Since: TypeAlias = Annotated[
+    str | None, typer.Option("--since", metavar="WHEN", help="Closed within the last 2h, or since a date.")
+]
+Until: TypeAlias = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Closed before that.")]
+
+
+def run(
+    context: typer.Context,
+    apply: Annotated[bool, typer.Option("--apply", help="Archive them; without it nothing is changed.")] = False,
+    days: Annotated[
+        int | None, typer.Option("--days", min=0, help="Those completed so many days ago, not those of the settings.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Archive closed letters whose time is over; without --apply only say how many."""
+
+    async def converse(api: Connection) -> bool:
+        done = await api.post("/archive/run", api.with_actor(dry_run=not apply, retention_days=days))
+        if json:
+            print_json(done)
+        else:
+            for key, why in done["failed"].items():
+                print_line(f"{key}: {why}")
+            what = "archived" if apply else "would be archived; --apply does it"
+            along = f", {done['steps_archived']} former ones, {done['transitions_archived']} revisions"
+            print_line(f"{count_of(done['tasks_archived'], 'letter')}{along} {what}")
+        return bool(done["failed"])
+
+    if run_conversation(session_of(context), converse):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def list_archived(
+    context: typer.Context,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+    everything: Every = False,
+    json: AsJson = False,
+) -> None:
+    """List archived letters, the latest end first."""
+    _list(context, {}, since, until, None if everything else limit, json)
+
+
+def search(
+    context: typer.Context,
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Of this task.", show_default=False)] = None,
+    category: Annotated[str | None, typer.Option("--category", help="Kind of failure, such as network.")] = None,
+    resolution: Annotated[str | None, typer.Option("--resolution", help="How the case ended.")] = None,
+    group: Annotated[str | None, typer.Option("--group", metavar="FINGERPRINT", help="With the same cause.")] = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+    everything: Every = False,
+    json: AsJson = False,
+) -> None:
+    """Search archived letters by task, kind, ending, group and time."""
+    asked = {"task_id": task, "category": category, "resolution": resolution, "fingerprint": group}
+    _list(context, asked, since, until, None if everything else limit, json)
+
+
+def _list(
+    context: typer.Context, asked: dict[str, Any], since: str | None, until: str | None, limit: int | None, json: bool
+) -> None:
+    params = {**asked, "since": instant_from(since, "--since"), "until": instant_from(until, "--until")}
+
+    async def converse(api: Connection) -> None:
+        found = await api.list("/archive", params, limit)
+        if json:
+            print_json(found)
+        else:
+            whose = namespace_column(found)
+            rows = [
+                (
+                    each["task_id"],
+                    *(each[name] for name in whose),
+                    each["resolution_status"],
+                    each["error_category"],
+                    when(each["created_at"]),
+                    when(each["closed_at"]),
+                    each["partition"],
+                    each["entry_id"],
+                )
+                for each in found
+            ]
+            columns = ("task", *whose, "ended", "category", "created", "closed", "month", "entry")
+            print_table(columns, rows, empty="nothing is archived", spare=("entry", "created"))
+        api.note_list_end(len(found))
+
+    run_conversation(session_of(context), converse)
+
+
+def show(context: typer.Context, letter: Letter, json: AsJson = False) -> None:
+    """Show one archived letter, with the letters that it succeeded and what it was before edits."""
+
+    async def converse(api: Connection) -> None:
+        case = await api.get(f"/archive/{path_part(letter)}")
+        if json:
+            print_json(case)
+            return
+        letter_block(case["letter"], None)
+        print_line("")
+        print_line(f"archived {when(case['archived_at'])}, in {case['partition']}")
+        if case["former"]:
+            print_line("")
+            rows = [(each["entry_id"], when(each["created_at"]), each["last_error"]) for each in case["former"]]
+            print_table(("former letter", "created", "error"), rows, empty="", texts=("error",))
+        if case["revisions"]:
+            print_line("")
+            rows = [(each["number"], when(each["updated_at"]), each["task"]) for each in case["revisions"]]
+            print_table(("revision", "until", "task"), rows, empty="", texts=("task",))
+
+    run_conversation(session_of(context), converse)
+
+
+def restore(context: typer.Context, letter: Letter, reason: Reason = None, json: AsJson = False) -> None:
+    """Put an archived letter back into the queue, as it was."""
+
+    async def converse(api: Connection) -> None:
+        restored = await api.post(f"/archive/{path_part(letter)}/restore", api.with_actor(notes=reason))
+        if json:
+            print_json(restored)
+        else:
+            print_line(f"{restored['task_id']} is back: {restored['status']}, {restored['resolution_status']}")
+
+    run_conversation(session_of(context), converse)
+
+
+def partitions(context: typer.Context, json: AsJson = False) -> None:
+    """List the months of the archive, also those that are detached."""
+
+    async def converse(api: Connection) -> None:
+        _print_partitions(await api.get("/archive/partitions"), json)
+
+    run_conversation(session_of(context), converse)
+
+
+def detach(context: typer.Context, month: Month, json: AsJson = False) -> None:
+    """Use a month of the archive no more, so that its file can be moved away."""
+
+    async def converse(api: Connection) -> None:
+        done = await api.post(f"/archive/partitions/{path_part(month)}/detach", api.with_actor())
+        if json:
+            print_json(done)
+        else:
+            print_line(f"{month} is detached: {done['place']}")
+
+    run_conversation(session_of(context), converse)
+
+
+def attach(context: typer.Context, month: Month, json: AsJson = False) -> None:
+    """Use a detached month of the archive again."""
+
+    async def converse(api: Connection) -> None:
+        _print_partitions(await api.post(f"/archive/partitions/{path_part(month)}/attach", api.with_actor()), json)
+
+    run_conversation(session_of(context), converse)
+
+
+def drop(context: typer.Context, month: Month, yes: Yes = False, json: AsJson = False) -> None:
+    """Remove a detached month of the archive for good."""
+
+    async def converse(api: Connection) -> None:
+        if not yes:
+            confirm(f"Remove {month} of the archive, with all letters in it?")
+        answer = await api.ask("DELETE", f"/archive/partitions/{path_part(month)}", body=api.with_actor())
+        _print_partitions(answer.json(), json)
+
+    run_conversation(session_of(context), converse)
+
+
+def delete(
+    context: typer.Context,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")],
+    queue: Annotated[str | None, typer.Option("--queue", help="The task's queue.")] = None,
+    yes: Yes = False,
+    reason: Reason = None,
+    json: AsJson = False,
+) -> None:
+    """Delete a letter with all that belongs to it, also in the archive. Nothing brings it back."""
+
+    async def converse(api: Connection) -> None:
+        if not yes:
+            confirm(f"Delete all that there is of {task}?")
+        params = {} if queue is None else {"queue": queue}
+        answer = await api.ask("DELETE", task_path(task), params=params, body=api.with_actor(notes=reason))
+        gone = answer.json()
+        if json:
+            print_json(gone)
+            return
+        counts = {"letter": "letters", "former letter": "former", "copy in the archive": "copies", "waiting": "waiting"}
+        said = [f"{gone[name]} {what}" for what, name in counts.items() if gone[name]]
+        print_line(f"{task} is deleted: {', '.join(said) or 'nothing but its name was left'}")
+        if gone["detached"]:
+            months = ", ".join(gone["detached"])
+            print_notice(f"not looked into, because they are detached: {months}; attach them and delete again")
+
+    run_conversation(session_of(context), converse)
+
+
+def _print_partitions(found: list[dict[str, Any]], json: bool) -> None:
+    if json:
+        print_json(found)
+        return
+    rows = [
+        (each["name"], each["state"], each["letters"], when(each["made_at"]), when(each["detached_at"]))
+        for each in found
+    ]
+    print_table(("month", "state", "letters", "made", "detached"), rows, empty="nothing was ever archived")

@@ -1,0 +1,97 @@
+"""Deletes what belongs to one letter: former letters, revisions, copies in the archive, values in the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mahavishnu.core.queue.archive_places import ArchivePlaces
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.model.errors import StoreError, StoreUnavailable
+from mahavishnu.model.ids import document_key
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.query import Is, Query
+from mahavishnu.stores.archived import ArchivedLetter, PartitionState
+from mahavishnu.stores.base import Collection, home_of, scan
+from mahavishnu.stores.kind import T
+from mahavishnu.stores.kinds import HISTORY, REVISIONS
+from mahavishnu.stores.retained import forget_found_revisions, forget_revisions
+
+_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedCase:
+    """What was deleted of one task: its letter, former letters, copies in the archive, and what waited for room.
+
+    `detached` are partitions of the archive that could not be looked into.
+    """
+
+    letters: int
+    former: int
+    copies: int
+    waiting: int
+    detached: tuple[str, ...] = ()
+
+
+class CaseDeletion:
+    """Deletes what belongs to letters, in the store that all processes share. Doing it twice is doing it once."""
+
+    def __init__(self, context: QueueContext) -> None:
+        home = home_of(context.store)
+        self._places = ArchivePlaces(home, context.clock)
+        self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
+        self._audit = context.audit
+
+    async def delete(self, key: str, task_id: str, tombstone: DeadLetter | None) -> tuple[int, int]:
+        """Delete all that there is of this key, which a `tombstone` has or nobody. Returns how many former ones and
+        copies. Raises StoreError.
+        """
+        copies = await self._delete_copies(key, task_id)
+        former = [each async for each in scan(self._history, _of_task(task_id)) if _key_of(each) == key]
+        await _remove(self._history, former)
+        ids = [*(each.entry_id for each in former), *(each.entry_id for each in copies)]
+        if tombstone is not None:
+            await forget_revisions(self._revisions, self._history, [tombstone])
+        await forget_found_revisions(self._revisions, self._history, ids)
+        await self._audit.forget_contents(f"letter:{key}")
+        return len(former), len(copies)
+
+    async def delete_unfinished_copies(self, entry_ids: Sequence[str]) -> None:
+        """Delete copies of these letters from the archive: somebody began to archive them, or took them out."""
+        for partition, copies in (await self._places.find_copies(entry_ids)).items():
+            await _remove(self._places.letters(partition), copies)
+
+    async def find_detached(self) -> tuple[str, ...]:
+        """The partitions of the archive that cannot be looked into."""
+        return tuple(each.name for each in await self._places.every() if each.state is PartitionState.DETACHED)
+
+    async def _delete_copies(self, key: str, task_id: str) -> list[ArchivedLetter]:
+        gone: list[ArchivedLetter] = []
+        for partition in await self._places.find_attached():
+            copies = self._places.letters(partition.name)
+            for _ in range(_TRIES):
+                found = [each async for each in scan(copies, _of_task(task_id)) if each.letter_key == key]
+                if not found or False not in await _remove(copies, found):
+                    gone += found
+                    break
+            else:
+                raise StoreUnavailable(f"copies of letter {key!r} were changed by others {_TRIES} times in a row")
+        return gone
+
+
+async def _remove(collection: Collection[T], records: Sequence[T]) -> list[bool | StoreError]:
+    """Remove them. Raises the first StoreError."""
+    results = await collection.remove(records) if records else []
+    for result in results:
+        if isinstance(result, StoreError):
+            raise result
+    return results
+
+
+def _of_task(task_id: str) -> Query:
+    return Query((Is("task_id", (task_id,)),))
+
+
+def _key_of(former: FormerLetter) -> str:
+    return document_key(former.task_id, former.namespace, former.queue)

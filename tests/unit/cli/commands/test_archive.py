@@ -1,0 +1,73 @@
+"""`mahavishnu archive`, and `mahavishnu dlq delete`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Run
+
+pytestmark = pytest.mark.usefixtures("letters")
+
+
+@pytest.fixture
+def archived(run: Run) -> str:
+    """Two letters in the archive: wf_1, edited once, and wf_5. Returns the month."""
+    assert run("dlq", "edit", "wf_1", "--priority", "3").code == 0
+    assert run("dlq", "resolve", "wf_1", "wf_5", "--reason", "done").code == 0
+    told = run("archive", "run", "--days", "0")
+    assert (told.code, told.out) == (0, "2 letters, 0 former ones, 1 revisions would be archived; --apply does it\n")
+    done = run("archive", "run", "--days", "0", "--apply", "--json").json
+    assert (done["tasks_archived"], done["dry_run"], done["failed"]) == (2, False, {})
+    (month,) = run("archive", "partitions", "--json").json
+    return str(month["name"])
+
+
+def test_archived_letters_are_listed_and_searched(run: Run, archived: str) -> None:
+    assert {each["task_id"] for each in run("archive", "list", "--json").json} == {"wf_1", "wf_5"}
+    (line,) = run("archive", "search", "wf_1").out.splitlines()[1:]
+    assert line.split()[:2] == ["wf_1", "manually_resolved"]
+    assert archived in line
+    assert run("archive", "search", "--category", "validation", "--json").json == []
+    assert run("archive", "list", "--until", "2020-01-01").out == "nothing is archived\n"
+    assert len(run("archive", "list", "--since", "1h", "--all-namespaces", "--json").json) == 2
+
+
+def test_one_is_shown_and_put_back(run: Run, archived: str) -> None:
+    shown = run("archive", "show", "wf_1")
+    assert shown.code == 0
+    assert f"in {archived}" in shown.out
+    assert "revision" in shown.out
+    restored = run("archive", "restore", "wf_1", "--reason", "asked for")
+    assert restored.out == "wf_1 is back: completed, manually_resolved\n"
+    assert run("dlq", "show", "wf_1").code == 0
+    again = run("archive", "restore", "wf_1")
+    assert (again.code, "there is no letter 'wf_1'" in again.err) == (3, True)
+    assert run("archive", "run", "--days", "0", "--json").code == 0
+
+
+def test_a_month_is_detached_attached_and_dropped(run: Run, archived: str, letters: Path) -> None:
+    done = run("archive", "detach", archived)
+    assert done.code == 0
+    assert f"archive-{archived.replace('_', '-')}.db" in done.out
+    assert run("archive", "list", "--json").json == []
+    assert "attached" in run("archive", "attach", archived).out
+    assert len(run("archive", "list", "--json").json) == 2
+    refused = run("archive", "drop", archived, "--yes")
+    assert (refused.code, "detach it first" in refused.err) == (4, True)
+    run("archive", "detach", archived)
+    assert run("archive", "drop", archived, "--yes").out == "nothing was ever archived\n"
+    assert run("archive", "detach", archived).code == 3
+
+
+def test_dlq_delete_asks_and_says_what_is_gone(run: Run, archived: str) -> None:
+    assert "say --yes" in run("dlq", "delete", "wf_1").err
+    gone = run("dlq", "delete", "wf_1", "--yes", "--reason", "erasure")
+    assert gone.out == "wf_1 is deleted: 1 copy in the archive\n"
+    assert run("archive", "show", "wf_1").code == 3
+    assert run("dlq", "delete", "nothing", "--yes").code == 3
+    gone_from_queue = run("dlq", "delete", "a/b c", "--queue", "mail", "--yes", "--json").json
+    assert gone_from_queue == {"letters": 1, "former": 0, "copies": 0, "waiting": 0, "detached": []}
+    run("archive", "detach", archived)
+    assert "attach them and delete again" in run("dlq", "delete", "wf_2", "--yes").err
