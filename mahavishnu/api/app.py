@@ -15,7 +15,7 @@ from mahavishnu.api.auth import Access, Viewer
 from mahavishnu.api.errors import Problem, handle_errors, problem_responses
 from mahavishnu.api.middleware import ApiMiddleware
 from mahavishnu.api.responses import json_response
-from mahavishnu.api.routes import archive, audit, claims, events, groups, health, letters, queues, runs, workers
+from mahavishnu.api.routes import archive, audit, claims, events, groups, health, letters, queues, runs, tasks, workers
 from mahavishnu.api.routing import API, Router
 from mahavishnu.api.schemas import ResponseModel
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -73,7 +73,7 @@ def create_app(
     )
     api.state.dlq = dlq
     api.state.live = events.LiveFeed(dlq)
-    for resource in (letters, runs, groups, claims, queues, workers, audit, archive, events):
+    for resource in (letters, runs, groups, claims, queues, tasks, workers, audit, archive, events):
         resource.router.add_to(api, API)
     start.add_to(api)
     health.router.add_to(api)

@@ -24,6 +24,7 @@ _MODULES = {
     "runs": "runs",
     "groups": "groups",
     "queues": "queues",
+    "tasks": "tasks",
     "workers": "workers",
     "audit": "audit",
     "archive": "archive",

@@ -28,7 +28,19 @@ from mahavishnu.cli.output import ExitCode, explain_error, print_error, print_li
 TRACEBACK = "--traceback"
 # Modules of commands that are about the letters of a namespace.
 _ABOUT_LETTERS = frozenset(
-    {"letters", "letter_actions", "transfer", "groups", "runs", "audit", "watch", "workers", "queues", "archive"}
+    {
+        "letters",
+        "letter_actions",
+        "transfer",
+        "groups",
+        "runs",
+        "audit",
+        "watch",
+        "workers",
+        "queues",
+        "archive",
+        "tasks",
+    }
 )
 
 
@@ -149,6 +161,10 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "attach": "archive.attach",
             "drop": "archive.drop",
         },
+    ),
+    "task": Group(
+        "Look at what runs now, and move what hangs to the dead-letter queue.",
+        {"list": "tasks.list_tasks", "show": "tasks.show", "move": "tasks.move"},
     ),
     "audit": Group("Look at who did what.", {"list": "audit.list_audit"}),
     "classify": Verb("Say what kind of failure an error is, and how it would be retried.", "inspect.classify"),

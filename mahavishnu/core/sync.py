@@ -17,6 +17,8 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.calls import CaptureBlock
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
+from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.run import current_run
 from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.claims import Claims
 from mahavishnu.core.queue.groups import Groups
@@ -29,6 +31,7 @@ from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.query import Query
+from mahavishnu.model.tasks import StepRecord
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -278,6 +281,41 @@ class SyncIntegration(SyncFace[DLQIntegration]):
     get_statistics = SyncMethod(_of(DLQIntegration).get_statistics, at_home=False)
 
 
+class SyncLifecycle(SyncFace[Lifecycle]):
+    """`app.lifecycle`."""
+
+    create = SyncMethod(_of(Lifecycle).create)
+    get = SyncMethod(_of(Lifecycle).get)
+    list = SyncMethod(_of(Lifecycle).list)
+    transitions = SyncMethod(_of(Lifecycle).transitions)
+    transition = SyncMethod(_of(Lifecycle).transition)
+    finalize = SyncMethod(_of(Lifecycle).finalize)
+    move_to_dlq = SyncMethod(_of(Lifecycle).move_to_dlq)
+    change = SyncMethod(_of(Lifecycle).change)
+    begin_step = SyncMethod(_of(Lifecycle).begin_step)
+    complete_step = SyncMethod(_of(Lifecycle).complete_step)
+    fail_step = SyncMethod(_of(Lifecycle).fail_step)
+    step_readiness = SyncMethod(_of(Lifecycle).step_readiness)
+    next_ready_tasks = SyncMethod(_of(Lifecycle).next_ready_tasks)
+
+    def step(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a part of a tracked sync workflow once, in this thread: see `Lifecycle.step`."""
+        run = current_run.get()
+        if run is None:
+            return function(*args, **kwargs)
+        record, form = StepRecord(name), run.form_of(function)
+        if (known := run.kept_result(name, form)) is not None:
+            return cast(R, known[0])
+        self.calls.run("lifecycle.step", partial(run.begin_step, record))
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            self.calls.run("lifecycle.step", partial(run.fail_step, name, error))
+            raise
+        self.calls.run("lifecycle.step", partial(run.complete_step, name, form, result))
+        return result
+
+
 class SyncApp(SyncFace[MahavishnuApp]):
     """An app for code without an event loop: scripts, threads, web frameworks and task queues that have none.
 
@@ -322,6 +360,11 @@ class SyncApp(SyncFace[MahavishnuApp]):
     def capture(self, name: str, /, **arguments: Any) -> CaptureBlock:
         """`with` this: when the block fails, the failure is captured as that of this workflow."""
         return self.service.capture(name, **arguments)
+
+    @cached_property
+    def lifecycle(self) -> SyncLifecycle:
+        """Lifecycle tasks, and steps of sync workflows that are tracked."""
+        return SyncLifecycle(self.calls, lambda: self.service.lifecycle, "lifecycle.")
 
     @cached_property
     def dlq(self) -> SyncQueue:

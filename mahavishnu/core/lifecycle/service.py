@@ -28,7 +28,7 @@ from mahavishnu.model.tasks import (
     retry_delay,
     step_readiness,
 )
-from mahavishnu.stores.base import UNREAD, Collection, Page, get_one, scan, write_one, write_with_retry
+from mahavishnu.stores.base import UNREAD, Collection, Cursor, Page, get_one, scan, write_one, write_with_retry
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 
 if TYPE_CHECKING:
@@ -141,14 +141,19 @@ class Lifecycle:
         name: str | None = None,
         template: str | None = None,
         limit: int = _LISTED,
+        after: Cursor | str | None = None,
     ) -> Page[TaskRecord]:
-        """Tasks, newest first: those that have not ended, or those of these states. `all` means every state."""
+        """Tasks, newest first: those that have not ended, or those of these states; `all` means every state.
+
+        `after` is the `next` of the page before.
+        """
         await self._context.open()
         where: list[Condition] = []
         if state != "all":
             where.append(Is("state", OPEN if state is None else read_states(state)))
         where += [Is(field, (value,)) for field, value in (("name", name), ("template", template)) if value is not None]
-        return await self.tasks.find(Query(tuple(where), (Sort("created_at", descending=True),), limit))
+        query = Query(tuple(where), (Sort("created_at", descending=True),), limit)
+        return await self.tasks.find(query, Cursor.parse(after) if isinstance(after, str) else after)
 
     async def transitions(self, task_id: str) -> Sequence[OldTransition]:
         """Every move of a task and of its steps, the oldest first. The last one is the most recent."""
@@ -271,7 +276,7 @@ class Lifecycle:
         IllegalMove for a task that has ended otherwise, and what keeps a letter from being made.
         """
         subject = f"task:{task_id}"
-        async with self._context.audit.record("move to dlq", subject, by=by, reason=notes) as record:
+        async with self._context.audit.record("task.move", subject, by=by, reason=notes) as record:
             done = await self.handover.move_to_dlq(task_id, notes, by=by, reason=reason, details=details)
             record.add(letter=done.letter.key, created=done.created)
         return done

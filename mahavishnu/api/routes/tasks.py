@@ -1,0 +1,106 @@
+"""Lifecycle tasks over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.errors import problem_responses
+from mahavishnu.api.responses import json_response, page_headers, to_json
+from mahavishnu.api.routing import Depends, Query, Router
+from mahavishnu.api.schemas import ActionRequest, NamespacePageQuery, ResponseModel, fields_of
+from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.model.tasks import TaskRecord
+
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "moving lifecycle tasks"))]
+router = Router(tag="tasks", prefix="/tasks")
+_KEPT_BACK = ("transitions", "context_types", "run", "handed_back", "version")
+
+
+@fields_of(
+    TaskRecord,
+    "task_id namespace name state created_at state_entered_at terminal_at priority template processor work_id adapter "
+    "recovery_count last_error",
+)
+class Task(ResponseModel):
+    """What runs, or ran: a lifecycle task."""
+
+    steps: list[Any]
+    context: Any
+
+
+class TaskDetail(Task):
+    """A task with its moves, the oldest first; exactly one is the `most_recent`."""
+
+    transitions: list[Any]
+    readiness: dict[str, str | None] = Field(description="Why a step cannot be run now; null if it can")
+
+
+class TaskQuery(NamespacePageQuery):
+    """Which tasks: those that have not ended, unless states are named; `all` means every state."""
+
+    state: Annotated[list[str] | None, Field(max_length=20)] = None
+    name: Annotated[str | None, Field(max_length=1000)] = None
+    template: Annotated[str | None, Field(max_length=1000)] = None
+
+
+class MovedTask(ResponseModel):
+    """The task's letter, and whether it was made just now; `original_state` is the state that the task was in."""
+
+    task_id: str
+    original_state: str | None
+    created: bool
+
+
+def _shown(task: TaskRecord) -> dict[str, Any]:
+    document: dict[str, Any] = to_json(task)
+    return {name: value for name, value in document.items() if name not in _KEPT_BACK}
+
+
+@router.get("", response_model=list[Task], summary="What runs now, newest first", name="list")
+async def list_tasks(request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[TaskQuery, Query()]) -> Response:
+    """Lifecycle tasks that have not ended, or those of some states."""
+    lifecycle = make_lifecycle(dlq.in_namespace(params.namespace or dlq.namespace).context)
+    state = "all" if params.state == ["all"] else params.state
+    page = await lifecycle.list(
+        state, name=params.name, template=params.template, limit=params.limit, after=params.cursor
+    )
+    return json_response([_shown(task) for task in page.items], 200, page_headers(request, page))
+
+
+@router.get("/{task_id}", response_model=TaskDetail, responses=problem_responses(404), summary="One task")
+async def one(dlq: Queue, actor: Viewer, task_id: str) -> Response:
+    """With its steps, and every move of it and of them."""
+    lifecycle = make_lifecycle(dlq.context)
+    task = await lifecycle.get(task_id)
+    moves = await lifecycle.transitions(task_id)
+    listed = [
+        {
+            **{name: value for name, value in to_json(each).items() if name not in ("key", "task_id", "namespace")},
+            "most_recent": each.number == task.transition_count,
+        }
+        for each in moves
+    ]
+    return json_response(
+        {**_shown(task), "transitions": listed, "readiness": await lifecycle.step_readiness(task_id)}, 200
+    )
+
+
+@router.post(
+    "/{task_id}/move",
+    response_model=MovedTask,
+    responses=problem_responses(404, 409),
+    summary="Move a task to the dead-letter queue",
+)
+async def move(dlq: Queue, actor: Operator, task_id: str, body: ActionRequest | None = None) -> Response:
+    """It is in `error` then, and its letter says why. A second time it is the letter that there is."""
+    body = body or ActionRequest()
+    lifecycle = make_lifecycle(dlq.context)
+    done = await lifecycle.move_to_dlq(task_id, body.notes, by=acting_name(actor, body.by))
+    letter = done.letter
+    answer = {"task_id": letter.task_id, "original_state": letter.source.state, "created": done.created}
+    return json_response(answer, 200)

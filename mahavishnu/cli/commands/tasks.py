@@ -1,0 +1,122 @@
+"""`mahavishnu task`: what runs now, and what becomes of what hangs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from mahavishnu.cli.client import Connection, path_part, run_conversation
+from mahavishnu.cli.namespaces import namespace_column
+from mahavishnu.cli.options import Every, Limit, Reason, Texts, session_of
+from mahavishnu.cli.output import AsJson, brief, print_block, print_json, print_line, print_table
+from mahavishnu.cli.times import when
+
+Task: TypeAlias = Annotated[str, typer.Argument(metavar="TASK", help="The id of the lifecycle task, as list shows it.")]
+
+
+def list_tasks(
+    context: typer.Context,
+    state: Annotated[Texts, typer.Option("--state", help="Of this state, or of several; all: of every state.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Of this workflow.")] = None,
+    limit: Limit = 50,
+    everything: Every = False,
+    json: AsJson = False,
+) -> None:
+    """List lifecycle tasks that have not ended, or those of some states, newest first."""
+
+    async def converse(api: Connection) -> None:
+        params = {"state": state, "name": name}
+        found = await api.list("/tasks", params, None if everything else limit)
+        if json:
+            print_json(found)
+        else:
+            _print_tasks(found)
+        api.note_list_end(len(found))
+
+    run_conversation(session_of(context), converse)
+
+
+def show(context: typer.Context, task: Task, json: AsJson = False) -> None:
+    """Show a lifecycle task: its steps, and every move."""
+
+    async def converse(api: Connection) -> None:
+        found = await api.get(f"/tasks/{path_part(task)}")
+        if json:
+            print_json(found)
+            return
+        print_block(
+            {
+                "task": found["task_id"],
+                "name": found["name"],
+                "state": f"{found['state']} since {when(found['state_entered_at'])}",
+                "begun": when(found["created_at"]),
+                "worker": found["processor"],
+                "letter of": found["work_id"],
+                "last error": brief(found["last_error"]) if found["last_error"] else None,
+            }
+        )
+        if found["steps"]:
+            print_line("")
+            print_table(
+                ("step", "state", "runs", "last error"),
+                [
+                    (step["name"], step["state"], step["attempts"], brief(step["last_error"] or ""))
+                    for step in found["steps"]
+                ],
+                empty="",
+            )
+        print_line("")
+        print_table(
+            ("move", "of", "from", "to", "when", "why"),
+            [
+                (
+                    each["number"],
+                    each["step"] or "the task",
+                    each["from_state"],
+                    each["to_state"],
+                    when(each["at"]),
+                    each["reason"] or "",
+                )
+                for each in found["transitions"]
+            ],
+            empty="it has not moved yet",
+        )
+
+    run_conversation(session_of(context), converse)
+
+
+def move(context: typer.Context, task: Task, reason: Reason = None, json: AsJson = False) -> None:
+    """Move a lifecycle task to the dead-letter queue: it is in error then, and has a letter."""
+
+    async def converse(api: Connection) -> None:
+        done = await api.post(f"/tasks/{path_part(task)}/move", api.with_actor(notes=reason))
+        if json:
+            print_json(done)
+        elif done["created"]:
+            print_line(f"task {task} is in error, it was {done['original_state']}: its letter is {done['task_id']}")
+        else:
+            print_line(f"task {task} has a letter already: {done['task_id']}")
+
+    run_conversation(session_of(context), converse)
+
+
+def _print_tasks(found: list[dict[str, Any]]) -> None:
+    whose = namespace_column(found)
+    print_table(
+        ("task", *whose, "name", "state", "since", "step", "worker"),
+        [
+            (
+                each["task_id"],
+                *(each[name] for name in whose),
+                each["name"],
+                each["state"],
+                when(each["state_entered_at"]),
+                ", ".join(step["name"] for step in each["steps"] if step["state"] == "in_progress"),
+                each["processor"],
+            )
+            for each in found
+        ],
+        empty="nothing is tracked now: @app.workflow(track=True) tracks a workflow, --state all lists what has ended",
+        spare=("worker",),
+    )

@@ -1,0 +1,54 @@
+"""`mahavishnu task`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.model.tasks import StepRecord
+from mahavishnu.stores.source_kinds import STORED
+from mahavishnu.stores.sqlite import SQLiteStore
+from tests.unit.cli.conftest import Run
+
+STORE = ("--store", "sqlite:///letters.db")
+
+
+def make_task() -> str:
+    """One that waits for dependencies."""
+
+    async def make() -> str:
+        async with DeadLetterQueue(store=SQLiteStore("letters.db", kinds=STORED)) as dlq:
+            lifecycle = Lifecycle(dlq.context)
+            task = await lifecycle.create("pay", {"n": 1}, steps=[StepRecord("charge")])
+            await lifecycle.transition(task.task_id, "initializing")
+            await lifecycle.transition(task.task_id, "waiting_for_dependencies", reason="no card")
+            return task.task_id
+
+    return asyncio.run(make())
+
+
+def test_a_task_is_listed_shown_and_moved(run: Run) -> None:
+    task = make_task()
+    assert "nothing is tracked now" in run("task", *STORE, "list", "--name", "other").out
+    row = run("task", *STORE, "list").out.splitlines()[1]
+    assert task in row and "pay" in row and "waiting_for_dependencies" in row
+    assert run("task", *STORE, "list", "--state", "error", "--state", "complete").out.startswith("nothing")
+    shown = run("task", *STORE, "show", task).out
+    assert "charge" in shown and "no card" in shown and "waiting_for_dependencies since" in shown
+    assert run("task", *STORE, "show", task, "--json").json["transitions"][1]["most_recent"] is True
+
+    moved = run("task", *STORE, "move", task, "--reason", "it hangs").out
+    assert moved == f"task {task} is in error, it was waiting_for_dependencies: its letter is {task}\n"
+    assert run("task", *STORE, "move", task).out == f"task {task} has a letter already: {task}\n"
+    letter = run("dlq", *STORE, "show", task, "--json").json
+    assert (letter["original_state"], letter["dlq_reason"]) == ("waiting_for_dependencies", "manual")
+    assert run("dlq", *STORE, "requeue", task).code == 0
+    assert run("task", *STORE, "list", "--json").json[0]["state"] == "pending"
+
+
+def test_a_task_that_is_not_there(run: Run) -> None:
+    make_task()
+    assert run("task", *STORE, "show", "x").code == 3
+    assert "no lifecycle task 'x'" in run("task", *STORE, "move", "x").err
+    assert run("task", *STORE, "list", "--state", "done").code == 2
