@@ -32,7 +32,9 @@ class ArchivePlaces:
 
     async def every(self) -> list[ArchivePartition]:
         """All partitions, also those that are detached, the latest month first."""
-        return [partition async for partition in scan(self._partitions, _LATEST_FIRST)]
+        names = [partition.name async for partition in scan(self._partitions, _LATEST_FIRST)]
+        there = await self._partitions.get(names)  # a search may be behind, and what was detached cannot be read
+        return [each for each in there if isinstance(each, ArchivePartition)]
 
     async def find_attached(
         self, since: datetime | None = None, until: datetime | None = None

@@ -47,9 +47,11 @@ class CaseDeletion:
         """Delete all that there is of this key, which a `tombstone` has or nobody. Returns how many former ones and
         copies. Raises StoreError.
         """
-        copies = await self._delete_copies(key, task_id)
-        former = [each async for each in scan(self._history, _of_task(task_id)) if _key_of(each) == key]
-        await _remove(self._history, former)
+        # What was written a moment ago no search shows yet.
+        known = () if tombstone is None else (tombstone.entry_id, *tombstone.absorbed)
+        copies = await self._delete_copies(key, task_id, known)
+        former = await self._find(self._history, task_id, known)
+        await _remove(self._history, former := [each for each in former if _key_of(each) == key])
         ids = [*(each.entry_id for each in former), *(each.entry_id for each in copies)]
         if tombstone is not None:
             await forget_revisions(self._revisions, self._history, [tombstone])
@@ -66,18 +68,28 @@ class CaseDeletion:
         """The partitions of the archive that cannot be looked into."""
         return tuple(each.name for each in await self._places.every() if each.state is PartitionState.DETACHED)
 
-    async def _delete_copies(self, key: str, task_id: str) -> list[ArchivedLetter]:
+    async def _delete_copies(self, key: str, task_id: str, known: Sequence[str]) -> list[ArchivedLetter]:
         gone: list[ArchivedLetter] = []
         for partition in await self._places.find_attached():
             copies = self._places.letters(partition.name)
             for _ in range(_TRIES):
-                found = [each async for each in scan(copies, _of_task(task_id)) if each.letter_key == key]
+                found = [each for each in await self._find(copies, task_id, known) if each.letter_key == key]
                 if not found or False not in await _remove(copies, found):
                     gone += found
                     break
             else:
                 raise StoreUnavailable(f"copies of letter {key!r} were changed by others {_TRIES} times in a row")
         return gone
+
+    async def _find(self, collection: Collection[T], task_id: str, known: Sequence[str]) -> list[T]:
+        """What a search shows of a task, and what is under the keys that are known. Raises StoreError."""
+        found = {each.key: each async for each in scan(collection, Query((Is("task_id", (task_id,)),)))}
+        for there in await collection.get(known) if known else []:
+            if isinstance(there, StoreError):
+                raise there
+            if there is not None:
+                found[there.key] = there
+        return list(found.values())
 
 
 async def _remove(collection: Collection[T], records: Sequence[T]) -> list[bool | StoreError]:
@@ -87,10 +99,6 @@ async def _remove(collection: Collection[T], records: Sequence[T]) -> list[bool 
         if isinstance(result, StoreError):
             raise result
     return results
-
-
-def _of_task(task_id: str) -> Query:
-    return Query((Is("task_id", (task_id,)),))
 
 
 def _key_of(former: FormerLetter) -> str:

@@ -26,7 +26,7 @@ from mahavishnu.stores.base import CURRENT, Cell, Cursor, Health, OpenClose, Pag
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.opensearch import query as opensearch_query
-from mahavishnu.stores.opensearch.client import Client
+from mahavishnu.stores.opensearch.client import Client, retrying
 from mahavishnu.stores.opensearch.documents import is_usable
 from mahavishnu.stores.opensearch.errors import Blocked, RequestRejected, item_error
 from mahavishnu.stores.opensearch.index import Index, Settings
@@ -180,6 +180,10 @@ class OpenSearchStore(OpenClose):
         return f"OpenSearchStore({', '.join(map(repr, self._client.addresses))}, prefix={self._prefix!r})"
 
 
+class _Starting(StoreUnavailable):
+    """A shard is about to be there."""
+
+
 class OpenSearchCollection(Generic[T]):
     """One kind of record, in one index.
 
@@ -223,6 +227,12 @@ class OpenSearchCollection(Generic[T]):
         await self._commit.finish()
 
     async def _look_up(self, keys: list[str]) -> list[Result[T]]:
+        async for attempt in retrying(self._client.timeout, _Starting):
+            with attempt:
+                return await self._look_up_once(keys)
+        raise AssertionError("retrying ends by an answer or an error")
+
+    async def _look_up_once(self, keys: list[str]) -> list[Result[T]]:
         documents = self.index.documents
         answer = await self._client.ask("POST", f"/{self.index.name}/_mget", {"ids": keys})
         results: list[Result[T]] = []
@@ -232,7 +242,8 @@ class OpenSearchCollection(Generic[T]):
                     type_, reason = item_error(hit["error"])
                     if type_ == "index_not_found_exception":
                         raise RequestRejected(404, type_, reason)
-                    raise StoreUnavailable(f"{self.index.name}: {type_}: {reason}")
+                    starting = "[RECOVERING]" in reason  # somebody has made or opened the index at this moment
+                    raise (_Starting if starting else StoreUnavailable)(f"{self.index.name}: {type_}: {reason}")
                 if hit["found"]:
                     self.index.confirm(hit["_index"])
                 results.append(documents.read(hit) if hit["found"] else None)
