@@ -32,6 +32,7 @@ from mahavishnu.model.letter_parts import Source
 from mahavishnu.stores.base import Store
 
 if TYPE_CHECKING:
+    from mahavishnu.core.domain_events import DomainEvents
     from mahavishnu.core.lifecycle import Lifecycle
     from mahavishnu.core.sync import SyncApp
 
@@ -120,6 +121,11 @@ class MahavishnuApp:
     def lifecycle(self) -> Lifecycle:
         """Lifecycle tasks: what is tracked while it runs. Raises QueueDisabled where there is no queue."""
         return make_lifecycle(self.dlq.context)
+
+    @property
+    def events(self) -> DomainEvents:
+        """Domain events, for this process and for other systems. Raises QueueDisabled where there is no queue."""
+        return self.dlq.domain_events
 
     # --- adapters
 

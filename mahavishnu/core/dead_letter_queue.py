@@ -128,6 +128,7 @@ class DeadLetterQueue:
     workers = cached_property(lambda self: services.make_workers(self.context))
     closing = cached_property(lambda self: services.make_closing(self.context))
     queues = cached_property(lambda self: services.make_queues(self.context))
+    domain_events = cached_property(lambda self: services.make_domain_events(self.context))
     intake = cached_property(lambda self: services.make_intake(self.context))
     processing = cached_property(lambda self: services.make_processing(self))
     archive = cached_property(lambda self: services.make_archive(self.context))

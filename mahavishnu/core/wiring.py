@@ -18,6 +18,7 @@ from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
+from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
@@ -115,6 +116,11 @@ def retention_from(settings: MahavishnuSettings) -> RetentionRules:
     return RetentionRules(**settings.retention.model_dump())
 
 
+def event_rules_from(settings: MahavishnuSettings) -> EventRules:
+    """Which domain events are stored, for how long, and where they are sent."""
+    return EventRules(**settings.events.model_dump())
+
+
 def backoffs_from(settings: MahavishnuSettings) -> BackoffRegistry:
     """The delays, jittered if asked for."""
     return BackoffRegistry(random=random.random if settings.retry_jitter else None)
@@ -138,6 +144,7 @@ def queue_from(
             breakers=breakers_from(settings),
             requeues=requeues_from(settings),
             retention=retention_from(settings),
+            events=event_rules_from(settings),
             backoffs=backoffs_from(settings),
             namespace=settings.dlq_namespace,
         ),
@@ -157,6 +164,8 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
         dlq.context.requeues = requeues_from(settings)
     if given.retention is None:
         dlq.context.retention = retention_from(settings)
+    if given.events is None:
+        dlq.context.event_rules = event_rules_from(settings)
     if dlq.context.backoffs is backoff.DEFAULT:
         dlq.context.backoffs = backoffs_from(settings)
     own = dict(dlq.context.backoffs.custom)
@@ -198,4 +207,5 @@ def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
     dlq.context.backoffs = BackoffRegistry(dlq.context.backoffs.custom, backoffs_from(settings).random)
     dlq.context.requeues = requeues_from(settings)
     dlq.context.retention = retention_from(settings)
+    dlq.context.event_rules = event_rules_from(settings)
     dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings), keep_interval=True)

@@ -26,6 +26,7 @@ from mahavishnu.engine.worker_watch import WorkerWatch
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
+from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter
@@ -89,6 +90,7 @@ class QueueOptions:
     breakers: Breakers | None = None
     requeues: RequeueRules | None = None
     retention: RetentionRules | None = None
+    events: EventRules | None = None
     backoffs: BackoffRegistry = backoff.DEFAULT
     owner: str | None = None
     callback: Workflow | None = None
@@ -109,6 +111,7 @@ class QueueContext:
         self.breakers = options.breakers or Breakers()
         self.requeues = options.requeues or RequeueRules()
         self.retention = options.retention or RetentionRules()
+        self.event_rules = options.events or EventRules()
         self.backoffs = options.backoffs
         self.owner = options.owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
         self.lease_watch = LeaseWatch(clock)
@@ -124,6 +127,7 @@ class QueueContext:
             cancelled_ignored=0,
             successes_not_looked_up=0,
             archive_failures=0,
+            durable_events_dropped=0,
         )
         self.capacities = Capacities(self.namespace, max_size, self._count_open, clock)
         self.recorder = LetterRecorder(

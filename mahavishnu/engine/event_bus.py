@@ -9,10 +9,10 @@ import logging
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from concurrent import futures
 from contextvars import Context, copy_context
-from typing import Any
+from typing import Any, Protocol
 
 from mahavishnu.model.errors import ENDS, InvalidInput
 from mahavishnu.model.events import Event, EventName, Listener
@@ -26,6 +26,13 @@ _IDLE_SECONDS = 1.0  # after which a listener's thread ends
 DROPPED = "events_dropped"
 
 
+class Named(Protocol):
+    """What a queued listener is called with."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class EventBus:
     """Calls every listener with each event; one that raises is logged and does not affect the others."""
 
@@ -34,6 +41,7 @@ class EventBus:
         self._counts: Counter[str] = Counter() if counts is None else counts
         self._listeners: list[tuple[Listener, Collection[EventName] | None]] = [(_log_event, None)]
         self._queued: list[QueuedListener] = []
+        self._to_finish: list[Callable[[], Awaitable[object]]] = []
 
     def subscribe(self, listener: Listener, names: Collection[EventName] | None = None) -> Callable[[], None]:
         """Call a part of the queue at once with each event from now on, or with those of these names.
@@ -50,8 +58,7 @@ class EventBus:
         """
         if not callable(listener):
             raise InvalidInput(f"a listener is a function of an event, not {listener!r:.80}")
-        queued = QueuedListener(listener, self._counts)
-        self._queued = [*(each for each in self._queued if each.is_behind or each.is_wanted), queued]
+        queued = self.queue(listener)
         forget = self.subscribe(queued)
 
         def end() -> None:
@@ -60,8 +67,20 @@ class EventBus:
 
         return end
 
+    def queue(self, listener: Callable[[Any], object]) -> QueuedListener:
+        """A queue of its own for a listener of anything that has a name, which `flush` waits for."""
+        queued = QueuedListener(listener, self._counts)
+        self._queued = [*(each for each in self._queued if each.is_behind or each.is_wanted), queued]
+        return queued
+
+    def on_flush(self, finish: Callable[[], Awaitable[object]]) -> None:
+        """Await this in `flush`, before listeners are waited for."""
+        self._to_finish.append(finish)
+
     async def flush(self, seconds: float = _FLUSH_SECONDS) -> None:
         """Let listeners hear what was published, for so long at most. What they have not heard by then is logged."""
+        for finish in self._to_finish:
+            await finish()
         behind = [each for each in self._queued if each.is_behind]
         await asyncio.gather(*(asyncio.to_thread(each.catch_up, seconds) for each in behind))
 
@@ -85,13 +104,13 @@ class QueuedListener:
     dropped, counted and logged.
     """
 
-    def __init__(self, listener: Listener, counts: Counter[str]) -> None:
+    def __init__(self, listener: Callable[[Any], object], counts: Counter[str]) -> None:
         self.is_wanted = True
         self._listener, self._counts = listener, counts
         self._start_anew()
 
     def _start_anew(self) -> None:
-        self._waiting: deque[tuple[Event, Context, asyncio.AbstractEventLoop | None]] = deque()
+        self._waiting: deque[tuple[Named, Context, asyncio.AbstractEventLoop | None]] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_calling, self._is_full = False, False
@@ -102,7 +121,7 @@ class QueuedListener:
         """Whether it has not heard everything that was published."""
         return bool(self._waiting) or self._is_calling
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Named) -> None:
         if self._process != os.getpid():  # a fork has neither the thread nor what it still had to hear
             self._start_anew()
         loop = asyncio._get_running_loop()
@@ -141,7 +160,7 @@ class QueuedListener:
             except BaseException:  # also what ends a program: it ends the thread of nobody else
                 log.exception("a listener stumbled over %s", event.name)
 
-    def _call(self, event: Event, loop: asyncio.AbstractEventLoop | None) -> None:
+    def _call(self, event: Named, loop: asyncio.AbstractEventLoop | None) -> None:
         heard = self._listener(event)
         if loop is None:
             return

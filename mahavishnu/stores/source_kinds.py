@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mahavishnu.model.domain_events import DomainEvent, EventPosition
 from mahavishnu.model.queues import QueueDefinition
 from mahavishnu.model.tasks import OldTransition, TaskRecord
 from mahavishnu.stores.archived import ArchivePartition
@@ -34,4 +35,18 @@ ARCHIVE_PARTITIONS = dataclass_kind(
     ArchivePartition, name="archive_partitions", index="dlq_archive_partitions", key="name"
 )
 
-STORED: tuple[Kind[Any], ...] = (*KINDS, QUEUES, TASKS, TRANSITIONS, ARCHIVE_PARTITIONS)
+EVENTS = dataclass_kind(
+    DomainEvent,
+    name="events",
+    index="dlq_events",
+    types=dict.fromkeys(("delivery_mode", "condition"), BLOB),
+    indexes=[("namespace", "number"), ("event_id",)],
+)
+EVENT_POSITIONS = dataclass_kind(
+    EventPosition,
+    name="event_positions",
+    index="dlq_event_positions",
+    types=dict.fromkeys(("number", "at", "holder", "held_until"), BLOB),
+)
+
+STORED: tuple[Kind[Any], ...] = (*KINDS, QUEUES, TASKS, TRANSITIONS, ARCHIVE_PARTITIONS, EVENTS, EVENT_POSITIONS)

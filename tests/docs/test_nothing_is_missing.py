@@ -14,6 +14,7 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.schema import fields
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
+from mahavishnu.core.domain_events import DomainEvents
 from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.claims import Claims
@@ -66,6 +67,7 @@ SERVICES = {
     "workers": Workers,
     "queues": NamedQueues,
     "lifecycle": Lifecycle,
+    "events": DomainEvents,
 }
 
 

@@ -44,3 +44,14 @@ class RetentionSettings(Section):
     archive_months: int | None = setting(6, "Detach a month of the archive after so many months; null: never", 1, 1200)
     batch_size: int = setting(1000, "How many letters are archived at once", 1, 10000)
     interval_minutes: int = setting(60, "How often it is looked for what is to be archived", 1, 1440)
+
+
+class EventsSettings(Section):
+    """Domain events: how long those in the store are kept."""
+
+    acknowledged_days: int | None = setting(
+        7, "How long stored events stay that every known consumer has acknowledged; null: always", 0, 36500
+    )
+    durable_days: int | None = setting(
+        30, "How long stored events stay that a consumer has not acknowledged; null: always", 0, 36500
+    )

@@ -35,7 +35,7 @@ from mahavishnu.core.config.schema import (
     variable,
     without_passwords,
 )
-from mahavishnu.core.config.sections import RetentionSettings, Section, setting
+from mahavishnu.core.config.sections import EventsSettings, RetentionSettings, Section, setting
 from mahavishnu.core.config.sources import SettingsError, SettingsFile, Sources, read_sources
 from mahavishnu.model.declared_queues import check_declared
 from mahavishnu.model.errors import InvalidInput
@@ -217,6 +217,9 @@ class MahavishnuSettings(Section):
 
     # --- retention ---
     retention: RetentionSettings = setting(RetentionSettings(), "When closed letters go to the archive")
+
+    # --- domain events ---
+    events: EventsSettings = setting(EventsSettings(), "Domain events: which are stored, for how long, and sent where")
 
     # --- the server ---
     server: ServerSettings = setting(ServerSettings(), "The HTTP API")

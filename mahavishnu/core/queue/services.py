@@ -11,6 +11,7 @@ from mahavishnu.model.namespaces import ALL_NAMESPACES
 if TYPE_CHECKING:
     from mahavishnu.bulk.service import BulkRuns
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+    from mahavishnu.core.domain_events import DomainEvents
     from mahavishnu.core.lifecycle import Lifecycle
     from mahavishnu.core.queue.archive import Archive
     from mahavishnu.core.queue.claims import Claims
@@ -32,6 +33,7 @@ TOMBSTONES_SECONDS = 3600.0
 GROUPS_SECONDS = 60.0
 REQUEUE_SECONDS = 60.0
 QUEUES_SECONDS = 10.0
+EVENTS_SECONDS = 3600.0
 HANDOVER_SECONDS = 60.0
 
 
@@ -112,6 +114,13 @@ def make_queues(context: QueueContext) -> NamedQueues:
     return NamedQueues(context)
 
 
+def make_domain_events(context: QueueContext) -> DomainEvents:
+    """Domain events."""
+    from mahavishnu.core.domain_events import DomainEvents
+
+    return DomainEvents(context)
+
+
 def make_workers(context: QueueContext) -> Workers:
     """Who works on letters."""
     from mahavishnu.core.queue.workers import Workers
@@ -156,5 +165,6 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
         PeriodicTask("retention", dlq.archive.maintain, lambda: dlq.context.retention.interval_minutes * 60),
         PeriodicTask("hand-overs of lifecycle tasks", finish_handovers, lambda: HANDOVER_SECONDS),
+        PeriodicTask("removal of old events", dlq.domain_events.remove_old, lambda: EVENTS_SECONDS),
         PeriodicTask("removal of old replies", dlq.replies.clean, lambda: REPLIES_SECONDS),
     )

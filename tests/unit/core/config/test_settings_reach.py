@@ -153,6 +153,8 @@ REACHES: dict[str, Reach] = {
     "retention.archive_months": Reach(10, lambda app: queue_of(app).context.retention.archive_months),
     "retention.batch_size": Reach(11, lambda app: queue_of(app).context.retention.batch_size),
     "retention.interval_minutes": Reach(12, lambda app: queue_of(app).context.retention.interval_minutes),
+    "events.acknowledged_days": Reach(3, lambda app: queue_of(app).context.event_rules.acknowledged_days),
+    "events.durable_days": Reach(4, lambda app: queue_of(app).context.event_rules.durable_days),
     "server.host": Reach("0.0.0.0", lambda app: "'0.0.0.0'" in listening(app), True),  # refused, as there is no token
     "server.port": Reach(47813, lambda app: listening(app).endswith(":47813"), True),
     "server.max_body_bytes": Reach(1024, lambda app: asyncio.run(sent(app, b"x" * 2000)), 413),

@@ -1,0 +1,170 @@
+"""`app.events`: domain events are published, and heard in this process or read from the store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.event_bus import QueuedListener
+from mahavishnu.engine.event_log import EventLog
+from mahavishnu.model.domain_events import (
+    DeliveryMode,
+    DomainEvent,
+    EventPage,
+    EventPosition,
+    Outcome,
+    Publication,
+    PublicationCondition,
+    is_met,
+    matches,
+    require_condition,
+    require_consumer,
+    require_event_name,
+    require_mode,
+    require_outcome,
+)
+from mahavishnu.model.errors import InvalidInput, MahavishnuError
+from mahavishnu.model.ids import new_entry_id
+from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.namespaces import require_namespace
+
+log = logging.getLogger("mahavishnu.events")
+DROPPED = "durable_events_dropped"
+EventListener = Callable[[DomainEvent], object]
+
+
+class DomainEvents:
+    """The domain events of one namespace."""
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._clock = context, context.clock
+        self.log = EventLog(context)
+        self._subscribers: list[tuple[QueuedListener, tuple[str, ...]]] = []
+        if context.is_at_home:  # others only look, and are made for each request
+            context.events.on_flush(self.log.finish)
+
+    # --- publishing
+
+    async def publish(
+        self,
+        name: str,
+        payload: Any = None,
+        *,
+        mode: DeliveryMode | str = DeliveryMode.FAST,
+        condition: PublicationCondition | str = PublicationCondition.ALWAYS,
+        outcome: Outcome | str | None = None,
+        task_id: str | None = None,
+        step: str | None = None,
+        event_id: str | None = None,
+    ) -> Publication:
+        """Tell subscribers here (`fast`), store it for consumers outside (`durable`), or both (`broadcast`).
+
+        With an `outcome` nothing is published unless the condition is met. A store that does not take the event raises
+        nothing: the answer says so, it is counted and logged. Raises InvalidInput for what is no event.
+        """
+        mode, condition = require_mode(mode), require_condition(condition)
+        if not is_met(condition, None if outcome is None else require_outcome(outcome)):
+            return Publication(None)
+        now = self._clock.now()
+        event = DomainEvent(
+            event_id or new_entry_id(now),
+            require_event_name(name),
+            now,
+            require_namespace(self._context.namespace),
+            EMPTY if payload is None else Json.of(payload, "payload"),
+            mode,
+            condition,
+            task_id,
+            step,
+        )
+        return await self.send(event)
+
+    async def send(self, event: DomainEvent) -> Publication:
+        """The same for an event that was made before."""
+        told = event.delivery_mode is not DeliveryMode.DURABLE and self._tell(event)
+        if event.delivery_mode is DeliveryMode.FAST:
+            return Publication(event, told)
+        try:
+            stored = await self.log.append(event)
+        except Exception as problem:  # whatever the store raises: the work that the event tells of is done
+            if isinstance(problem, InvalidInput):
+                raise
+            self._note_dropped(event, problem)
+            return Publication(event, told, problem=str(problem) or type(problem).__name__)
+        return Publication(replace(stored, version=None), told, stored=True)
+
+    def _note_dropped(self, event: DomainEvent, problem: BaseException) -> None:
+        self._context.counts[DROPPED] += 1
+        log.warning(
+            "event %s (%s) was not stored: %s", event.name, event.event_id, str(problem) or type(problem).__name__,
+            exc_info=None if isinstance(problem, MahavishnuError) else problem,
+        )  # fmt: skip
+
+    # --- in this process
+
+    def subscribe(self, listener: EventListener, names: str | Sequence[str] = "*") -> Callable[[], None]:
+        """Have `listener(event)` called with events of these names, where `*` stands for anything, from now on.
+
+        It has a thread of its own, or is awaited if it is a coroutine function; nobody waits for it. If it is too slow,
+        events are dropped, counted and logged. Returns a function that ends it. Raises InvalidInput for what cannot be
+        called.
+        """
+        if not callable(listener):
+            raise InvalidInput(f"a listener is a function of an event, not {listener!r:.80}")
+        queued = self._context.events.queue(listener)
+        subscriber = queued, (names,) if isinstance(names, str) else tuple(names)
+        self._subscribers = [*self._subscribers, subscriber]
+
+        def end() -> None:
+            queued.is_wanted = False
+            self._subscribers = [each for each in self._subscribers if each is not subscriber]
+
+        return end
+
+    def _tell(self, event: DomainEvent) -> bool:
+        told = False
+        for queued, names in self._subscribers:
+            if matches(event.name, names):
+                queued(event)
+                told = True
+        return told
+
+    # --- outside
+
+    async def read(
+        self,
+        after: int | None = None,
+        limit: int = 100,
+        *,
+        consumer: str | None = None,
+        names: str | Sequence[str] = "*",
+    ) -> EventPage:
+        """Stored events in their order, after a number; without one after what `consumer` has acknowledged.
+
+        Others than those of these `names` are left out. Raises StoreError, InvalidInput.
+        """
+        if after is None and consumer is not None:
+            position = await self.log.position(require_consumer(consumer))
+            after = 0 if position is None else position.number
+        page = await self.log.read(after or 0, limit)
+        wanted = (names,) if isinstance(names, str) else tuple(names)
+        return replace(page, events=tuple(each for each in page.events if matches(each.name, wanted)))
+
+    async def acknowledge(self, consumer: str, number: int) -> EventPosition:
+        """This consumer has dealt with all events up to this number. Raises InvalidInput for one that never was."""
+        return await self.log.acknowledge(consumer, number)
+
+    async def consumers(self) -> Sequence[EventPosition]:
+        """Who has acknowledged events, and up to which number."""
+        return await self.log.consumers()
+
+    async def forget(self, consumer: str) -> bool:
+        """Forget a consumer that is gone, so that nothing is kept for it. False if it was not known."""
+        return await self.log.forget(consumer)
+
+    async def remove_old(self) -> int:
+        """Remove stored events that are no longer kept, as the settings say; a worker does it. Returns how many."""
+        return await self.log.remove_old()

@@ -1,0 +1,276 @@
+"""Domain events: what happened, for the rest of the application and for other systems, and who is told when.
+
+The queue's own events (`events`) are for its parts; a domain event has a name and a payload that users choose, or is made
+of an event of the queue or of a step that has ended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.letter_parts import Version
+
+VOID = "(void)"  # the name of a record that stands for an event which was never stored
+LONGEST_NAME = 200
+_NAME = re.compile(r"[\w.:-]{1,%d}" % LONGEST_NAME)  # noqa: UP031 - braces are many enough
+_CONSUMER = re.compile(r"[\w.:-]{1,100}")
+
+
+class DeliveryMode(StrEnum):
+    """Where an event goes."""
+
+    FAST = "fast"  #: to subscribers in this process, at once; a restart loses it
+    DURABLE = "durable"  #: into the store, for consumers outside, in whatever process
+    BROADCAST = "broadcast"  #: both, with one id
+
+
+class Outcome(StrEnum):
+    """How a piece of work has ended."""
+
+    SUCCESS = "success"
+    RETRYABLE_FAILURE = "retryable_failure"
+    PERMANENT_FAILURE = "permanent_failure"
+
+
+class PublicationCondition(StrEnum):
+    """After which outcomes an event is published."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    RETRYABLE_FAILURE = "retryable_failure"
+    PERMANENT_FAILURE = "permanent_failure"
+    ALWAYS = "always"
+
+
+_FAILURES = frozenset({Outcome.RETRYABLE_FAILURE, Outcome.PERMANENT_FAILURE})
+MET_BY: Mapping[PublicationCondition, frozenset[Outcome]] = {
+    PublicationCondition.SUCCESS: frozenset({Outcome.SUCCESS}),
+    PublicationCondition.FAILURE: _FAILURES,
+    PublicationCondition.RETRYABLE_FAILURE: frozenset({Outcome.RETRYABLE_FAILURE}),
+    PublicationCondition.PERMANENT_FAILURE: frozenset({Outcome.PERMANENT_FAILURE}),
+    PublicationCondition.ALWAYS: frozenset(Outcome),
+}
+
+
+def is_met(condition: PublicationCondition, outcome: Outcome | None) -> bool:
+    """Whether an event with this condition is published after this outcome; without one only where it is `always`.
+
+    >>> is_met(PublicationCondition.FAILURE, Outcome.RETRYABLE_FAILURE)
+    True
+    """
+    if outcome is None:
+        return condition is PublicationCondition.ALWAYS
+    return outcome in MET_BY[condition]
+
+
+@dataclass(frozen=True, slots=True)
+class DomainEvent:
+    """Something that happened. A stored one has the `number` that it has in its namespace, beginning with 1.
+
+    An event may come twice: equal events have the same `event_id`.
+    """
+
+    event_id: str
+    name: str
+    created_at: datetime
+    namespace: str = DEFAULT_NAMESPACE
+    payload: Json = EMPTY
+    delivery_mode: DeliveryMode = DeliveryMode.FAST
+    condition: PublicationCondition = PublicationCondition.ALWAYS
+    task_id: str | None = None
+    step: str | None = None
+    number: int = 0
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        return event_key(self.namespace, self.number)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether it stands for an event that was never stored: nobody is told of it."""
+        return self.name == VOID
+
+    def to_dict(self) -> dict[str, object]:
+        """As JSON for people and programs outside."""
+        return {
+            "event_id": self.event_id,
+            "name": self.name,
+            "namespace": self.namespace,
+            "created_at": self.created_at.isoformat(),
+            "task_id": self.task_id,
+            "step": self.step,
+            "condition": str(self.condition),
+            "delivery_mode": str(self.delivery_mode),
+            "number": self.number,
+            "payload": self.payload.value,
+        }
+
+
+def event_key(namespace: str, number: int) -> str:
+    """The key of a stored event; there is one event of a number, because writes are compare-and-set."""
+    return f"{namespace}/{number:015}"
+
+
+@dataclass(frozen=True, slots=True)
+class EventPosition:
+    """Up to which number somebody has come: a consumer with what it acknowledged, or a duty of the queue itself.
+
+    `holder` delivers for this consumer until `held_until`. `at` is when the position was moved last; of the outbox, up
+    to when records were looked at.
+    """
+
+    key: str
+    namespace: str
+    consumer: str
+    number: int
+    at: datetime
+    holder: str | None = None
+    held_until: datetime | None = None
+    version: Version | None = field(default=None, compare=False)
+
+
+REMOVED = "*removed"  # the position up to which old events were removed
+OUTBOX = "*outbox"  # the position of what looks for events that nobody published
+
+
+def position_key(namespace: str, consumer: str) -> str:
+    """The key of a consumer's position."""
+    return f"{namespace}/{consumer}"
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """Some stored events in their order. `next` is what to read after, and what to acknowledge when all were dealt with.
+
+    `has_more` says whether there were others when it was read.
+    """
+
+    events: tuple[DomainEvent, ...]
+    next: int
+    has_more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What became of an event: whether subscribers here were `told`, whether it is `stored`, and else why not.
+
+    Without an `event` its condition was not met.
+    """
+
+    event: DomainEvent | None
+    told: bool = False
+    stored: bool = False
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventRules:
+    """Which events of the queue and of steps are stored, and for how long stored events are kept.
+
+    `durable_names` are patterns such as `dlq.exhausted` or `dlq.*`. Events that every known consumer has acknowledged
+    stay for `acknowledged_days`, others for `durable_days`; None keeps them. Raises InvalidInput for a number below 0.
+    """
+
+    durable_names: tuple[str, ...] = ()
+    durable_outbox: bool = False
+    acknowledged_days: int | None = 7
+    durable_days: int | None = 30
+    webhook_url: str | None = None
+    webhook_secret: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("acknowledged_days", "durable_days"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 0):
+                raise InvalidInput(f"{name} must be a whole number from 0, or None to keep all, not {value!r:.80}")
+
+    def is_durable(self, name: str) -> bool:
+        """Whether events of the queue with this name are stored."""
+        return matches(name, self.durable_names)
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether the name is one of these, where `*` stands for anything.
+
+    >>> matches("order.paid", ["order.*"]), matches("order.paid", ["orders"])
+    (True, False)
+    """
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def require_event_name(name: object) -> str:
+    """The name of an event. Raises InvalidInput for what is none.
+
+    >>> require_event_name("order.paid")
+    'order.paid'
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"the name of an event has 1 to {LONGEST_NAME} letters, digits and the characters . _ : -, not {name!r:.80}"
+        )
+    return name
+
+
+def require_consumer(name: object) -> str:
+    """The name of a consumer. Raises InvalidInput for what is none."""
+    if not isinstance(name, str) or not _CONSUMER.fullmatch(name):
+        raise InvalidInput(
+            f"the name of a consumer has 1 to 100 letters, digits and the characters . _ : -, not {name!r:.80}"
+        )
+    return name
+
+
+def require_mode(mode: object) -> DeliveryMode:
+    """The delivery mode. Raises InvalidInput for one that there is not."""
+    try:
+        return DeliveryMode(str(mode))
+    except ValueError:
+        raise InvalidInput(f"there is no delivery mode {mode!r:.80}; there are {', '.join(DeliveryMode)}") from None
+
+
+def require_condition(condition: object) -> PublicationCondition:
+    """The condition. Raises InvalidInput for one that there is not."""
+    try:
+        return PublicationCondition(str(condition))
+    except ValueError:
+        raise InvalidInput(
+            f"there is no publication condition {condition!r:.80}; there are {', '.join(PublicationCondition)}"
+        ) from None
+
+
+def require_outcome(outcome: object) -> Outcome:
+    """The outcome. Raises InvalidInput for one that there is not."""
+    try:
+        return Outcome(str(outcome))
+    except ValueError:
+        raise InvalidInput(f"there is no outcome {outcome!r:.80}; there are {', '.join(Outcome)}") from None
+
+
+def removable_number(
+    events: Iterable[DomainEvent], acknowledged: int | None, rules: EventRules, now: datetime
+) -> int | None:
+    """The number up to which these events, in their order, are no longer kept; None if the first of them is.
+
+    `acknowledged` is what all known consumers have come to; None if there is no consumer.
+    """
+    found = None
+    for event in events:
+        age = now - event.created_at
+        is_done = acknowledged is not None and event.number <= acknowledged
+        if not (_is_over(age, rules.durable_days) or (is_done and _is_over(age, rules.acknowledged_days))):
+            break
+        found = event.number
+    return found
+
+
+def _is_over(age: timedelta, days: int | None) -> bool:
+    return days is not None and age >= timedelta(days=days)
