@@ -17,6 +17,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.calls import CaptureBlock
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
+from mahavishnu.core.domain_events import DomainEvents
 from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.core.lifecycle.run import current_run
 from mahavishnu.core.queue.archive import Archive
@@ -235,6 +236,18 @@ class SyncNamedQueues(SyncFace[NamedQueues]):
     maintain = SyncMethod(_of(NamedQueues).maintain)
 
 
+class SyncDomainEvents(SyncFace[DomainEvents]):
+    """Domain events. Subscribers are given to `app.events`, which needs no event loop for it."""
+
+    publish = SyncMethod(_of(DomainEvents).publish)
+    send = SyncMethod(_of(DomainEvents).send)
+    read = SyncMethod(_of(DomainEvents).read)
+    acknowledge = SyncMethod(_of(DomainEvents).acknowledge)
+    consumers = SyncMethod(_of(DomainEvents).consumers)
+    forget = SyncMethod(_of(DomainEvents).forget)
+    remove_old = SyncMethod(_of(DomainEvents).remove_old)
+
+
 class SyncQueue(SyncFace[DeadLetterQueue]):
     """The queue and its services."""
 
@@ -267,6 +280,9 @@ class SyncQueue(SyncFace[DeadLetterQueue]):
     workers = cached_property(lambda self: SyncWorkers(self.calls, lambda: self.service.workers, "dlq.workers."))
     archive = cached_property(lambda self: SyncArchive(self.calls, lambda: self.service.archive, "dlq.archive."))
     queues = cached_property(lambda self: SyncNamedQueues(self.calls, lambda: self.service.queues, "dlq.queues."))
+    domain_events = cached_property(
+        lambda self: SyncDomainEvents(self.calls, lambda: self.service.domain_events, "dlq.domain_events.")
+    )
 
 
 class SyncIntegration(SyncFace[DLQIntegration]):
@@ -370,6 +386,11 @@ class SyncApp(SyncFace[MahavishnuApp]):
     def dlq(self) -> SyncQueue:
         """The queue. Its methods raise MahavishnuError where it is disabled."""
         return SyncQueue(self.calls, lambda: self.calls.dlq, "dlq.")
+
+    @property
+    def events(self) -> SyncDomainEvents:
+        """Domain events. Its methods raise QueueDisabled where there is no queue."""
+        return self.dlq.domain_events
 
     @cached_property
     def dlq_integration(self) -> SyncIntegration:

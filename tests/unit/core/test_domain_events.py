@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.domain_events import DomainEvents
 from mahavishnu.engine import event_bus
@@ -310,3 +313,14 @@ async def test_only_one_name_may_be_asked_for(house: House) -> None:
 async def test_an_app_has_them(house: House) -> None:
     app = house.app()
     assert (await app.events.publish("order.paid", mode="durable")).stored
+
+
+def test_without_an_event_loop(tmp_path: Path) -> None:
+    app = MahavishnuApp(MahavishnuSettings(dlq_store_url=f"sqlite:///{tmp_path / 'letters.db'}"))
+    heard = Heard()
+    app.events.subscribe(heard)
+    with app.sync as sync:
+        assert sync.events.publish("order.paid", {"order": 7}, mode="broadcast").stored
+        assert [event.payload.value for event in sync.events.read(consumer="billing").events] == [{"order": 7}]
+        assert sync.events.acknowledge("billing", 1).number == 1
+    assert len(heard.events) == 1, "closing waits for subscribers"
