@@ -1,8 +1,8 @@
 """The log of stored domain events: numbered without gaps, read by cursor, acknowledged by each consumer for itself.
 
-The number is a part of the key, so two processes cannot give it to two events: who loses takes a later one. A number that
-is missing belongs to an event that is being written, or was never written. A reader waits at it for a while, and then
-stores a void record there: whoever was late gets a later number, and so no reader ever passes by an event.
+The number is a part of the key, so two processes cannot give it to two events: who loses takes a later one. A number
+that is missing belongs to an event that is being written, or was never written. A reader waits at it for a while, and
+then stores a void record there: whoever was late gets a later number, and so no reader ever passes by an event.
 
 It is kept where all processes meet. While that store is away nothing is stored, and who publishes is told so.
 """

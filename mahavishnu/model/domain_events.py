@@ -1,7 +1,7 @@
 """Domain events: what happened, for the rest of the application and for other systems, and who is told when.
 
-The queue's own events (`events`) are for its parts; a domain event has a name and a payload that users choose, or is made
-of an event of the queue or of a step that has ended.
+The queue's own events (`events`) are for its parts; a domain event has a name and a payload that users choose, or is
+made of an event of the queue or of a step that has ended.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def position_key(namespace: str, consumer: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Some stored events in their order. `next` is what to read after, and what to acknowledge when all were dealt with.
+    """Some stored events in their order. `next` is what to read after, and to acknowledge when all were dealt with.
 
     `has_more` says whether there were others when it was read.
     """
