@@ -17,7 +17,8 @@ from mahavishnu.core import sync
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.sync import SyncFace, SyncMethod, SyncQueue
+from mahavishnu.core.sync import SyncQueue
+from mahavishnu.core.sync_methods import SyncFace, SyncMethod
 from mahavishnu.engine import store_session
 from mahavishnu.engine.store_session import UsedElsewhere
 from mahavishnu.model.errors import InsideEventLoop, MahavishnuError, NoSuchLetter, StoreUnavailable, SyncTimeout
