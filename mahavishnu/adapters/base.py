@@ -251,12 +251,15 @@ class Attempt:
         """The run has ended."""
         self._ended.append(True)
 
-    def is_run_of(self, task_id: str | None, task: Any, adapter: str | None) -> bool:
+    def is_run_of(self, task_id: str | None, task: Any, adapter: str | None, namespace: str | None = None) -> bool:
         """Whether such a workflow is the one that is being run again, rather than another one that it starts.
 
-        It is if the adapter is the same, as far as both are known, and the id; without an id, the payload.
+        It is if the adapter is the same, as far as both are known, and the id; without an id, the payload. The app that
+        runs it has this `namespace`: another one's is another one's work, whatever its name and id.
         """
         source = self.letter.source
+        if namespace not in (None, self.letter.namespace):
+            return False
         if adapter is not None and source.kind is SourceKind.WORKFLOW and source.queue not in (None, "", adapter):
             return False
         if task_id is not None:
@@ -319,7 +322,7 @@ def live_attempt() -> Attempt | None:
 
 
 @contextmanager
-def run_as(task_id: str | None, task: Any, adapter: str) -> Iterator[Attempt | None]:
+def run_as(task_id: str | None, task: Any, adapter: str, namespace: str | None = None) -> Iterator[Attempt | None]:
     """While a workflow runs inside of a retry: the attempt, if this is the workflow that is being run again.
 
     Any other one is run for the first time, and does not see the attempt: its idempotency key is of other work.
@@ -328,7 +331,7 @@ def run_as(task_id: str | None, task: Any, adapter: str) -> Iterator[Attempt | N
         yield None
         return
     attempt = live_attempt()
-    if attempt is not None and not attempt.is_run_of(task_id, task, adapter):
+    if attempt is not None and not attempt.is_run_of(task_id, task, adapter, namespace):
         attempt = None
     token = current_attempt.set(attempt)
     try:

@@ -15,7 +15,7 @@ from mahavishnu.adapters.hints import can_be_made, local_names
 from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.typed_json import read
+from mahavishnu.model.typed_json import find_lost, read
 from mahavishnu.model.value_kinds import ValueKind
 
 _TASK_FORM = ("task", "repos")
@@ -183,6 +183,8 @@ def restore_task(letter: DeadLetter, adapters: AdapterRegistry) -> Any:
         adapter.signature.place(arguments)  # raises for what is missing
         return RestoredArguments(arguments)
     if getattr(adapter, "takes_json", False):
+        if (lost := find_lost(types)) is not None:
+            raise lost
         return task
     signature = adapters.signature(letter.adapter)
     return read(task, types, kinds=adapters.kinds) if signature is None else signature.restore_task(task, types)

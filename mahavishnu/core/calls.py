@@ -61,10 +61,27 @@ class Calls:
         """
         if isinstance(function, staticmethod):
             return staticmethod(self.decorate(function.__func__, name, options))
+        function = self._undecorate(function)
         workflow = self.register(function, name, options)
         if options.track:
             return TrackedCalls(self, workflow, self._lifecycle).guard()
         return self._guard_async(workflow) if is_async(function) else self._guard(workflow)
+
+    def _undecorate(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function itself, where this app decorated it before: as in a notebook's cell that is run again.
+
+        Raises InvalidInput for one of another app, or a part of one: each failure would be two letters, run by both.
+        """
+        if not is_decorated(function):
+            return function
+        if function is vars(function).get("_captures_failures"):  # not a method that has it from its function
+            plain: Callable[..., Any] = vars(function)["__wrapped__"]
+            if any(workflow.function is plain for workflow in self._workflows.values()):
+                return plain
+        raise InvalidInput(
+            f"{function!r:.100} is a decorated workflow already: each of its failures would be kept twice, and run "
+            "again twice. Decorate the function that it wraps"
+        )
 
     def register(self, function: Callable[..., Any], name: str | None, options: CallOptions) -> FunctionWorkflow:
         """Run the workflows of this name with a function."""
@@ -219,7 +236,9 @@ class Calls:
 
     def as_attempt(self, call: Call) -> AbstractContextManager[Attempt | None]:
         """Inside of a retry, the attempt if this call is what is run again."""
-        return run_as(call.task_id, call.request().task, call.workflow.name)
+        integration = self._integration()
+        namespace = None if integration is None else integration.dlq.context.namespace
+        return run_as(call.task_id, call.request().task, call.workflow.name, namespace)
 
     def begin_run(self, call: Call) -> datetime | None:
         """When a run begins whose success is noted; None where it closes no letter."""

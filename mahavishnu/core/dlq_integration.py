@@ -135,8 +135,8 @@ class DLQIntegration:
         self._counts["workflows_executed"] += 1
         self._counts["workflows_failed"] += 1
         attempt = live_attempt()
-        own_id = request.task_id if named else None
-        if attempt is None or requested or not attempt.is_run_of(own_id, request.task, request.adapter):
+        own_id, namespace = request.task_id if named else None, self.dlq.context.namespace
+        if attempt is None or requested or not attempt.is_run_of(own_id, request.task, request.adapter, namespace):
             return None
         attempt.note_own_failure(request.repos, error)
         self._counts["folded"] += 1

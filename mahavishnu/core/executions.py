@@ -48,7 +48,9 @@ class Executions:
             run = self._run(task, adapter_name, repos, task_id, metadata, enqueue, each=each)
         if current_attempt.get() is None:  # it costs nothing where it is not needed
             return run
-        return _inside_attempt(run, task_id, task, adapter_name)
+        dlq = self._app.queue_if_enabled
+        namespace = None if dlq is None else dlq.context.namespace
+        return _inside_attempt(run, given_id(task_id, task), task, adapter_name, namespace)
 
     async def run_again(self, letter: DeadLetter, task: Any, adapter_name: str, repos: list[str]) -> WorkflowResult:
         """Run a letter's task again; a tracked one goes on after the steps that have ended."""
@@ -151,6 +153,8 @@ def _request_of(task_id: str, snapshot: TaskSnapshot, adapter_name: str, repos: 
     return LetterRequest(task_id=task_id, task=snapshot.task, repos=repos, adapter=adapter_name)
 
 
-async def _inside_attempt(run: Awaitable[T], task_id: str | None, task: Any, adapter_name: str) -> T:
-    with run_as(given_id(task_id, task), task, adapter_name):
+async def _inside_attempt(
+    run: Awaitable[T], task_id: str | None, task: Any, adapter_name: str, namespace: str | None
+) -> T:
+    with run_as(task_id, task, adapter_name, namespace):
         return await run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 from collections.abc import Callable, Mapping
@@ -97,6 +98,8 @@ def is_decorated(function: Callable[..., Any]) -> bool:
 
     Raises InvalidInput for a function that wraps such a one: only the failures of the inner one are captured.
     """
+    while isinstance(function, functools.partial):
+        function = function.func
     decorated = getattr(function, "_captures_failures", None)
     if decorated is None or decorated is getattr(function, "__func__", function):  # a method has it from its function
         return decorated is not None

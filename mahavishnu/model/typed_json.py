@@ -291,6 +291,20 @@ def read(
     return _Reader(classes or {}, kinds_by_name(tuple(kinds)), convert).read(plain, tree_of(types), "")
 
 
+def find_lost(types: Mapping[str, str]) -> CannotRestore | None:
+    """Why nobody can run what has these types: a value in it was lost, and none has been given since.
+
+    >>> print(find_lost({"/due": "date", "/to": "lost:socket"}))
+    to was of type socket, which cannot come back: give a value by an edit
+    """
+    for path, kind in types.items():
+        form, _, name = kind.partition(":")
+        if form == LOST:
+            why = "is masked: give the" if name == MASKED else f"was of type {name}, which cannot come back: give a"
+            return CannotRestore(path, f"{why} value by an edit", needs_edit=True)
+    return None
+
+
 class _Reader:
     def __init__(self, classes: Mapping[str, type], kinds: Mapping[str, ValueKind], convert: Convert | None) -> None:
         self._classes, self._kinds, self._convert = classes, kinds, convert
@@ -319,11 +333,8 @@ class _Reader:
         try:
             if form == EXACT:
                 return plain
-            if form == LOST:
-                if name == MASKED:
-                    raise CannotRestore(path, "is masked: give the value by an edit", needs_edit=True)
-                why = f"was of type {name}, which cannot come back: give a value by an edit"
-                raise CannotRestore(path, why, needs_edit=True)
+            if lost := find_lost({path: kind}):
+                raise lost
             if form in _MAKERS:
                 return _MAKERS[form](_require(plain, list, "a list"))
             if form == "dict":

@@ -36,7 +36,8 @@ class Tracking:
     async def begin(self, request: LetterRequest) -> TaskRun | None:
         """A run begins, of which a letter would have this. Inside of a retry of it, its task goes on: see `resume`."""
         attempt = live_attempt()
-        if attempt is not None and attempt.is_run_of(request.task_id, request.task, request.adapter):
+        name, namespace = request.task_id, self._context.namespace
+        if attempt is not None and attempt.is_run_of(name, request.task, request.adapter, namespace):
             return await self.resume(attempt.letter)
         return await self._begin(request)
 

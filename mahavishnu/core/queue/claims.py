@@ -28,6 +28,7 @@ from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.query import SOONEST_FIRST, Condition, Is, Not, Query, Sort, adapter_is, claim_order, letter_query
+from mahavishnu.model.typed_json import find_lost
 from mahavishnu.model.worker import run_by
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
 from mahavishnu.stores.kinds import WORKERS
@@ -278,7 +279,7 @@ class Claims:
                 log.exception("letter %r cannot be claimed and is left alone", letter.task_id)
                 continue
             if claim.lease is None or batch.is_safe(claim):
-                chosen.append((claim, token))
+                chosen.append((_keep_from_running(claim, token, now), token))
         won: list[Claim] = []
         results = await self._letters.write([claim for claim, _ in chosen]) if chosen else ()
         for (_, token), written in zip(chosen, results, strict=True):
@@ -287,6 +288,9 @@ class Claims:
                 continue
             if not isinstance(written, DeadLetter):
                 log.warning("a due letter could not be claimed: %s", written)
+                continue
+            if written.lease is None and written.unfit is not None:  # it waits for an edit
+                self._context.announce(EventName.RELEASED, written)
                 continue
             if written.lease is None:  # its lease had run out too often: it was not taken, but settled as failed
                 self._context.announce(EventName.RECOVERED, written)
@@ -349,6 +353,13 @@ class _ClaimBatch:
             return
         self._random.shuffle(waiting)
         waiting.sort(key=lambda letter: -letter.priority)
+
+
+def _keep_from_running(claim: DeadLetter, token: str, now: datetime) -> DeadLetter:
+    """The claim, or the letter given back to wait for an edit if a value of its task was lost."""
+    if claim.lease is None or (lost := find_lost(claim.payload_types.value)) is None:
+        return claim
+    return lifecycle.release(claim, token=token, now=now, unfit=str(lost), needs_edit=True)
 
 
 def _require_settlement(

@@ -51,6 +51,20 @@ async def test_the_task_and_its_repos_are_posted_and_the_answer_is_the_result(ap
 
 
 @respx.mock
+async def test_a_description_of_what_was_lost_is_not_posted(app: MahavishnuApp) -> None:
+    route = respx.post(URL).respond(json={})
+    types = {"/to": "lost:socket", "/day": "date"}
+    task = {"to": "<socket>", "day": "2026-11-19"}
+    await queue(app).enqueue("wf_1", task, [], "refused", adapter="http", payload_types=types)
+    answer = await queue(app).retry_task("wf_1")
+    assert "to was of type socket, which cannot come back: give a value by an edit" in answer["error"]
+    assert not route.called
+    await queue(app).letters.edit("wf_1", patch={"to": "ann"})
+    assert (await queue(app).retry_task("wf_1"))["success"]
+    assert json.loads(route.calls.last.request.content)["task"] == {"to": "ann", "day": "2026-11-19"}
+
+
+@respx.mock
 async def test_a_retry_says_that_it_is_one(app: MahavishnuApp, clock: ManualClock) -> None:
     route = respx.post(URL)
     route.side_effect = [httpx.Response(503), httpx.Response(503), httpx.Response(200, text="done")]

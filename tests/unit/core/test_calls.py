@@ -355,8 +355,68 @@ class TestInsideOfARetry:
         assert (both["o-1"].task_id, both["o-1"].occurrences) == (letter.task_id, 1)
         assert [each and each.letter.task_id for each in attempts] == [None, None, letter.task_id]
 
+    @pytest.mark.parametrize("fails", [True, False])
+    async def test_a_call_of_another_app_is_its_own_work(self, any_house: House, fails: bool) -> None:
+        """Whatever its workflow is called, and whatever its key: two apps know nothing of each other."""
+        shop, bank, broken = any_house.app(dlq_namespace="shop"), any_house.app(dlq_namespace="bank"), [True]
+
+        @bank.workflow("charge", key="order")
+        async def book(order: str) -> None:
+            if broken:
+                raise NETWORK
+
+        @shop.workflow("charge", key="order")
+        async def charge(order: str) -> None:
+            try:
+                await book(order)
+            except ConnectionError:
+                if len(broken) == 1:
+                    raise
+
+        with pytest.raises(ConnectionError):
+            await charge("o-1")
+        assert [letter.occurrences for app in (shop, bank) for letter in await letters_of(app)] == [1, 1]
+        broken.append(True) if fails else broken.clear()
+        assert (await shop.dlq.retry_task("charge:o-1"))["success"]
+        await queue_of(bank).closing.flush()
+        left = await letters_of(bank)
+        assert [letter.occurrences for letter in left] == ([2] if fails else []), "run again, though it is done"
+
 
 class TestNames:
+    async def test_a_function_that_is_decorated_twice_has_one_letter_for_a_failure(self, house: House) -> None:
+        """Two would be run again both."""
+        app, failing = house.app(), Failing()
+
+        @app.workflow("charge")
+        async def charge(order: str) -> str:
+            return failing.note(order)
+
+        again = app.workflow("booking")(charge)
+        with pytest.raises(ConnectionError):
+            await again("o-1")
+        assert [letter.adapter for letter in await letters_of(app)] == ["booking"]
+        with pytest.raises(ConnectionError):
+            await app.call(functools.partial(charge, "o-2"))
+        assert {letter.adapter for letter in await letters_of(app)} == {"charge", "booking"}
+
+    @pytest.mark.parametrize("whose", ["another app", "a part", "a method"])
+    async def test_a_decorated_function_that_would_be_kept_twice_is_refused(self, house: House, whose: str) -> None:
+        app = house.app()
+
+        @dataclass
+        class Bank:
+            @app.workflow("booking")
+            def book(self, order: str) -> None: ...
+
+        @app.workflow
+        def charge(order: str) -> None: ...
+
+        other = house.app() if whose == "another app" else app
+        thing: Any = {"a part": functools.partial(charge, "o-1"), "a method": Bank().book}.get(whose, charge)
+        with pytest.raises(InvalidInput, match="is a decorated workflow already: each of its failures would be kept"):
+            other.workflow("again")(thing)
+
     async def test_two_functions_with_one_name_are_refused(self, house: House) -> None:
         app = house.app()
 

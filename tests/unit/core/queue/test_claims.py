@@ -47,6 +47,24 @@ class TestClaiming:
         assert [(event.name, event.detail) for event in events] == [(EventName.RETRY_STARTED, {"owner": "worker-1"})]
         assert await queue.claims.claim("worker-2") == []
 
+    async def test_what_was_lost_of_a_task_is_handed_to_nobody_before_an_edit_gives_it(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await due(queue)
+        lost = {"card": "***", "to": "<socket>", "day": "2026-11-19"}
+        types = {"/card": "lost:masked", "/to": "lost:socket", "/day": "date"}
+        await queue.enqueue("wf_2", lost, [], "refused", "immediate", payload_types=types)
+        await queue.letters.redrive("wf_2")
+        assert [claim.letter.task_id for claim in await queue.claims.claim("worker-1", limit=5)] == ["wf_1"]
+        letter = await letter_of(queue, "wf_2")
+        assert (letter.status, letter.due_at, letter.total_attempts) == ("pending", None, 0)
+        assert letter.unfit == "card is masked: give the value by an edit"
+        await queue.letters.edit("wf_2", patch={"card": "47"}, redrive=True)
+        assert await queue.claims.claim("worker-1") == []
+        await queue.letters.edit("wf_2", patch={"to": "ann"}, redrive=True)
+        claim = await claim_one(queue)
+        assert (claim.letter.task, claim.letter.total_attempts) == ({"card": "47", "to": "ann", "day": "2026-11-19"}, 1)
+        await sound(queue)
+
     async def test_the_most_urgent_first_then_the_longest_due(self, any_house: House) -> None:
         queue = any_house.queue()
         for name, priority in {"late": 0, "later": 0, "urgent": 5, "first": 9}.items():
