@@ -23,7 +23,7 @@ from mahavishnu.model.task_states import (
     StepState,
     TaskState,
 )
-from mahavishnu.model.tasks import MAX_STEPS, StepRecord, TaskRecord, Transition
+from mahavishnu.model.tasks import MAX_STEPS, StepRecord, TaskRecord, Transition, evolve
 
 
 def move(
@@ -46,7 +46,7 @@ def move(
         raise _illegal(task, state, f"unless an open letter sends it back, for the reason {BACK_FROM_ERROR}")
     now = instant(now)
     noted = _note(task, task.state, state, now, None, reason, metadata, processor)
-    return replace(
+    return evolve(
         noted,
         state=state,
         state_entered_at=now,
@@ -73,7 +73,7 @@ def _note(
     number = task.transition_count + 1
     detail = Json.of(dict(metadata), "metadata") if metadata else None
     added = Transition(number, str(before), str(after), at, step, reason, detail, processor)
-    return replace(task, transition_count=number, transitions=(*task.transitions, added))
+    return evolve(task, transition_count=number, transitions=(*task.transitions, added))
 
 
 def begin(task: TaskRecord, *, now: datetime, run: str, processor: str) -> TaskRecord:
@@ -89,18 +89,18 @@ def begin(task: TaskRecord, *, now: datetime, run: str, processor: str) -> TaskR
         task = move(task, TaskState.EVALUATING_RESULTS, now=now, processor=processor)
     if task.state is TaskState.STEPS_IN_PROCESS:  # its process has died
         task = _note(task, task.state, task.state, instant(now), None, "taken_over", None, processor)
-        task = replace(task, state_entered_at=instant(now), processor=processor)
+        task = evolve(task, state_entered_at=instant(now), processor=processor)
     else:
         task = move(task, TaskState.STEPS_IN_PROCESS, now=now, processor=processor)
     for step in task.steps:  # what it returned could not be kept, and what follows needs it
         if step.state is StepState.COMPLETE and step.why_lost is not None:
             task = _note(task, step.state, StepState.PENDING, instant(now), step.name, "result_lost", None, processor)
             task = _with_step(task, replace(step, state=StepState.PENDING, entered_at=instant(now), why_lost=None))
-    return replace(task, run=run)
+    return evolve(task, run=run)
 
 
 def _with_step(task: TaskRecord, step: StepRecord) -> TaskRecord:
-    return replace(task, steps=tuple(step if each.name == step.name else each for each in task.steps))
+    return evolve(task, steps=tuple(step if each.name == step.name else each for each in task.steps))
 
 
 def require_run(task: TaskRecord, run: str | None) -> None:
@@ -143,7 +143,7 @@ def begin_step(
         if len(task.steps) >= MAX_STEPS:
             raise InvalidInput(f"task {task.task_id!r} has {MAX_STEPS} steps: no further one can be tracked")
         step = options or StepRecord(name)
-        task = replace(task, steps=(*task.steps, step))
+        task = evolve(task, steps=(*task.steps, step))
     if not step.may_run:
         limit = f"it was run {step.attempts} times of {step.max_attempts}" if step.retryable else "it is not retryable"
         raise IllegalMove(f"{task.task_id}/{name}", "run", step.state, limit, what="step")
@@ -220,7 +220,7 @@ def hand_over(
     if task.state is TaskState.ERROR:
         return task
     ended = move(task, TaskState.ERROR, now=now, reason=reason, metadata=metadata, processor=processor)
-    return replace(ended, last_error=error or task.last_error)
+    return evolve(ended, last_error=error or task.last_error)
 
 
 def hand_back(
@@ -244,7 +244,7 @@ def hand_back(
     for step in back.steps:
         if step.state is StepState.ERROR:
             back = move_step(back, step.name, StepState.PENDING, now=now, reason=BACK_FROM_ERROR, attempts=0)
-    return replace(back, handed_back=key, priority=task.priority if priority is None else priority)
+    return evolve(back, handed_back=key, priority=task.priority if priority is None else priority)
 
 
 def return_from_error(
@@ -267,4 +267,4 @@ def recover(
 ) -> TaskRecord:
     """A task that hangs in an active state waits for a retry, and the recovery is counted. Raises IllegalMove."""
     waiting = move(task, TaskState.WAITING_FOR_RETRY, now=now, reason=reason, processor=processor)
-    return replace(waiting, recovery_count=task.recovery_count + 1, run=None)
+    return evolve(waiting, recovery_count=task.recovery_count + 1, run=None)

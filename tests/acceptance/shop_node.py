@@ -1,7 +1,7 @@
 """One process of a shop with a tracked workflow of five steps: `python -m tests.acceptance.shop_node URL LOG ACT`.
 
-ACT is `raise` or `kill` (what happens in the third step of a first run), or `retry` (run what is due). Each step writes a
-line to the log, which is there whoever is killed afterwards; the end of the workflow writes what it had in its hands.
+ACT is `raise` or `kill`: what happens in the third step of a first run; or `retry`: run what is due. Each step writes a
+line to the log, which is there whoever is killed afterwards; so does the end of a run that had equal values.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.task_letters import begin_again, task_of
 from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import TaskRecord, new_task
+from mahavishnu.model.tasks import TaskRecord, evolve, new_task
 
 if TYPE_CHECKING:
     from mahavishnu.core.lifecycle.service import Lifecycle
@@ -87,7 +86,7 @@ class Tracking:
         task = new_task(
             name, now=now, namespace=context.namespace, task_id=new_entry_id(now), context=payload, template=name
         )
-        task = replace(
+        task = evolve(
             task,
             context_types=types,
             notes=Json.of(notes) if notes else EMPTY,
