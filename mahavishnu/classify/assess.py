@@ -27,6 +27,7 @@ from mahavishnu.model.letter_parts import (
     RetryPolicy,
     fast_constructor,
 )
+from mahavishnu.model.staleness import STALE
 
 T = TypeVar("T")
 BY_CALLER = "caller"
@@ -172,7 +173,7 @@ class Assessor:
         now only its text, so its silence says nothing.
         """
         told = [failure for failure in letter.failures if failure.type != LEASE_RAN_OUT]
-        if not told:
+        if not told or (letter.fingerprint or "").startswith(STALE):  # no failure said why it hangs
             return letter.fingerprint
         last, context = told[-1], _stored_context(letter)
         for error in rebuild_errors(last.type, last.message, last.traceback):

@@ -22,6 +22,8 @@ from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.staleness import StalenessRules
+from mahavishnu.model.templates import read_templates
 from mahavishnu.model.value_kinds import ValueKind, named_kind
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
@@ -121,6 +123,14 @@ def event_rules_from(settings: MahavishnuSettings) -> EventRules:
     return EventRules(**settings.events.model_dump())
 
 
+def staleness_from(settings: MahavishnuSettings) -> StalenessRules:
+    """When tracked tasks are stale, with the templates of the settings."""
+    given = settings.templates
+    if isinstance(given, str):
+        return StalenessRules(**settings.staleness.model_dump(), templates_directory=given or None)
+    return StalenessRules(**settings.staleness.model_dump(), templates=read_templates(given))
+
+
 def backoffs_from(settings: MahavishnuSettings) -> BackoffRegistry:
     """The delays, jittered if asked for."""
     return BackoffRegistry(random=random.random if settings.retry_jitter else None)
@@ -145,6 +155,7 @@ def queue_from(
             requeues=requeues_from(settings),
             retention=retention_from(settings),
             events=event_rules_from(settings),
+            staleness=staleness_from(settings),
             backoffs=backoffs_from(settings),
             namespace=settings.dlq_namespace,
         ),
@@ -166,6 +177,8 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
         dlq.context.retention = retention_from(settings)
     if given.events is None:
         dlq.context.event_rules = event_rules_from(settings)
+    if given.staleness is None:
+        dlq.context.staleness = staleness_from(settings)
     if dlq.context.backoffs is backoff.DEFAULT:
         dlq.context.backoffs = backoffs_from(settings)
     own = dict(dlq.context.backoffs.custom)
@@ -208,4 +221,5 @@ def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
     dlq.context.requeues = requeues_from(settings)
     dlq.context.retention = retention_from(settings)
     dlq.context.event_rules = event_rules_from(settings)
+    dlq.context.staleness = staleness_from(settings)
     dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings), keep_interval=True)

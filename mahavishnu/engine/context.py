@@ -35,6 +35,7 @@ from mahavishnu.model.namespaces import require_namespace, require_namespace_or_
 from mahavishnu.model.query import letter_query
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.staleness import StalenessRules
 from mahavishnu.model.value_kinds import ValueKind
 from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
@@ -91,6 +92,7 @@ class QueueOptions:
     requeues: RequeueRules | None = None
     retention: RetentionRules | None = None
     events: EventRules | None = None
+    staleness: StalenessRules | None = None
     backoffs: BackoffRegistry = backoff.DEFAULT
     owner: str | None = None
     callback: Workflow | None = None
@@ -112,6 +114,7 @@ class QueueContext:
         self.requeues = options.requeues or RequeueRules()
         self.retention = options.retention or RetentionRules()
         self.event_rules = options.events or EventRules()
+        self.staleness = options.staleness or StalenessRules()
         self.backoffs = options.backoffs
         self.owner = options.owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
         self.lease_watch = LeaseWatch(clock)

@@ -51,6 +51,7 @@ def move(
         state=state,
         state_entered_at=now,
         terminal_at=now if state in TERMINAL else None,
+        attention=None,
         processor=processor or task.processor,
     )
 
@@ -89,7 +90,7 @@ def begin(task: TaskRecord, *, now: datetime, run: str, processor: str) -> TaskR
         task = move(task, TaskState.EVALUATING_RESULTS, now=now, processor=processor)
     if task.state is TaskState.STEPS_IN_PROCESS:  # its process has died
         task = _note(task, task.state, task.state, instant(now), None, "taken_over", None, processor)
-        task = evolve(task, state_entered_at=instant(now), processor=processor)
+        task = evolve(task, state_entered_at=instant(now), processor=processor, attention=None)
     else:
         task = move(task, TaskState.STEPS_IN_PROCESS, now=now, processor=processor)
     for step in task.steps:  # what it returned could not be kept, and what follows needs it

@@ -95,6 +95,7 @@ class TaskRecord:
 
     `run` names the run that may report steps; `work_id` is the task id of the letter. `transition_count` counts all
     moves, `transitions` are the latest. `handed_back` names the letter, and its requeue, that brought it back last.
+    `alive_at` is the last sign of life of that run, `attention` what was told of the task while it was in this state.
     `notes` say why the context is not all that was given: for the metadata of a letter that nothing retries by itself.
     """
 
@@ -109,6 +110,8 @@ class TaskRecord:
     template_version: str = "1"
     priority: int = 0
     terminal_at: datetime | None = None
+    alive_at: datetime | None = None
+    attention: str | None = None
     recovery_count: int = 0
     processor: str | None = None
     adapter: str | None = None

@@ -25,7 +25,11 @@ TASKS = dataclass_kind(
         "last_error": TEXT,
         **dict.fromkeys(("max_retries", "retry_policy", "run", "handed_back"), BLOB),
     },
-    indexes=[("namespace", "state", "state_entered_at"), ("namespace", "created_at")],
+    indexes=[
+        ("namespace", "state", "state_entered_at"),
+        ("namespace", "state", "created_at"),
+        ("namespace", "created_at"),
+    ],
 )
 TRANSITIONS = dataclass_kind(
     OldTransition, name="transitions", index="dlq_transitions", indexes=[("task_id", "number")]

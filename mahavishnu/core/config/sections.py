@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Mapping
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
+
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.templates import read_templates
+
+_LONGEST = 10 * 366 * 1440  # minutes
 
 
 def setting(default: Any, description: str, low: Any = None, high: Any = None, allowed: str = "", **more: Any) -> Any:
@@ -28,6 +34,86 @@ class Section(BaseModel):
         if isinstance(value, bool) and bool not in kinds and {int, float}.intersection(kinds):
             raise PydanticKnownError("int_type" if int in kinds else "float_type")
         return value
+
+
+class CircuitSettings(Section):
+    """When an adapter that keeps failing is left alone, and for how long."""
+
+    failure_threshold: int = setting(5, "Failures in a row after which an adapter's circuit breaker opens", 1, 1000)
+    cooloff_seconds: int = setting(60, "How long an open breaker waits before it lets one probe through", 1, 86400)
+
+
+class AutoRequeueSettings(Section):
+    """Whether what is exhausted is sent back by itself, and when."""
+
+    enabled: bool = setting(False, "Send exhausted letters back by a rule, without anybody asking")
+    requeue_interval_minutes: int = setting(
+        60, "How long a letter stays exhausted before the rule sends it back", 1, 7 * 1440
+    )
+    max_auto_requeue_attempts: int = setting(
+        2, "How often the rule sends one letter back before it is left for people", 0, 10
+    )
+    requeue_backoff_multiplier: float = setting(
+        2.0, "By what the wait grows each time the rule sends a letter back", 1, 100
+    )
+
+
+class ServerSettings(Section):
+    """The HTTP API: where it listens, and who may do what there."""
+
+    host: str = setting("127.0.0.1", "Address that the server listens on", min_length=1)
+    port: int = setting(8080, "Port that the server listens on; 0: any free one", 0, 65535)
+    max_body_bytes: int = setting(4 * 1024 * 1024, "Largest request that is read", 1024, 1024 * 1024 * 1024)
+    viewers: Mapping[str, SecretStr] = setting(
+        {}, "Names and tokens of those who may look; without any token only this machine may"
+    )
+    operators: Mapping[str, SecretStr] = setting(
+        {}, "Names and tokens of those who may also act on letters, groups and runs"
+    )
+    admins: Mapping[str, SecretStr] = setting({}, "Names and tokens of those who may also delete letters")
+
+
+def _check_templates(given: dict[str, Any] | str) -> dict[str, Any] | str:
+    try:
+        if not isinstance(given, str):
+            read_templates(given)
+    except InvalidInput as problem:
+        raise ValueError(str(problem)) from None
+    return given
+
+
+Templates = Annotated[dict[str, dict[str, Any] | None] | str, AfterValidator(_check_templates)]
+
+
+class StalenessSettings(Section):
+    """When tracked tasks are stale, and what is done about it. Templates overrule the limits and the actions."""
+
+    enabled: bool = setting(True, "Look for stale tasks in the background, in every worker")
+    dry_run: bool = setting(False, "Log what is stale, and change nothing")
+    detection_interval_seconds: int = setting(300, "How often it is looked for stale tasks", 1, 86400)
+    batch_size: int = setting(100, "How many stale tasks are moved at once", 1, 5000)
+    max_batches_per_cycle: int = setting(50, "How many batches are moved, one after the other, each time", 1, 10000)
+    waiting_for_dependencies_minutes: int = setting(60, "How long tasks may wait for dependencies", 1, _LONGEST)
+    waiting_for_retry_minutes: int = setting(30, "How long tasks may wait for a retry", 1, _LONGEST)
+    steps_in_process_minutes: int = setting(
+        30, "How long steps may be in process, where no live run is known", 1, _LONGEST
+    )
+    blocked_by_failures_minutes: int = setting(60, "How long tasks may be blocked by failures", 1, _LONGEST)
+    other_states_minutes: int = setting(1440, "How long tasks may be in any other state", 1, _LONGEST)
+    task_max_lifetime_hours: int = setting(24, "How old tasks may become that have not ended", 1, 8760)
+    auto_transition_to_error: bool = setting(True, "Have stale tasks end in error")
+    auto_move_to_dlq: bool = setting(True, "Make a letter of each stale task")
+    emit_warnings: bool = setting(True, "Warn of tasks that will soon be stale")
+    warn_ratio: float = setting(0.75, "The share of its limit after which a task gets a warning", 0.01, 0.99)
+    grace_after_downtime_seconds: int | None = setting(
+        None, "How long after its time a look may come before that was downtime; null: one interval", 0, 86400
+    )
+    enable_stuck_task_detection: bool = setting(True, "Look for tasks in which nothing goes on")
+    stuck_task_detection_interval_seconds: int = setting(120, "How often it is looked for stuck tasks", 1, 86400)
+    max_stuck_duration_minutes: int = setting(
+        10, "How long nothing may happen to an active task of which no live run is known", 1, _LONGEST
+    )
+    max_recoveries_per_task: int = setting(3, "How often a stuck task is set back before it becomes a letter", 0, 100)
 
 
 class RetentionSettings(Section):

@@ -35,7 +35,17 @@ from mahavishnu.core.config.schema import (
     variable,
     without_passwords,
 )
-from mahavishnu.core.config.sections import EventsSettings, RetentionSettings, Section, setting
+from mahavishnu.core.config.sections import (
+    AutoRequeueSettings,
+    CircuitSettings,
+    EventsSettings,
+    RetentionSettings,
+    Section,
+    ServerSettings,
+    StalenessSettings,
+    Templates,
+    setting,
+)
 from mahavishnu.core.config.sources import SettingsError, SettingsFile, Sources, read_sources
 from mahavishnu.model.declared_queues import check_declared
 from mahavishnu.model.errors import InvalidInput
@@ -46,43 +56,6 @@ from mahavishnu.model.namespaces import require_namespace
 __all__ = ["MahavishnuSettings", "ReloadResult", "Section", "Setting", "SettingsError"]
 Name = Annotated[str, Field(min_length=1)]
 _POLICIES = [policy.value for policy in RetryPolicy]
-
-
-class CircuitSettings(Section):
-    """When an adapter that keeps failing is left alone, and for how long."""
-
-    failure_threshold: int = setting(5, "Failures in a row after which an adapter's circuit breaker opens", 1, 1000)
-    cooloff_seconds: int = setting(60, "How long an open breaker waits before it lets one probe through", 1, 86400)
-
-
-class AutoRequeueSettings(Section):
-    """Whether what is exhausted is sent back by itself, and when."""
-
-    enabled: bool = setting(False, "Send exhausted letters back by a rule, without anybody asking")
-    requeue_interval_minutes: int = setting(
-        60, "How long a letter stays exhausted before the rule sends it back", 1, 7 * 1440
-    )
-    max_auto_requeue_attempts: int = setting(
-        2, "How often the rule sends one letter back before it is left for people", 0, 10
-    )
-    requeue_backoff_multiplier: float = setting(
-        2.0, "By what the wait grows each time the rule sends a letter back", 1, 100
-    )
-
-
-class ServerSettings(Section):
-    """The HTTP API: where it listens, and who may do what there."""
-
-    host: str = setting("127.0.0.1", "Address that the server listens on", min_length=1)
-    port: int = setting(8080, "Port that the server listens on; 0: any free one", 0, 65535)
-    max_body_bytes: int = setting(4 * 1024 * 1024, "Largest request that is read", 1024, 1024 * 1024 * 1024)
-    viewers: Mapping[str, SecretStr] = setting(
-        {}, "Names and tokens of those who may look; without any token only this machine may"
-    )
-    operators: Mapping[str, SecretStr] = setting(
-        {}, "Names and tokens of those who may also act on letters, groups and runs"
-    )
-    admins: Mapping[str, SecretStr] = setting({}, "Names and tokens of those who may also delete letters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +193,14 @@ class MahavishnuSettings(Section):
 
     # --- domain events ---
     events: EventsSettings = setting(EventsSettings(), "Domain events: which are stored, for how long, and sent where")
+
+    # --- staleness ---
+    staleness: StalenessSettings = setting(StalenessSettings(), "When tracked tasks are stale")
+    templates: Templates = setting(
+        {},
+        "Limits of tracked tasks by the name of their template",
+        allowed="a map of templates, or the path of a directory with a YAML file for each",
+    )
 
     # --- the server ---
     server: ServerSettings = setting(ServerSettings(), "The HTTP API")
@@ -366,7 +347,7 @@ class MahavishnuSettings(Section):
     def _empty_is_none(cls, value: Any) -> Any:
         return None if value == "" else value
 
-    @field_validator("plugin_directory", "classifier_rules")
+    @field_validator("plugin_directory", "classifier_rules", "templates")
     @classmethod
     def _expand_home(cls, value: Any) -> Any:
         # unlike Path's, this one does not raise where there is no home

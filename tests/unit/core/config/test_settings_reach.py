@@ -155,6 +155,51 @@ REACHES: dict[str, Reach] = {
     "retention.interval_minutes": Reach(12, lambda app: queue_of(app).context.retention.interval_minutes),
     "events.acknowledged_days": Reach(3, lambda app: queue_of(app).context.event_rules.acknowledged_days),
     "events.durable_days": Reach(4, lambda app: queue_of(app).context.event_rules.durable_days),
+    "staleness.enabled": Reach(False, lambda app: queue_of(app).context.staleness.enabled),
+    "staleness.dry_run": Reach(True, lambda app: queue_of(app).context.staleness.dry_run),
+    "staleness.detection_interval_seconds": Reach(
+        301, lambda app: queue_of(app).context.staleness.detection_interval_seconds
+    ),
+    "staleness.batch_size": Reach(101, lambda app: queue_of(app).context.staleness.batch_size),
+    "staleness.max_batches_per_cycle": Reach(51, lambda app: queue_of(app).context.staleness.max_batches_per_cycle),
+    "staleness.waiting_for_dependencies_minutes": Reach(
+        61, lambda app: queue_of(app).context.staleness.waiting_for_dependencies_minutes
+    ),
+    "staleness.waiting_for_retry_minutes": Reach(
+        31, lambda app: queue_of(app).context.staleness.waiting_for_retry_minutes
+    ),
+    "staleness.steps_in_process_minutes": Reach(
+        32, lambda app: queue_of(app).context.staleness.steps_in_process_minutes
+    ),
+    "staleness.blocked_by_failures_minutes": Reach(
+        62, lambda app: queue_of(app).context.staleness.blocked_by_failures_minutes
+    ),
+    "staleness.other_states_minutes": Reach(1441, lambda app: queue_of(app).context.staleness.other_states_minutes),
+    "staleness.task_max_lifetime_hours": Reach(25, lambda app: queue_of(app).context.staleness.task_max_lifetime_hours),
+    "staleness.auto_transition_to_error": Reach(
+        False, lambda app: queue_of(app).context.staleness.auto_transition_to_error
+    ),
+    "staleness.auto_move_to_dlq": Reach(False, lambda app: queue_of(app).context.staleness.auto_move_to_dlq),
+    "staleness.emit_warnings": Reach(False, lambda app: queue_of(app).context.staleness.emit_warnings),
+    "staleness.warn_ratio": Reach(0.5, lambda app: queue_of(app).context.staleness.warn_ratio),
+    "staleness.grace_after_downtime_seconds": Reach(
+        20, lambda app: queue_of(app).context.staleness.grace_after_downtime_seconds
+    ),
+    "staleness.enable_stuck_task_detection": Reach(
+        False, lambda app: queue_of(app).context.staleness.enable_stuck_task_detection
+    ),
+    "staleness.stuck_task_detection_interval_seconds": Reach(
+        121, lambda app: queue_of(app).context.staleness.stuck_task_detection_interval_seconds
+    ),
+    "staleness.max_stuck_duration_minutes": Reach(
+        11, lambda app: queue_of(app).context.staleness.max_stuck_duration_minutes
+    ),
+    "staleness.max_recoveries_per_task": Reach(4, lambda app: queue_of(app).context.staleness.max_recoveries_per_task),
+    "templates": Reach(
+        {"pay": {"lifecycle": {"max_duration_minutes": 3}}},
+        lambda app: queue_of(app).context.staleness.limits_of("pay").max_duration_minutes,
+        seen=3,
+    ),
     "server.host": Reach("0.0.0.0", lambda app: "'0.0.0.0'" in listening(app), True),  # refused, as there is no token
     "server.port": Reach(47813, lambda app: listening(app).endswith(":47813"), True),
     "server.max_body_bytes": Reach(1024, lambda app: asyncio.run(sent(app, b"x" * 2000)), 413),

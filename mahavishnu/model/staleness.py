@@ -1,0 +1,353 @@
+"""When a lifecycle task is stale, and what becomes of it then: rules of the settings, and those of its template.
+
+A task is stale that has been in its state, or has existed, for longer than its effective limit: strictly longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from mahavishnu.model.clock import instant_text
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter_parts import DlqReason
+from mahavishnu.model.query import Between, Condition, Is, Not, Query, Sort
+from mahavishnu.model.task_states import ACTIVE, INITIAL, OPEN, WAITING, TaskState
+from mahavishnu.model.tasks import TaskRecord, cycle_in
+from mahavishnu.model.templates import LifecycleLimits, StalenessAction
+
+STALE = "stale:"  # begins the fingerprints of what went stale
+DETECTOR = "automatic_staleness_detection"
+LIVES = timedelta(minutes=5)  # after its last sign of life a run that is tracked counts as running
+MINUTE = timedelta(minutes=1)
+KEPT_PAUSES = 20
+FLAGGED = "flagged"  # the `attention` of a task that a person has to look at
+WARNED = "warned"  # of one that will be stale soon
+_NOTHING = LifecycleLimits()
+_OWN_LIMITS = {
+    TaskState.WAITING_FOR_DEPENDENCIES: ("max_waiting_for_dependencies_minutes", "waiting_for_dependencies_minutes"),
+    TaskState.WAITING_FOR_RETRY: ("max_waiting_for_retry_minutes", "waiting_for_retry_minutes"),
+    TaskState.STEPS_IN_PROCESS: ("max_steps_in_process_minutes", "steps_in_process_minutes"),
+    TaskState.BLOCKED_BY_FAILURES: ("max_blocked_minutes", "blocked_by_failures_minutes"),
+}
+
+
+class StalenessOutcome(StrEnum):
+    """What became of a task that was found stale."""
+
+    WOULD_TRANSITION = "would_transition_to_dlq_and_error"  #: this was a dry run
+    TRANSITIONED = "transitioned_to_dlq_and_error"
+    MOVED_TO_DLQ_ONLY = "moved_to_dlq_only"  #: it has a letter, and goes on
+    TRANSITIONED_TO_ERROR_ONLY = "transitioned_to_error_only"  #: without a letter, or its letter is made later
+    TRANSITION_FAILED = "transition_failed"  #: the store did not take it
+    SKIPPED_CONFLICT = "skipped_conflict"  #: it went on, or somebody else was quicker
+    FLAGGED_FOR_MANUAL_REVIEW = "flagged_for_manual_review"
+    ALREADY_IN_DLQ = "already_in_dlq"  #: it has an open letter
+
+
+@dataclass(frozen=True, slots=True)
+class StalenessRules:
+    """What is stale, unless a template says something else, and what is done about it. Raises InvalidInput.
+
+    With `enabled` each worker looks every `detection_interval_seconds`; `dry_run` has it look only. `warn_ratio` is the
+    share of a limit after which a task gets a warning. For downtime of all workers together, of more than
+    `grace_after_downtime_seconds` (None: one interval), no task is blamed.
+    """
+
+    enabled: bool = True
+    dry_run: bool = False
+    detection_interval_seconds: int = 300
+    batch_size: int = 100
+    max_batches_per_cycle: int = 50
+    waiting_for_dependencies_minutes: int = 60
+    waiting_for_retry_minutes: int = 30
+    steps_in_process_minutes: int = 30
+    blocked_by_failures_minutes: int = 60
+    other_states_minutes: int = 1440
+    task_max_lifetime_hours: int = 24
+    auto_transition_to_error: bool = True
+    auto_move_to_dlq: bool = True
+    emit_warnings: bool = True
+    warn_ratio: float = 0.75
+    grace_after_downtime_seconds: int | None = None
+    enable_stuck_task_detection: bool = True
+    stuck_task_detection_interval_seconds: int = 120
+    max_stuck_duration_minutes: int = 10
+    max_recoveries_per_task: int = 3
+    templates: Mapping[str, LifecycleLimits] = field(default_factory=dict)
+    templates_directory: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "max_batches_per_cycle", "detection_interval_seconds", *_DEFAULTS):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise InvalidInput(f"{name} must be a whole number from 1, not {value!r:.80}")
+        if not 0 < self.warn_ratio < 1:
+            raise InvalidInput(f"warn_ratio must be between 0 and 1, not {self.warn_ratio!r:.80}")
+
+    def limits_of(self, template: str | None) -> LifecycleLimits:
+        """What the template says; nothing for one that there is not."""
+        return self.templates.get(template, _NOTHING) if template is not None else _NOTHING
+
+    @property
+    def grace(self) -> timedelta:
+        """For how long beyond its interval the detection may not have looked before that counts as downtime."""
+        given = self.grace_after_downtime_seconds
+        return timedelta(seconds=self.detection_interval_seconds if given is None else given)
+
+
+_DEFAULTS = (
+    *(default for _, default in _OWN_LIMITS.values()), "other_states_minutes", "task_max_lifetime_hours",
+    "max_stuck_duration_minutes",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time in which no worker looked: nobody could have gone on with a task then."""
+
+    begin: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """A task is stale: for how long it has been in its state, and by how much it has exceeded its limit."""
+
+    in_state: timedelta
+    threshold_minutes: int
+    age: timedelta
+    lifetime_minutes: int
+    overdue: timedelta
+    reason: DlqReason = DlqReason.STALENESS_TIMEOUT
+
+    @property
+    def by_lifetime(self) -> bool:
+        """Whether it is only too old, and not too long in its state."""
+        return self.in_state <= self.threshold_minutes * MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class StalenessPlan:
+    """What is done about stale tasks of one template: a letter, an end in `error`, both; or a person looks."""
+
+    to_letter: bool
+    to_error: bool
+
+    @property
+    def review(self) -> bool:
+        """Whether the task stays where it is, for a person."""
+        return not self.to_letter and not self.to_error
+
+
+# -------------------------------------------------------------------------------------------------------------- limits
+
+
+def lifetime_minutes(rules: StalenessRules, template: str | None) -> int:
+    """How old a task of this template may become."""
+    return rules.limits_of(template).max_duration_minutes or rules.task_max_lifetime_hours * 60
+
+
+def threshold_minutes(rules: StalenessRules, template: str | None, state: TaskState) -> int:
+    """How long a task of this template may be in this state.
+
+    A template that lets its tasks live longer than others is judged by its own limits only: in states for which it has
+    none, they may be as long as they live.
+
+    >>> threshold_minutes(StalenessRules(), None, TaskState.WAITING_FOR_RETRY)
+    30
+    """
+    own, default = _OWN_LIMITS.get(state, (None, "other_states_minutes"))
+    limits = rules.limits_of(template)
+    if own is not None and (given := getattr(limits, own)) is not None:
+        return int(given)
+    usual: int = getattr(rules, default)
+    longest = limits.max_duration_minutes or 0
+    return max(usual, longest) if longest > rules.task_max_lifetime_hours * 60 else usual
+
+
+def plan_for(rules: StalenessRules, template: str | None) -> StalenessPlan:
+    """What is done about stale tasks of this template: by its action, else by its booleans, else by the settings."""
+    limits = rules.limits_of(template)
+    match limits.staleness_action:
+        case StalenessAction.DLQ:
+            return StalenessPlan(True, True)
+        case StalenessAction.ERROR:
+            return StalenessPlan(False, True)
+        case StalenessAction.MANUAL_REVIEW:
+            return StalenessPlan(False, False)
+    fails, goes = limits.auto_fail_on_timeout, limits.auto_dlq_on_timeout
+    return StalenessPlan(
+        rules.auto_move_to_dlq if goes is None else goes, rules.auto_transition_to_error if fails is None else fails
+    )
+
+
+def outcome_of(moved_to_dlq: bool, transitioned: bool) -> StalenessOutcome:
+    """What is said of a task of which so much was done.
+
+    >>> str(outcome_of(True, False))
+    'moved_to_dlq_only'
+    """
+    if moved_to_dlq and transitioned:
+        return StalenessOutcome.TRANSITIONED
+    if moved_to_dlq:
+        return StalenessOutcome.MOVED_TO_DLQ_ONLY
+    return StalenessOutcome.TRANSITIONED_TO_ERROR_ONLY if transitioned else StalenessOutcome.TRANSITION_FAILED
+
+
+# ------------------------------------------------------------------------------------------------------------- judging
+
+
+def counted_since(since: datetime, now: datetime, pauses: Sequence[Pause] = ()) -> timedelta:
+    """The time from then to now, without the pauses."""
+    paused = (min(now, each.end) - max(since, each.begin) for each in pauses)
+    return now - since - sum((each for each in paused if each > timedelta()), timedelta())
+
+
+def lives(task: TaskRecord, now: datetime) -> bool:
+    """Whether a run of the task is under way for all that is known: it gave a sign of life not long ago."""
+    if task.run is None or task.state not in ACTIVE:
+        return False
+    return now - max(task.state_entered_at, task.alive_at or task.state_entered_at) <= LIVES
+
+
+def judge(
+    task: TaskRecord, rules: StalenessRules, now: datetime, pauses: Sequence[Pause] = (), share: float = 1
+) -> Staleness | None:
+    """Whether and how the task is stale; with a `share` of less than 1, whether it will be soon.
+
+    A run that lives is not late in its state; only the limit for its whole life counts.
+    """
+    if not task.is_open:
+        return None
+    threshold = threshold_minutes(rules, task.template, task.state)
+    lifetime = lifetime_minutes(rules, task.template)
+    in_state = counted_since(task.state_entered_at, now, pauses)
+    age = counted_since(task.created_at, now, pauses)
+    late = timedelta() if lives(task, now) else in_state - threshold * MINUTE * share
+    overdue = max(late, age - lifetime * MINUTE * share)
+    if overdue <= timedelta():
+        return None
+    return Staleness(in_state, threshold, age, lifetime, overdue, reason_of(task))
+
+
+def reason_of(task: TaskRecord) -> DlqReason:
+    """Why the task hangs, where that can be seen of the task alone."""
+    return DlqReason.DEPENDENCY_CYCLE_DETECTED if cycle_in(task.steps) else DlqReason.STALENESS_TIMEOUT
+
+
+def is_stuck(task: TaskRecord, rules: StalenessRules, now: datetime, pauses: Sequence[Pause] = ()) -> bool:
+    """Whether nothing has happened to a task in an active state for too long, and no run of it lives."""
+    if task.state not in ACTIVE or lives(task, now):
+        return False
+    last = task.transitions[-1].at if task.transitions else task.state_entered_at
+    idle = counted_since(max(last, task.state_entered_at), now, pauses)
+    return idle > rules.max_stuck_duration_minutes * MINUTE
+
+
+def pauses_after(
+    pauses: Sequence[Pause], last: datetime | None, now: datetime, rules: StalenessRules
+) -> tuple[Pause, ...]:
+    """The pauses, and the one that ends now if nobody has looked for too long; those that no limit reaches are gone."""
+    kept = list(pauses)[-KEPT_PAUSES + 1 :]
+    interval = timedelta(seconds=rules.detection_interval_seconds)
+    if last is not None and now - last > interval + rules.grace:
+        kept.append(Pause(last, now))
+    return tuple(kept)
+
+
+# ------------------------------------------------------------------------------------------------------------- finding
+
+
+def stale_queries(
+    rules: StalenessRules, now: datetime, limit: int, *, share: float = 1, attention: str | None = None
+) -> Iterator[Query]:
+    """What finds the tasks that may be stale, the oldest first: a query for each template and state, and each limit.
+
+    Tasks of no known template are one more. Not those that have this `attention` already. A pause makes tasks less
+    stale, never more: so `judge` decides.
+    """
+    known = tuple(rules.templates)
+    unless: tuple[Condition, ...] = (Not(Is("attention", (attention,))),) if attention else ()
+    for template in (*known, None):
+        those: tuple[Condition, ...]
+        those = (Is("template", (template,)),) if template else (Not(Is("template", known)),) if known else ()
+        oldest = now - lifetime_minutes(rules, template) * MINUTE * share
+        for state in OPEN:
+            entered = now - threshold_minutes(rules, template, state) * MINUTE * share
+            for name, below in (("state_entered_at", entered), ("created_at", oldest)):
+                where = (Is("state", (state,)), Between(name, below=below), *those, *unless)
+                yield Query(where, (Sort(name),), limit)
+
+
+def stuck_query(rules: StalenessRules, now: datetime, limit: int) -> Query:
+    """What finds the tasks that may be stuck, the oldest first."""
+    below = now - rules.max_stuck_duration_minutes * MINUTE
+    return Query((Is("state", ACTIVE), Between("state_entered_at", below=below)), (Sort("state_entered_at"),), limit)
+
+
+# ------------------------------------------------------------------------------------------------------------- telling
+
+
+def in_minutes(time: timedelta) -> int:
+    """Whole minutes, as rows have them."""
+    return int(time / MINUTE)
+
+
+def stale_fingerprint(template: str | None, state: str) -> str:
+    """The group of what goes stale in the same way.
+
+    >>> stale_fingerprint("payment", "waiting_for_dependencies")
+    'stale:payment:waiting_for_dependencies'
+    """
+    return f"{STALE}{template or '-'}:{state}"
+
+
+def stale_detail(task: TaskRecord, stale: Staleness) -> dict[str, Any]:
+    """What the transition of a stale task says."""
+    lifetime = {"age_minutes": in_minutes(stale.age), "lifetime_minutes": stale.lifetime_minutes}
+    return {
+        "time_in_state_minutes": in_minutes(stale.in_state),
+        "threshold_minutes": stale.threshold_minutes,
+        "automatic_transition": True,
+        **(lifetime if stale.by_lifetime else {}),
+    }
+
+
+def stale_snapshot(task: TaskRecord, detail: Mapping[str, Any]) -> dict[str, Any]:
+    """What the letter of a stale task says of it besides its own snapshot."""
+    return {
+        "task_uuid": task.task_id,
+        "namespace": task.namespace,
+        "task_name": task.name,
+        **{name: detail[name] for name in ("time_in_state_minutes", "threshold_minutes") if name in detail},
+    }
+
+
+def stale_labels(at: datetime) -> dict[str, Any]:
+    """What the metadata of the letter of a stale task says of its detection."""
+    return {"detection_time": instant_text(at), "detector": DETECTOR}
+
+
+def describe_stale(task: TaskRecord, stale: Staleness) -> str:
+    """One sentence for people.
+
+    The numbers of tasks that hang in the same way differ; what is the same comes first.
+    """
+    name = f"{task.name:.80}"
+    if stale.by_lifetime:
+        return (
+            f"{name} is not done after {in_minutes(stale.age)} minutes, more than the {stale.lifetime_minutes} it has"
+        )
+    return (
+        f"{name} has been {task.state} for {in_minutes(stale.in_state)} minutes, "
+        f"more than the {stale.threshold_minutes} that are allowed"
+    )
+
+
+def is_ready_for(state: TaskState) -> bool:
+    """Whether tasks in this state wait for somebody to go on with them."""
+    return state in INITIAL or state in WAITING
