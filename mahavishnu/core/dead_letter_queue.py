@@ -18,7 +18,6 @@ from mahavishnu.core.queue.health import store_health
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.operations import Act, LetterOperations
 from mahavishnu.core.queue.reads import LetterList
-from mahavishnu.core.queue.replies import REPLIES, Replies
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
 from mahavishnu.engine.event_bus import reporting_to
@@ -132,7 +131,7 @@ class DeadLetterQueue:
     intake = cached_property(lambda self: services.make_intake(self.context))
     processing = cached_property(lambda self: services.make_processing(self))
     archive = cached_property(lambda self: services.make_archive(self.context))
-    replies = cached_property(lambda self: Replies(self.context.store.collection(REPLIES), self.context.clock))
+    replies = cached_property(lambda self: services.make_replies(self.context))
     deletion = cached_property(lambda self: services.make_deletion(self.context))
     _ledger = cached_property(lambda self: Ledger(self.context))
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from mahavishnu.model.bulk_run import ENDED
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
@@ -19,7 +20,10 @@ _KEPT_BY = {
     ResolutionStatus.CANCELLED: "cancelled_days",
     ResolutionStatus.PERMANENTLY_FAILED: "permanently_failed_days",
 }  # all others by `completed_days`
-_NUMBERS = ("completed_days", "cancelled_days", "permanently_failed_days", "archive_months")
+_NUMBERS = (
+    *("completed_days", "cancelled_days", "permanently_failed_days", "history_days", "archive_months"),
+    *("audit_days", "runs_days", "revisions_days", "replies_days"),
+)
 _OLDEST_FIRST = (Sort("created_at"),)
 
 
@@ -27,14 +31,20 @@ _OLDEST_FIRST = (Sort("created_at"),)
 class RetentionRules:
     """For how many days records are kept in the queue after their end; None for as long as the store lives.
 
-    Letters go to the archive after that. Its partitions are detached when `archive_months` are over. With `enabled` all
-    of it is done in the background, every `interval_minutes`. Raises InvalidInput for a number below 0.
+    Letters go to the archive after that, former ones too; other records are deleted. Partitions of the archive are
+    detached when `archive_months` are over. With `enabled` all of it is done in the background, every
+    `interval_minutes`. Raises InvalidInput for a number below 0.
     """
 
     completed_days: int | None = 30
     cancelled_days: int | None = None
     permanently_failed_days: int | None = None
+    history_days: int | None = 90
     archive_months: int | None = 6
+    audit_days: int | None = 400
+    runs_days: int | None = 90
+    revisions_days: int | None = None
+    replies_days: int = 1
     enabled: bool = True
     batch_size: int = 1000
     interval_minutes: int = 60
@@ -75,6 +85,29 @@ def leaving_queries(rules: RetentionRules, now: datetime, limit: int) -> list[Qu
             )
             found.append(Query(where, _OLDEST_FIRST, limit))
     return found
+
+
+def leaving_history(rules: RetentionRules, now: datetime, limit: int) -> Query | None:
+    """What finds the former letters that are to leave, though the letter that succeeded them stays."""
+    if rules.history_days is None:
+        return None
+    end = now - timedelta(days=rules.history_days)
+    where = (Between("created_at", below=end), Between("resolution_timestamp", below=end))
+    return Query(where, _OLDEST_FIRST, limit)
+
+
+def old_records(rules: RetentionRules, now: datetime, limit: int = 500) -> dict[str, Query]:
+    """What finds the records that are to be deleted, by their kinds' names: audit entries, bulk runs, revisions."""
+    found = {
+        "audit": (rules.audit_days, "at", ()),
+        "runs": (rules.runs_days, "finished_at", (Is("state", ENDED),)),
+        "revisions": (rules.revisions_days, "updated_at", ()),
+    }
+    return {
+        name: Query((*more, Between(moment, below=now - timedelta(days=days))), limit=limit)
+        for name, (days, moment, more) in found.items()
+        if days is not None
+    }
 
 
 def may_leave(letter: DeadLetter, rules: RetentionRules, now: datetime, held: Collection[str] = ()) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -99,6 +99,12 @@ class ArchivedLetter:
     def read_revisions(self) -> list[Revision]:
         """What edited ones were before, without versions. Raises CorruptRecord."""
         return [replace(_read(REVISIONS, text, self.entry_id), version=None) for text in self.revisions]
+
+
+def letter_of(former: FormerLetter) -> DeadLetter:
+    """The letter that a former one was, without a version."""
+    values = {each.name: getattr(former, each.name) for each in fields(DeadLetter)}
+    return DeadLetter(**{**values, "version": None})
 
 
 def _checksum(letter: str, former: Sequence[str], revisions: Sequence[str]) -> str:

@@ -127,7 +127,16 @@ class RetentionSettings(Section):
     permanently_failed_days: int | None = setting(
         None, "How long permanently failed letters stay; null: always", 0, 36500
     )
+    history_days: int | None = setting(
+        90, "How long former letters stay whose task failed again; null: as long as the letter", 0, 36500
+    )
     archive_months: int | None = setting(6, "Detach a month of the archive after so many months; null: never", 1, 1200)
+    audit_days: int | None = setting(400, "How long audit entries are kept; null: always", 1, 36500)
+    runs_days: int | None = setting(90, "How long bulk runs are kept after their end; null: always", 1, 36500)
+    revisions_days: int | None = setting(
+        None, "How long it is kept what letters were before edits; null: as long as the letter", 1, 36500
+    )
+    replies_days: int = setting(1, "How long answers to requests with an idempotency key are kept", 1, 30)
     batch_size: int = setting(1000, "How many letters are archived at once", 1, 10000)
     interval_minutes: int = setting(60, "How often it is looked for what is to be archived", 1, 1440)
 

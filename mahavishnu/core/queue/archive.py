@@ -11,6 +11,7 @@ from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivedLine, ArchivePage, ArchiveReader, read_case
 from mahavishnu.core.queue.archive_restoring import restore_letter
 from mahavishnu.core.queue.archiving import Archiving
+from mahavishnu.core.queue.old_records import delete_old_records
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, NoSuchLetter, StoreUnavailable
@@ -69,13 +70,14 @@ class Archive:
         return await self._archive(rules, rules.batch_size, dry_run, by)
 
     async def maintain(self) -> None:
-        """What is done now and then: archive by the settings, and detach the partitions that are old enough."""
+        """What is done now and then: archive by the settings, detach what is old enough, delete old records."""
         rules, context = self._context.retention, self._context
         if not rules.enabled or is_home_away(context.store):
             return
         await context.open()
         if await Archiving(context, rules).has_work():
             await self._archive(rules, rules.batch_size, False, BY_RETENTION)
+        await delete_old_records(context, rules)
         places = self._places()
         for each in await places.every():
             if (

@@ -29,15 +29,16 @@ from mahavishnu.model.retention import (
     RetentionRules,
     is_archived,
     keeps_restored,
+    leaving_history,
     leaving_queries,
     may_leave,
     month_of,
 )
 from mahavishnu.model.returning import is_placeholder
-from mahavishnu.stores.archived import ArchivedLetter
+from mahavishnu.stores.archived import ArchivedLetter, letter_of
 from mahavishnu.stores.base import Collection, home_of, pages, scan
 from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
-from mahavishnu.stores.retained import Revision, forget_revisions
+from mahavishnu.stores.retained import Revision, forget_found_revisions, forget_revisions
 
 log = logging.getLogger(__name__)
 _TRIES = 10
@@ -64,6 +65,7 @@ class Archiving:
         self._places = ArchivePlaces(home, context.clock)
         self._letters = NamespaceRecords(home.collection(LETTERS), context.namespace)
         self._groups = NamespaceRecords(home.collection(GROUPS), context.namespace, default_is_none=True)
+        self._own_history = NamespaceRecords(home.collection(HISTORY), context.namespace)
         self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
         self._counts = Counter[str]()
         self._failed: dict[str, str] = {}
@@ -73,15 +75,18 @@ class Archiving:
         start = self._clock.monotonic()
         if not dry_run:
             await self.finish()
-        held = await self._held_groups()
-        for query in leaving_queries(self._rules, self._clock.now(), batch_size):
+        held, now = await self._held_groups(), self._clock.now()
+        for query in leaving_queries(self._rules, now, batch_size):
             async for page in pages(self._letters, query):
-                leaving = [letter for letter in page if may_leave(letter, self._rules, self._clock.now(), held)]
+                leaving = [letter for letter in page if may_leave(letter, self._rules, now, held)]
                 for month, moves in (await self._collect(leaving)).items():
                     if dry_run:
                         self._count(await self._without_restored(month, moves))
                     else:
                         await self._archive(month, moves)
+        if (leaves := leaving_history(self._rules, now, batch_size)) is not None:
+            async for former in pages(self._own_history, leaves):
+                self._counts["former"] += len(former) if dry_run else await self._archive_former(former)
         return ArchiveResult(
             tasks_archived=self._counts["letters"],
             steps_archived=self._counts["former"],
@@ -97,7 +102,8 @@ class Archiving:
         for query in (left, *leaving_queries(self._rules, now, 1)):
             if (await self._letters.find(query)).items:
                 return True
-        return False
+        leaves = leaving_history(self._rules, now, 1)
+        return leaves is not None and bool((await self._own_history.find(leaves)).items)
 
     async def finish(self) -> None:
         """Remove what is left in the queue of letters that a process had archived which then died."""
@@ -166,12 +172,9 @@ class Archiving:
         """Copy, verify, and let the letters leave the queue."""
         partition = await self._places.provide(month)
         copies = self._places.letters(partition)
-        await self._remove_earlier_copies(partition, moves)
-        sure = await self._verify(copies, await self._copy(copies, moves))
-        if not sure or not await self._places.confirm(partition):
-            return
+        sure = await self._copy_surely(partition, moves)
         tombstones = [self._retire(partition, move) for move in sure]
-        results = await self._letters.write(tombstones)
+        results = await self._letters.write(tombstones) if tombstones else []
         left: list[_Move] = []
         gone: list[DeadLetter] = []
         lost: list[_Move] = []
@@ -187,6 +190,32 @@ class Archiving:
         if lost:
             await self._withdraw(copies, lost)
         await self._forget([letter for letter in gone if letter.revision or letter.previous_entry_id])
+
+    async def _archive_former(self, former: Sequence[FormerLetter]) -> int:
+        """Archive former letters whose successor is still in the queue. Returns how many."""
+        count = 0
+        letters = {each.entry_id: letter_of(each) for each in former}
+        revisions = await self._find_revisions(list(letters.values()), {})
+        months: dict[str, list[_Move]] = defaultdict(list)
+        for letter in letters.values():
+            assert letter.resolution.at is not None
+            own = revisions.get(letter.entry_id, [])
+            months[month_of(letter.resolution.at)].append(_Move(letter, [], list(own)))
+        there = {each.entry_id: each for each in former}
+        for month, moves in months.items():
+            sure = await self._copy_surely(await self._places.provide(month), moves)
+            removed = await self._history.remove([there[move.letter.entry_id] for move in sure]) if sure else []
+            gone = [move.letter.entry_id for move, done in zip(sure, removed, strict=True) if done is True]
+            await forget_found_revisions(self._revisions, self._history, gone)
+            count += len(gone)
+        return count
+
+    async def _copy_surely(self, partition: str, moves: Sequence[_Move]) -> list[_Move]:
+        """Those whose copies are in the partition for sure; none if somebody has detached it meanwhile."""
+        copies = self._places.letters(partition)
+        await self._remove_earlier_copies(partition, moves)
+        sure = await self._verify(copies, await self._copy(copies, moves))
+        return sure if sure and await self._places.confirm(partition) else []
 
     async def _remove_earlier_copies(self, partition: str, moves: Sequence[_Move]) -> None:
         """Remove copies that an earlier go left, of these letters elsewhere and of their former letters by themselves.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -15,21 +16,21 @@ KEPT = timedelta(days=1)
 
 
 class Replies:
-    """The answers of the last day, in the store: also another process gives them again.
+    """The answers of the last time, by default a day, in the store: also another process gives them again.
 
-    One that has begun and not ended stays so for the day, also if its server is known to be gone: it may have had its
+    One that has begun and not ended stays so for that time, also if its server is known to be gone: it may have had its
     effect, and a person has to look before it is done again.
     """
 
-    def __init__(self, replies: Collection[Reply], clock: Clock) -> None:
-        self._replies, self._clock = replies, clock
+    def __init__(self, replies: Collection[Reply], clock: Clock, kept: Callable[[], timedelta] = lambda: KEPT) -> None:
+        self._replies, self._clock, self._kept = replies, clock, kept
 
     async def begin(self, key: str, asked: str) -> Reply | None:
         """None: nobody has asked this yet, go on. Else what is known of the first time."""
         fresh = Reply(key, asked, self._clock.now())
 
         def begun(former: Reply | None) -> Reply | None:
-            if former is not None and former.at + KEPT > self._clock.now():
+            if former is not None and former.at + self._kept() > self._clock.now():
                 return None
             return replace(fresh, version=former.version if former else None)  # one too old to count is replaced
 
@@ -49,8 +50,8 @@ class Replies:
             await self._replies.remove([begun])
 
     async def clean(self) -> None:
-        """Drop what is older than a day."""
+        """Drop what is older than that time."""
         while True:
-            page = await self._replies.find(Query((Between("at", below=self._clock.now() - KEPT),)))
+            page = await self._replies.find(Query((Between("at", below=self._clock.now() - self._kept()),)))
             if not page.items or True not in await self._replies.remove(page.items):
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mahavishnu.model.errors import InvalidInput
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.groups import Groups
     from mahavishnu.core.queue.named_queues import NamedQueues
     from mahavishnu.core.queue.processing import Processing
+    from mahavishnu.core.queue.replies import Replies
     from mahavishnu.core.queue.requeue import Requeues
     from mahavishnu.core.queue.transfer import Transfer
     from mahavishnu.core.queue.workers import Workers
@@ -84,6 +86,14 @@ def make_closing(context: QueueContext) -> Closing:
     from mahavishnu.core.queue.closing import Closing
 
     return Closing(context)
+
+
+def make_replies(context: QueueContext) -> Replies:
+    """Answers to requests that may be sent again."""
+    from mahavishnu.core.queue.replies import REPLIES, Replies
+
+    records = context.store.collection(REPLIES)
+    return Replies(records, context.clock, lambda: timedelta(days=context.retention.replies_days))
 
 
 def make_deletion(context: QueueContext) -> Deletion:
