@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from dataclasses import field as field_with
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -36,10 +37,14 @@ _BLANKS = {code: " " for code in range(128) if not _WORD.match(chr(code))}  # qu
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """The field has one of these values; for a field with many values, one of them is one of these."""
+    """The field has one of these values; for a field with many values, one of them is one of these.
+
+    `rare`: so few records have them that to look for them first is worth it; a store may believe it.
+    """
 
     field: str
     values: tuple[Scalar, ...]
+    rare: bool = field_with(default=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Self
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import add_time, instant, instant_text
 from mahavishnu.model.errors import IllegalMove, InvalidInput
-from mahavishnu.model.ids import entry_instant, new_entry_id
+from mahavishnu.model.ids import document_key, entry_instant, new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import (
@@ -287,6 +287,12 @@ def moved_item(letter: DeadLetter, target: QueueDefinition, now: datetime) -> De
         failures=letter.failures,
         payload_types=letter.payload_types,
     )
+
+
+def moved_key(letter: DeadLetter, namespace: str) -> str:
+    """The key of what lives on of this item in the queue of the namespace that it is bound for."""
+    target = str(letter.bound_for)
+    return document_key(f"{letter.queue}/{letter.entry_id}", items_namespace(namespace, target), target)
 
 
 def close_moved(letter: DeadLetter, now: datetime) -> DeadLetter:

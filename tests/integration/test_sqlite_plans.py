@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.queue_letters import QueueLetters
 from mahavishnu.core.queue.statistics import BY_REASON
 from mahavishnu.engine.letters import without_deleted
 from mahavishnu.model.namespaces import within_namespace
@@ -67,6 +69,13 @@ def test_the_first_page(connection: sqlite3.Connection, query: Query, way: str) 
     assert any(way in step for step in steps), steps
     if query.sort in (NEWEST_FIRST, ()) and query != letter_query(fingerprint="f"):
         assert not any(step == "USE TEMP B-TREE FOR ORDER BY" for step in steps), "it should read no more than a page"
+
+
+def test_the_next_item_of_a_long_queue_is_read_without_sorting_the_others(connection: sqlite3.Connection) -> None:
+    letters = QueueLetters(DeadLetterQueue(store=MemoryStore()).context)
+    steps = plan(connection, sqlite_sql.select(Table(LETTERS), letters.due("orders", 1), None))
+    assert any("INDEX letters.namespace.status.created_at (namespace=? AND status=?)" in step for step in steps), steps
+    assert "USE TEMP B-TREE FOR ORDER BY" not in steps
 
 
 def test_letters_that_are_due_for_others_are_passed_over_in_the_index(connection: sqlite3.Connection) -> None:

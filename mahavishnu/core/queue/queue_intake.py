@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from mahavishnu.core.queue.queue_definitions import QueueDefinitions
 from mahavishnu.core.queue.queue_letters import QueueLetters
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.model import queue_items as rules
+from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchQueue, StoreError
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
@@ -69,17 +71,22 @@ class QueueIntake:
 
     async def add(self, queue: str, items: Iterable[Mapping[str, Any] | QueueItem]) -> ImportResult:
         """Bring items in that may be there already. Raises InvalidInput before anything is written, and StoreError."""
-        definition, now = require_persisted(await self._definitions.get(queue)), self._clock.now()
-        letters = [self._imported(definition, each, now) for each in items]
+        definition = require_persisted(await self._definitions.get(queue))
+        wanted = [self._read(definition, each) for each in items]
         created = 0
-        for start in range(0, len(letters), _PAGE):
-            for stored in await self._letters.records.write(letters[start : start + _PAGE]):
+        for start in range(0, len(wanted), _PAGE):
+            now = self._clock.now()  # of this page: what has the same date has to be put in order to be leased
+            letters = [make(now) for make in wanted[start : start + _PAGE]]
+            for stored in await self._letters.records.write(letters):
                 if isinstance(stored, StoreError):
                     raise stored
                 created += stored is not None
-        return ImportResult(created, len(letters) - created)
+        return ImportResult(created, len(wanted) - created)
 
-    def _imported(self, definition: QueueDefinition, item: Mapping[str, Any] | QueueItem, now: datetime) -> DeadLetter:
+    def _read(
+        self, definition: QueueDefinition, item: Mapping[str, Any] | QueueItem
+    ) -> Callable[[datetime], DeadLetter]:
+        """What makes the letter of an imported item. Raises InvalidInput."""
         given = item.to_dict() if isinstance(item, QueueItem) else item
         if not isinstance(given, Mapping) or "payload" not in given:
             raise InvalidInput(f"an item is a mapping with a payload, not {given!r:.80}")
@@ -89,17 +96,25 @@ class QueueIntake:
                 raise InvalidInput(f"{name} of an item is a text of at most {rules.LONGEST_ITEM_ID} characters")
             if value and "/" in value:
                 raise InvalidInput(f"{name} of an item cannot have a '/' in it: {value!r}")
-        expires = given.get("expire_deadline")
+        try:
+            expires = given.get("expire_deadline")
+            expires = (
+                instant(datetime.fromisoformat(expires) if isinstance(expires, str) else expires) if expires else None
+            )
+        except (TypeError, ValueError, AttributeError):
+            raise InvalidInput(f"expire_deadline is an instant of ISO 8601, not {expires!r:.80}") from None
         source = Source(SourceKind.QUEUE_ITEM, names["source_queue"] or None, names["source_id"] or None)
-        return rules.new_item(
+        make = partial(
+            rules.new_item,
             definition,
             self._json(given["payload"], "payload"),
-            now,
             metadata=self._metadata(given.get("metadata")),
             id=names["id"] or None,
             source=source,
-            expires_at=datetime.fromisoformat(expires) if isinstance(expires, str) else expires,
+            expires_at=expires,
         )
+        assert make(self._clock.now()).key  # raises for a name that cannot be
+        return make
 
     def _json(self, value: Any, name: str) -> Json:
         made, most = Json.of(value, name), self._context.letter_factory.max_task_bytes

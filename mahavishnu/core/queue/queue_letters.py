@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import queue_items as rules
@@ -14,7 +15,7 @@ from mahavishnu.model.ids import document_key, entry_instant
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.model.query import Between, Condition, Is, Not, Query, Sort
+from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.model.queue_items import ItemStatus
 from mahavishnu.model.queues import items_namespace
 from mahavishnu.stores.base import Cursor, Page, get_one, write_one
@@ -44,7 +45,17 @@ class QueueLetters:
 
     def where(self, *queues: str) -> Is:
         """That a letter is an item of one of these queues."""
-        return Is("namespace", tuple(items_namespace(self.namespace, queue) for queue in queues))
+        return Is("namespace", tuple(items_namespace(self.namespace, queue) for queue in queues), rare=True)
+
+    def due(self, queue: str, limit: int) -> Query:
+        """The items that can be leased, those first that came first.
+
+        Said by what is not due: an index that leads to what is due has it in another order, so that all of a long queue
+        would be sorted for its first item.
+        """
+        later = self.context.clock.now() + timedelta(milliseconds=1)
+        waits = AnyOf((Between("due_at", at_least=later), Missing("due_at")))
+        return Query((self.where(queue), Is("status", (DeadLetterStatus.PENDING,)), Not(waits)), IN_ORDER, limit)
 
     def remember(self, token: str, letter: DeadLetter) -> None:
         """Note what was leased here."""

@@ -13,9 +13,9 @@ from typing import Any
 from mahavishnu.core.queue.queue_definitions import QueueDefinitions
 from mahavishnu.core.queue.queue_letters import IN_ORDER, OPEN, QueueLetters, log
 from mahavishnu.model import queue_items as rules
-from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreUnavailable
+from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
 from mahavishnu.model.queues import QueueDefinition
 from mahavishnu.stores.base import get_one, write_one
@@ -76,18 +76,21 @@ class QueueMoves:
         return created
 
     async def _close(self, letter: DeadLetter, copy: DeadLetter | None) -> bool:
-        """Close the item in the source. If a person has taken it back meanwhile, the copy is taken back too."""
+        """Close the item in the source. If a person has decided otherwise meanwhile, the copy is taken back."""
 
         def decide(current: DeadLetter) -> DeadLetter:
             if not current.is_open or current.bound_for != letter.bound_for:
                 return current
             return rules.close_moved(current, self.letters.context.clock.now())
 
-        before, after = await self.letters.change(letter, decide)
-        if after is before and after.is_open and copy is not None:
+        try:
+            _, after = await self.letters.change(letter, decide)
+            moved = after.resolution.status is ResolutionStatus.MOVED
+        except NoSuchLetter:
+            moved = False
+        if not moved and copy is not None:
             await self.letters.records.remove([copy])
-            return False
-        return True
+        return moved
 
     async def finish_moves(self, queues: Sequence[str]) -> int:
         """Move what is bound for other queues and did not get there, in the order in which it came."""

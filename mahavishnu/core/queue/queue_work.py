@@ -10,7 +10,7 @@ from typing import Any
 
 from mahavishnu.core.queue.queue_definitions import QueueDefinitions
 from mahavishnu.core.queue.queue_intake import refuse, require_persisted
-from mahavishnu.core.queue.queue_letters import IN_ORDER, QueueLetters, log
+from mahavishnu.core.queue.queue_letters import QueueLetters, log
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.model import queue_items as rules
 from mahavishnu.model.errors import (
@@ -24,7 +24,7 @@ from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Failure
 from mahavishnu.model.lifecycle import delete, release, renew
-from mahavishnu.model.query import Between, Is, Query
+from mahavishnu.model.query import Is, Query
 from mahavishnu.model.queue_items import ItemLease, QueueItem
 from mahavishnu.model.queues import LONGEST_LEASE, QueueDefinition
 
@@ -125,9 +125,7 @@ class QueueWork:
             resolve(each.future, leases)
 
     async def _find_due(self, queue: str, limit: int) -> list[DeadLetter]:
-        now = self._clock.now()
-        due = (Is("status", (DeadLetterStatus.PENDING,)), Between("due_at", at_most=now))
-        page = await self._letters.records.find(Query((self._letters.where(queue), *due), IN_ORDER, min(limit, _PAGE)))
+        page = await self._letters.records.find(self._letters.due(queue, min(limit, _PAGE)))
         for problem in page.corrupt:
             log.error("an item cannot be read and is left alone: %s", problem)
         return list(page.items)
@@ -289,11 +287,7 @@ class QueueWork:
         letter = await self._letters.get(queue, id)
         subject = f"letter:{letter.key}"
         async with self._context.audit.record("queue.item.retry", subject, by=by, reason=notes) as act:
-            definition = await self._definitions.find(letter.bound_for) if letter.bound_for else None
-            if definition is not None:
-                moved = rules.moved_item(letter, definition, self._clock.now())
-                if (await self._letters.records.get([moved.key]))[0] is not None:
-                    raise IllegalMove(id, "retry", "moved", f"it is in queue {letter.bound_for} now", what="item")
+            await self._refuse_if_moved(letter, "retry")
             before, after = await self._letters.change(
                 letter, lambda each: rules.resurrect_item(each, self._clock.now())
             )
@@ -305,6 +299,7 @@ class QueueWork:
     async def drop(self, queue: str, id: str, by: str, notes: str | None) -> DeadLetter:
         """A person deletes an item. Raises IllegalMove while a worker has it."""
         letter = await self._letters.get(queue, id)
+        await self._refuse_if_moved(letter, "drop")
 
         def decide(current: DeadLetter) -> DeadLetter:
             if current.lease is not None:
@@ -313,6 +308,14 @@ class QueueWork:
 
         before, _ = await self._letters.change(letter, decide, notes or "dropped by a person", by)
         return before
+
+    async def _refuse_if_moved(self, letter: DeadLetter, move: str) -> None:
+        """Raise IllegalMove for an item that is where it was bound for, though it is not closed here yet."""
+        if letter.bound_for is None or not letter.is_open:
+            return
+        key = rules.moved_key(letter, self._letters.namespace)
+        if (await self._letters.records.get([key]))[0] is not None:
+            raise IllegalMove(letter.entry_id, move, "moved", f"it is in queue {letter.bound_for} now", what="item")
 
     async def _after(self, before: DeadLetter, after: DeadLetter) -> None:
         """Tell what became of an item, and move it on if it died."""

@@ -170,7 +170,11 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
         case Is(_, wanted):
             found = _is(field, name, wanted)
             # A store that was never analysed takes any equality for selective, and would look at all of these.
-            return Sql(f"likely({found.text})", found.values) if field.common and len(wanted) == 1 else found
+            return (
+                Sql(f"likely({found.text})", found.values)
+                if field.common and len(wanted) == 1 and not condition.rare
+                else found
+            )
         case Missing():
             return Sql(f"{name} IS NULL")
         case At(_, path, value):
