@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mahavishnu.model.errors import InvalidInput
@@ -138,6 +139,18 @@ def make_workers(context: QueueContext) -> Workers:
     return Workers(context)
 
 
+async def archive_old(dlq: DeadLetterQueue) -> None:
+    """What retention does now and then, for letters and for the items of each named queue."""
+    from mahavishnu.core.queue.ledger import Ledger
+    from mahavishnu.model.queues import items_namespace
+
+    await dlq.archive.maintain()
+    for each in await dlq.queues.list():
+        inside = dlq.in_namespace(items_namespace(each.namespace, each.name))
+        await inside.archive.maintain()
+        await Ledger(inside.context).fold()
+
+
 def make_processing(dlq: DeadLetterQueue) -> Processing:
     """The service that runs due letters, and the periodic tasks of this process."""
     from mahavishnu.core.queue.deletion import Deletion
@@ -173,7 +186,7 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("automatic requeues", dlq.requeues.requeue_exhausted, lambda: REQUEUE_SECONDS),
         PeriodicTask("removal of old tombstones", remove_deleted, lambda: TOMBSTONES_SECONDS),
         PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
-        PeriodicTask("retention", dlq.archive.maintain, lambda: dlq.context.retention.interval_minutes * 60),
+        PeriodicTask("retention", partial(archive_old, dlq), lambda: dlq.context.retention.interval_minutes * 60),
         PeriodicTask("hand-overs of lifecycle tasks", finish_handovers, lambda: HANDOVER_SECONDS),
         PeriodicTask("removal of old events", dlq.domain_events.remove_old, lambda: EVENTS_SECONDS),
         PeriodicTask("removal of old replies", dlq.replies.clean, lambda: REPLIES_SECONDS),
