@@ -84,6 +84,7 @@ class MahavishnuApp:
             self._dlq.context.restore_task = lambda letter: restore_task(letter, self.adapters)
             self._dlq.context.why_unrestorable = lambda letter: why_unrestorable(letter, self.adapters)
             self._dlq.context.declared_queues = DeclaredQueues(lambda: self.config)
+            wiring.follow_event_rules(self._dlq)
             self.dlq_integration = create_dlq_integration(self)
             self.adapters.kinds = self.dlq.context.value_kinds
 

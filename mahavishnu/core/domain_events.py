@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mahavishnu.core.event_sources import EventSources
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import QueuedListener
 from mahavishnu.engine.event_log import EventLog
+from mahavishnu.model.derived_events import StepEvent
 from mahavishnu.model.domain_events import (
     DeliveryMode,
     DomainEvent,
@@ -41,10 +43,12 @@ class DomainEvents:
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._clock = context, context.clock
-        self.log = EventLog(context)
+        self._logs: dict[str, EventLog] = {}
         self._subscribers: list[tuple[QueuedListener, tuple[str, ...]]] = []
+        self.sources = EventSources(context, self._is_wanted, self._tell, self._store, self._note_dropped)
         if context.is_at_home:  # others only look, and are made for each request
-            context.events.on_flush(self.log.finish)
+            context.events.on_flush(self.finish)
+            self.sources.listen()
 
     # --- publishing
 
@@ -87,21 +91,40 @@ class DomainEvents:
         told = event.delivery_mode is not DeliveryMode.DURABLE and self._tell(event)
         if event.delivery_mode is DeliveryMode.FAST:
             return Publication(event, told)
-        try:
-            stored = await self.log.append(event)
-        except Exception as problem:  # whatever the store raises: the work that the event tells of is done
-            if isinstance(problem, InvalidInput):
-                raise
-            self._note_dropped(event, problem)
-            return Publication(event, told, problem=str(problem) or type(problem).__name__)
-        return Publication(replace(stored, version=None), told, stored=True)
+        return replace(await self._store(event), told=told)
 
-    def _note_dropped(self, event: DomainEvent, problem: BaseException) -> None:
+    async def _store(self, event: DomainEvent) -> Publication:
+        try:
+            stored = await self.log_of(event.namespace).append(event)
+        except Exception as problem:  # whatever the store raises: the work that the event tells of is done
+            self._note_dropped(event, problem)
+            return Publication(event, problem=str(problem) or type(problem).__name__)
+        return Publication(replace(stored, version=None), stored=True)
+
+    def _note_dropped(self, event: DomainEvent, problem: BaseException | None = None) -> None:
         self._context.counts[DROPPED] += 1
+        why = "nothing can be written now" if problem is None else str(problem) or type(problem).__name__
         log.warning(
-            "event %s (%s) was not stored: %s", event.name, event.event_id, str(problem) or type(problem).__name__,
+            "event %s (%s) was not stored: %s", event.name, event.event_id, why,
             exc_info=None if isinstance(problem, MahavishnuError) else problem,
         )  # fmt: skip
+
+    def log_of(self, namespace: str) -> EventLog:
+        """The stored events of a namespace."""
+        if namespace not in self._logs:
+            self._logs[namespace] = EventLog(self._context.in_namespace(namespace))
+        return self._logs[namespace]
+
+    @property
+    def log(self) -> EventLog:
+        """The stored events of this namespace."""
+        return self.log_of(self._context.namespace)
+
+    async def finish(self) -> None:
+        """Return when the events of what happened before are stored, or have failed."""
+        await self.sources.finish()
+        for each in list(self._logs.values()):
+            await each.finish()
 
     # --- in this process
 
@@ -117,12 +140,35 @@ class DomainEvents:
         queued = self._context.events.queue(listener)
         subscriber = queued, (names,) if isinstance(names, str) else tuple(names)
         self._subscribers = [*self._subscribers, subscriber]
+        self.sources.listen()
 
         def end() -> None:
             queued.is_wanted = False
             self._subscribers = [each for each in self._subscribers if each is not subscriber]
+            self.sources.listen()
 
         return end
+
+    def publish_on_step(
+        self,
+        step: str,
+        name: str,
+        condition: PublicationCondition | str = PublicationCondition.SUCCESS,
+        mode: DeliveryMode | str = DeliveryMode.FAST,
+        *,
+        workflow: str = "*",
+    ) -> None:
+        """Publish an event of this name whenever a step of tracked workflows has ended so, after that was written.
+
+        `step` and `workflow` may have `*` in them. Say it in every process that runs them. Raises InvalidInput.
+        """
+        added = StepEvent(step, require_event_name(name), require_condition(condition), require_mode(mode), workflow)
+        if added not in self.sources.declared:
+            self.sources.declared += (added,)
+        self.sources.listen()
+
+    def _is_wanted(self, name: str) -> bool:
+        return any(matches(name, names) for _, names in self._subscribers)
 
     def _tell(self, event: DomainEvent) -> bool:
         told = False

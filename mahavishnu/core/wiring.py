@@ -131,6 +131,12 @@ def staleness_from(settings: MahavishnuSettings) -> StalenessRules:
     return StalenessRules(**settings.staleness.model_dump(), templates=read_templates(given))
 
 
+def follow_event_rules(dlq: DeadLetterQueue) -> None:
+    """Have the events heard that the settings name; where they name none, nothing is made for it."""
+    if dlq.context.event_rules.durable_names or "domain_events" in vars(dlq):
+        dlq.domain_events.sources.listen()
+
+
 def backoffs_from(settings: MahavishnuSettings) -> BackoffRegistry:
     """The delays, jittered if asked for."""
     return BackoffRegistry(random=random.random if settings.retry_jitter else None)
@@ -223,3 +229,4 @@ def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
     dlq.context.event_rules = event_rules_from(settings)
     dlq.context.staleness = staleness_from(settings)
     dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings), keep_interval=True)
+    follow_event_rules(dlq)

@@ -36,6 +36,7 @@ from mahavishnu.model.query import letter_query
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.staleness import StalenessRules
+from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.model.value_kinds import ValueKind
 from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
@@ -155,6 +156,8 @@ class QueueContext:
         self.why_unrestorable: Callable[[DeadLetter], str | None] = lambda letter: None
         # The queues that the settings declare, as they are now: set by an app.
         self.declared_queues: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+        # Called with how many moves a task had before, and the task, after it was written; None: nobody wants to know.
+        self.on_task_written: Callable[[int, TaskRecord], object] | None = None
         self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
 
     def _enter_namespace(self) -> None:

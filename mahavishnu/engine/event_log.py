@@ -61,13 +61,9 @@ class EventLog:
         self.events = NamespaceRecords(home.collection(EVENTS), context.namespace)
         self.positions = NamespaceRecords(home.collection(EVENT_POSITIONS), context.namespace)
         self._batcher = Batcher(self._store)
-        self._forget_loop()
-        if context.is_at_home:  # others only look, and are made for each request
-            context.session.on_new_loop(self._forget_loop)
-
-    def _forget_loop(self) -> None:
         self._last: int | None = None  # the highest number that is known to be taken
         self._turn = asyncio.Lock()  # one batch after the other: their numbers would only collide
+        self._loop: asyncio.AbstractEventLoop | None = None  # whose lock it is
 
     # --- storing
 
@@ -81,7 +77,10 @@ class EventLog:
 
     async def _append(self, event: DomainEvent) -> DomainEvent:
         await self._context.open()
-        appended = _Appended(event, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._last, self._turn = loop, None, asyncio.Lock()
+        appended = _Appended(event, loop.create_future())
         self._batcher.add(appended)
         return await appended.future
 

@@ -142,8 +142,11 @@ class RetentionSettings(Section):
 
 
 class EventsSettings(Section):
-    """Domain events: how long those in the store are kept."""
+    """Domain events: which of the queue and of steps are stored, and how long stored ones are kept."""
 
+    durable_names: tuple[Annotated[str, Field(min_length=1)], ...] = setting(
+        (), "Names of events of the queue, of tasks and of steps that are stored for consumers outside, such as dlq.*"
+    )
     acknowledged_days: int | None = setting(
         7, "How long stored events stay that every known consumer has acknowledged; null: always", 0, 36500
     )

@@ -220,6 +220,8 @@ class TaskRun:
             if self.task.version is None:
                 await self._context.open()
                 made = await write_one(self._lifecycle.tasks, apply(self.task))
+                if made is not None and (tell := self._context.on_task_written) is not None:
+                    tell(0, made)
                 # None: an earlier write has landed, though its answer was lost
                 self.task = made or await self._lifecycle.change(self.task.task_id, apply)
             else:

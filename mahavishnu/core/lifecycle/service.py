@@ -213,6 +213,8 @@ class Lifecycle:
 
         before, after = await write_with_retry(self.tasks, task_id, changed, what="task", known=known)
         self.moved += after is not None
+        if after is not None and (tell := self._context.on_task_written) is not None:
+            tell(before.transition_count if before else 0, after)
         return after or cast("TaskRecord", before)
 
     async def transition(

@@ -177,6 +177,9 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
     async def finish_handovers() -> None:
         await make_lifecycle(dlq.context).handover.finish()
 
+    async def remove_old_events() -> None:
+        await dlq.domain_events.remove_old()
+
     return Processing(
         dlq.context,
         dlq.intake.admit_waiting,
@@ -188,6 +191,6 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
         PeriodicTask("retention", partial(archive_old, dlq), lambda: dlq.context.retention.interval_minutes * 60),
         PeriodicTask("hand-overs of lifecycle tasks", finish_handovers, lambda: HANDOVER_SECONDS),
-        PeriodicTask("removal of old events", dlq.domain_events.remove_old, lambda: EVENTS_SECONDS),
+        PeriodicTask("removal of old events", remove_old_events, lambda: EVENTS_SECONDS),
         PeriodicTask("removal of old replies", dlq.replies.clean, lambda: REPLIES_SECONDS),
     )

@@ -158,6 +158,7 @@ REACHES: dict[str, Reach] = {
     "retention.replies_days": Reach(17, lambda app: queue_of(app).context.retention.replies_days),
     "retention.batch_size": Reach(11, lambda app: queue_of(app).context.retention.batch_size),
     "retention.interval_minutes": Reach(12, lambda app: queue_of(app).context.retention.interval_minutes),
+    "events.durable_names": Reach(("dlq.*",), lambda app: queue_of(app).context.event_rules.durable_names),
     "events.acknowledged_days": Reach(3, lambda app: queue_of(app).context.event_rules.acknowledged_days),
     "events.durable_days": Reach(4, lambda app: queue_of(app).context.event_rules.durable_days),
     "staleness.enabled": Reach(False, lambda app: queue_of(app).context.staleness.enabled),
