@@ -218,3 +218,55 @@ async def test_a_deleted_letter_is_not_made_again(house: House) -> None:
 async def test_only_what_is_there_can_be_moved(house: House) -> None:
     with pytest.raises(NoSuchTask):
         await house.app().lifecycle.move_to_dlq("x", by="ann")
+
+
+@pytest.mark.parametrize("first", ["mover", "worker"])
+@pytest.mark.parametrize("kth", range(1, 7))
+async def test_who_moves_a_task_and_who_completes_it_cannot_both_win(any_house: House, first: str, kth: int) -> None:
+    """Stopped before any of its calls: it is complete without a letter, or in error with one."""
+    apps = {"mover": any_house.app(), "worker": any_house.app()}
+    done, go_on, at_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    worker = apps["worker"]
+
+    @worker.workflow(name="work", track=True)
+    async def work() -> None:
+        done.set()
+        await go_on.wait()
+
+    async def complete() -> None:
+        go_on.set()
+        await running
+
+    async def hand_over() -> None:
+        try:
+            await apps["mover"].lifecycle.move_to_dlq(task.task_id, "it hangs", by="ann")
+        except IllegalMove:
+            return
+
+    running = asyncio.create_task(work())
+    await done.wait()
+    (task,) = (await apps["mover"].lifecycle.list()).items
+    acts = {"mover": hand_over, "worker": complete}
+    calls = 0
+
+    async def stop(call: Call) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == kth:
+            at_end.set()
+            await other_done.wait()
+
+    other_done = asyncio.Event()
+    for operation in ("get", "write"):
+        apps[first].dlq.store.faults.before(operation, stop)  # type: ignore[attr-defined]
+    one = asyncio.create_task(acts[first]())
+    stopped = asyncio.create_task(at_end.wait())
+    await asyncio.wait([one, stopped], return_when=asyncio.FIRST_COMPLETED)
+    await acts["worker" if first == "mover" else "mover"]()
+    other_done.set()
+    await asyncio.gather(one, return_exceptions=True)
+    stopped.cancel()
+
+    left = await apps["mover"].lifecycle.get(task.task_id)
+    letters = await letters_of(apps["mover"])
+    assert (left.state, len(letters)) in [(TaskState.COMPLETE, 0), (TaskState.ERROR, 1)]

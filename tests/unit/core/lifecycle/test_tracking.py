@@ -18,6 +18,7 @@ from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.testing import turn
 from mahavishnu.testing.faults import Call
 from tests.unit.queues import House
 
@@ -389,6 +390,33 @@ async def test_a_caller_who_gives_up_cancels_the_task(house: House) -> None:
         await running
     assert [task.state for task in await tasks_of(app)] == [TaskState.CANCELLED]
     assert await app.dlq.list_tasks() == []
+
+
+async def test_what_a_step_returned_is_kept_though_its_caller_gives_up(house: House) -> None:
+    """It was paid for: the write goes on, and the retry does not do it again."""
+    effects: Counter[str] = Counter()
+    shop = Shop(house, effects)
+    charged = asyncio.Event()
+    hold = None
+
+    async def stop(call: Call) -> None:
+        nonlocal hold
+        if hold is None and any(step.state == "complete" for step in call.given[0].steps):
+            hold = asyncio.Event()
+            charged.set()
+            await hold.wait()
+
+    house.faults.before("write", stop, kind=TASKS)
+    running = asyncio.create_task(shop.ship(ORDER))
+    await charged.wait()
+    running.cancel()
+    await turn()
+    assert hold is not None
+    hold.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    (task,) = await tasks_of(shop.app)
+    assert (task.state, [step.name for step in task.steps if step.state == "complete"]) == ("cancelled", ["charge"])
 
 
 async def test_steps_at_the_same_time_are_all_there(any_house: House) -> None:
