@@ -176,6 +176,40 @@ async def test_twenty_requeues_and_a_process_that_dies_are_one_boost_and_one_tra
     assert await there.lifecycle.handover.finish() == 0
 
 
+@pytest.mark.parametrize("kth", range(1, 5))
+async def test_a_requeue_whose_process_dies_is_finished_by_others(any_house: House, kth: int) -> None:
+    """If the letter was sent back, its task comes back too, without anybody who does it again."""
+    here, there = any_house.app(), any_house.app()
+    task_id = await put(there, TaskState.STEPS_IN_PROCESS)
+    letter = (await there.lifecycle.move_to_dlq(task_id, "it hangs", by="ann")).letter
+    assert await die_at(any_house, here, here.dlq.requeue_from_dlq(letter.task_id), kth, "before")
+
+    await there.lifecycle.handover.finish()
+
+    (left,) = await letters_of(there)
+    task = await there.lifecycle.get(task_id)
+    assert (left.priority, task.state) == ((15, "pending") if left.requeue is not None else (5, "error"))
+    assert task.priority == left.priority
+    assert (left.requeue is not None) is (kth > 2)
+
+
+async def test_a_requeue_brings_a_task_back_once_even_if_it_fails_at_once(house: House) -> None:
+    """The letter does not know yet that the run has failed: nobody brings the task back for the same requeue."""
+    app = house.app()
+    task_id = await put(app, TaskState.STEPS_IN_PROCESS)
+    letter = (await app.lifecycle.move_to_dlq(task_id, by="ann")).letter
+    await app.dlq.requeue_from_dlq(letter.task_id)
+    sent = await app.dlq.get_task(letter.task_id)
+    assert sent is not None
+    run = await app.lifecycle.tracking.resume(sent)
+    assert run is not None
+    await run.fail("again")
+
+    await app.lifecycle.handover.follow(sent)
+
+    assert (await app.lifecycle.get(task_id)).state is TaskState.ERROR
+
+
 async def test_a_failure_whose_task_still_seems_to_run_is_finished(house: House) -> None:
     """The process died between the letter and the task; but a run that goes on is left alone."""
     here, there = house.app(), house.app()
@@ -199,6 +233,16 @@ async def test_a_failure_whose_task_still_seems_to_run_is_finished(house: House)
     (task,) = (await there.lifecycle.list()).items
     assert task.state is TaskState.STEPS_IN_PROCESS
     assert await there.lifecycle.handover.finish() == 0  # it might be going on
+    house.clock.advance(60)
+    hold = there.dlq.store.faults.hold("write", kind=TASKS)  # type: ignore[attr-defined]
+    finishing = asyncio.create_task(there.lifecycle.handover.finish())
+    await hold.wait_for_call()
+    (letter,) = await letters_of(there)
+    other = house.app()
+    assert await other.lifecycle.tracking.resume(letter) is not None
+    hold.release()
+    assert await finishing == 0
+    assert (await there.lifecycle.get(task.task_id)).state is TaskState.STEPS_IN_PROCESS
     house.clock.advance(60)
     assert await there.lifecycle.handover.finish() == 1
     assert (await there.lifecycle.get(task.task_id)).state is TaskState.ERROR

@@ -392,31 +392,33 @@ async def test_a_caller_who_gives_up_cancels_the_task(house: House) -> None:
     assert await app.dlq.list_tasks() == []
 
 
-async def test_what_a_step_returned_is_kept_though_its_caller_gives_up(house: House) -> None:
-    """It was paid for: the write goes on, and the retry does not do it again."""
+async def test_what_a_step_returned_is_kept_though_its_run_is_given_back(house: House) -> None:
+    """It was paid for: the write goes on, and no retry does it again."""
     effects: Counter[str] = Counter()
-    shop = Shop(house, effects)
-    charged = asyncio.Event()
-    hold = None
+    shop = Shop(house, effects, "charge")
+    with pytest.raises(ConnectionError):
+        await shop.ship(ORDER)
+    charged, go_on = asyncio.Event(), asyncio.Event()
 
     async def stop(call: Call) -> None:
-        nonlocal hold
-        if hold is None and any(step.state == "complete" for step in call.given[0].steps):
-            hold = asyncio.Event()
+        if any(step.state == "complete" for step in call.given[0].steps):
             charged.set()
-            await hold.wait()
+            await go_on.wait()
 
     house.faults.before("write", stop, kind=TASKS)
-    running = asyncio.create_task(shop.ship(ORDER))
+    house.clock.advance(3600)
+    running = asyncio.create_task(retry(shop))
     await charged.wait()
     running.cancel()
     await turn()
-    assert hold is not None
-    hold.set()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    (task,) = await tasks_of(shop.app)
-    assert (task.state, [step.name for step in task.steps if step.state == "complete"]) == ("cancelled", ["charge"])
+    go_on.set()
+    await asyncio.gather(running, return_exceptions=True)
+    await turn()
+    house.clock.advance(3600)
+    await retry(shop)
+
+    assert effects == dict.fromkeys(STEPS, 1)
+    assert [task.state for task in await tasks_of(shop.app)] == [TaskState.COMPLETE]
 
 
 async def test_steps_at_the_same_time_are_all_there(any_house: House) -> None:
