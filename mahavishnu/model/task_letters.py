@@ -67,7 +67,7 @@ def requeue_key(letter: DeadLetter) -> str:
 
 def follow_requeue(task: TaskRecord, letter: DeadLetter, *, now: datetime, processor: str) -> TaskRecord:
     """The task comes back from `error` as its letter was requeued, once; otherwise it stays as it is."""
-    if not is_sent_back(letter) or task.state is not TaskState.ERROR or task.handed_back == requeue_key(letter):
+    if not is_sent_back(letter) or task.state is not TaskState.ERROR:
         return task
     assert letter.requeue is not None
     return task_moves.hand_back(
