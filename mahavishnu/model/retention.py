@@ -11,6 +11,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query, Sort
+from mahavishnu.model.task_states import TERMINAL
 
 BY_RETENTION = "retention"  # who acts where nobody asked for it
 _CLOSED = tuple(
@@ -22,7 +23,7 @@ _KEPT_BY = {
 }  # all others by `completed_days`
 _NUMBERS = (
     *("completed_days", "cancelled_days", "permanently_failed_days", "history_days", "archive_months"),
-    *("audit_days", "runs_days", "revisions_days", "replies_days"),
+    *("audit_days", "runs_days", "tasks_days", "revisions_days", "replies_days"),
 )
 _OLDEST_FIRST = (Sort("created_at"),)
 
@@ -43,6 +44,7 @@ class RetentionRules:
     archive_months: int | None = 6
     audit_days: int | None = 400
     runs_days: int | None = 90
+    tasks_days: int | None = 30
     revisions_days: int | None = None
     replies_days: int = 1
     enabled: bool = True
@@ -97,10 +99,14 @@ def leaving_history(rules: RetentionRules, now: datetime, limit: int) -> Query |
 
 
 def old_records(rules: RetentionRules, now: datetime, limit: int = 500) -> dict[str, Query]:
-    """What finds the records that are to be deleted, by their kinds' names: audit entries, bulk runs, revisions."""
+    """What finds the records that are to be deleted, by their kinds' names.
+
+    Of lifecycle tasks those that failed are not to be deleted while a letter of them is open.
+    """
     found = {
         "audit": (rules.audit_days, "at", ()),
         "runs": (rules.runs_days, "finished_at", (Is("state", ENDED),)),
+        "tasks": (rules.tasks_days, "state_entered_at", (Is("state", TERMINAL),)),
         "revisions": (rules.revisions_days, "updated_at", ()),
     }
     return {

@@ -133,6 +133,7 @@ class RetentionSettings(Section):
     archive_months: int | None = setting(6, "Detach a month of the archive after so many months; null: never", 1, 1200)
     audit_days: int | None = setting(400, "How long audit entries are kept; null: always", 1, 36500)
     runs_days: int | None = setting(90, "How long bulk runs are kept after their end; null: always", 1, 36500)
+    tasks_days: int | None = setting(30, "How long lifecycle tasks are kept after their end; null: always", 1, 36500)
     revisions_days: int | None = setting(
         None, "How long it is kept what letters were before edits; null: as long as the letter", 1, 36500
     )

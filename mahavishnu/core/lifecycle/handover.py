@@ -137,6 +137,11 @@ class HandOver:
                 return found
         return None
 
+    async def is_needed(self, task: TaskRecord) -> bool:
+        """Whether an open letter is of this task: its retry goes on with it."""
+        letter = await self.find_letter(task)
+        return letter is not None and letter.is_open
+
     # --- back
 
     async def follow(self, letter: DeadLetter) -> None:

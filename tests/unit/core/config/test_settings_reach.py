@@ -154,6 +154,7 @@ REACHES: dict[str, Reach] = {
     "retention.archive_months": Reach(10, lambda app: queue_of(app).context.retention.archive_months),
     "retention.audit_days": Reach(14, lambda app: queue_of(app).context.retention.audit_days),
     "retention.runs_days": Reach(15, lambda app: queue_of(app).context.retention.runs_days),
+    "retention.tasks_days": Reach(18, lambda app: queue_of(app).context.retention.tasks_days),
     "retention.revisions_days": Reach(16, lambda app: queue_of(app).context.retention.revisions_days),
     "retention.replies_days": Reach(17, lambda app: queue_of(app).context.retention.replies_days),
     "retention.batch_size": Reach(11, lambda app: queue_of(app).context.retention.batch_size),
