@@ -35,6 +35,14 @@ CLOSINGS = (
 )  # fmt: skip
 
 
+# What depends on the store the least is tried on OpenSearch with the slow proofs.
+SELDOM = pytest.mark.parametrize(
+    "store_url",
+    ["sqlite", pytest.param("opensearch", marks=[pytest.mark.opensearch, pytest.mark.prove])],
+    indirect=True,
+)
+
+
 class Town:
     """Processes that share a store and a clock."""
 
@@ -197,6 +205,7 @@ async def test_an_item_that_exceeded_its_attempts_moves(queues: NamedQueues) -> 
     await assert_adds_up(queues, "S", "D")
 
 
+@SELDOM
 @pytest.mark.parametrize("writes", range(5))
 @pytest.mark.parametrize("heard", [True, False])
 async def test_killed_at_any_write_of_a_failure_and_a_move(town: Town, writes: int, heard: bool) -> None:
@@ -248,6 +257,7 @@ async def test_killed_between_the_two_writes_of_a_move(town: Town, consumed: boo
     await assert_adds_up(heir.queues, "S", "D")
 
 
+@SELDOM
 async def test_equal_ids_of_two_queues_are_two_items(queues: NamedQueues) -> None:
     await queues.create("D")
     for name in ("S1", "S2"):
@@ -257,6 +267,7 @@ async def test_equal_ids_of_two_queues_are_two_items(queues: NamedQueues) -> Non
     assert [(each.source_queue, each.source_id) for each in await listed(queues, "D")] == [("S1", "abc"), ("S2", "abc")]
 
 
+@SELDOM
 async def test_a_dead_queue_that_takes_nothing(town: Town, caplog: pytest.LogCaptureFixture) -> None:
     process = town.process()
     queues = process.queues
@@ -282,6 +293,7 @@ async def test_a_dead_queue_that_takes_nothing(town: Town, caplog: pytest.LogCap
     assert [each.payload for each in await listed(queues, "D")] == [0, 1, 2]
 
 
+@SELDOM
 async def test_expiry_waits_for_the_lease(town: Town, queues: NamedQueues) -> None:
     await queues.create("D")
     await queues.create("S", dead_queue="D", expire_timeout="10s", max_attempts=5)
@@ -305,6 +317,7 @@ async def test_expiry_waits_for_the_lease(town: Town, queues: NamedQueues) -> No
     assert [(each.payload, each.reason) for each in await listed(queues, "D")] == [(2, "expired"), (1, "expired")]
 
 
+@SELDOM
 async def test_a_queue_that_deletes_what_dies(queues: NamedQueues, caplog: pytest.LogCaptureFixture) -> None:
     await queues.create("S", on_dead="delete")
     made = await queues.produce("S", 1)
@@ -322,6 +335,7 @@ async def test_a_queue_that_deletes_what_dies(queues: NamedQueues, caplog: pytes
 # --- attempts and cooldown
 
 
+@SELDOM
 async def test_a_cooldown_between_failures(town: Town, queues: NamedQueues) -> None:
     await queues.create("q", retry={"attempts": 3, "cooldown": "30s"})
     await queues.produce("q", 1)
@@ -342,6 +356,7 @@ async def test_a_cooldown_between_failures(town: Town, queues: NamedQueues) -> N
     assert await queues.lease("q", "w") == []
 
 
+@SELDOM
 async def test_the_definition_is_read_at_the_time_of_the_failure(town: Town, queues: NamedQueues) -> None:
     other = town.process().queues
     await queues.create("q", retry={"attempts": 3, "cooldown": "0s"})
@@ -358,6 +373,7 @@ async def test_the_definition_is_read_at_the_time_of_the_failure(town: Town, que
     assert (await only(queues, "q", status="failed")).next_retry_at == due
 
 
+@SELDOM
 async def test_a_manual_retry_overrules_the_cooldown(town: Town, queues: NamedQueues) -> None:
     await queues.create("q", retry={"attempts": 3, "cooldown": "30s"})
     await queues.produce("q", 1)
@@ -374,6 +390,7 @@ async def test_a_manual_retry_overrules_the_cooldown(town: Town, queues: NamedQu
     assert (await only(queues, "q")).status == "pending"
 
 
+@SELDOM
 async def test_a_cooldown_survives_the_process(town: Town) -> None:
     first = town.process()
     await first.queues.create("q", retry={"attempts": 3, "cooldown": "30s"})
@@ -388,6 +405,7 @@ async def test_a_cooldown_survives_the_process(town: Town) -> None:
     assert len(await second.lease("q", "w", limit=10)) == 1
 
 
+@SELDOM
 async def test_a_person_retries_what_is_dead_once(queues: NamedQueues) -> None:
     await queues.create("q")
     made = await queues.produce("q", 1)
@@ -431,6 +449,7 @@ async def test_each_item_is_leased_once(town: Town) -> None:
     assert (await shells[0].numbers("q"))["lifetime_stats"]["retry_success"] == 1000
 
 
+@SELDOM
 async def test_a_lease_that_runs_out_is_a_failure(town: Town, queues: NamedQueues) -> None:
     await queues.create("D")
     await queues.create("S", dead_queue="D", max_attempts=2)
@@ -442,6 +461,7 @@ async def test_a_lease_that_runs_out_is_a_failure(town: Town, queues: NamedQueue
     assert (await only(queues, "D")).reason == "max_attempts_exceeded"
 
 
+@SELDOM
 async def test_items_come_out_in_order_whatever_the_clock_does(town: Town, queues: NamedQueues) -> None:
     await queues.create("D")
     await queues.create("S", dead_queue="D")
@@ -459,6 +479,7 @@ async def test_items_come_out_in_order_whatever_the_clock_does(town: Town, queue
 # --- import, redrive, dead queues
 
 
+@SELDOM
 async def test_an_import_leaves_alone_what_is_there(queues: NamedQueues) -> None:
     await queues.create("q")
 
@@ -493,6 +514,7 @@ async def test_what_is_dead_goes_back_once(queues: NamedQueues) -> None:
     await assert_adds_up(queues, "S", "D")
 
 
+@SELDOM
 async def test_a_queue_that_is_gone_when_an_item_fails(queues: NamedQueues) -> None:
     await queues.create("q", retry={"attempts": 5})
     made = await queues.produce("q", 1)
@@ -502,6 +524,7 @@ async def test_a_queue_that_is_gone_when_an_item_fails(queues: NamedQueues) -> N
     assert (item.status, item.reason) == ("dead", "queue_definition_missing")
 
 
+@SELDOM
 async def test_events_have_the_documented_names(town: Town) -> None:
     process = town.process()
     told: list[tuple[str, dict[str, Any]]] = []
@@ -528,6 +551,7 @@ async def test_events_have_the_documented_names(town: Town) -> None:
     ]
 
 
+@SELDOM
 async def test_items_are_no_failures_of_the_app(town: Town) -> None:
     process = town.process()
     await process.queues.create("q")

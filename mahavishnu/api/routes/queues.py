@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import decode_id, json_response, page_headers
+from mahavishnu.api.responses import as_query, decode_id, json_response, page_headers
 from mahavishnu.api.routing import Depends, Query, Router
-from mahavishnu.api.schemas import Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
+from mahavishnu.api.schemas import Filter, Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
 from mahavishnu.model.clock import instant_text
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing queues"))]
@@ -182,6 +182,7 @@ class QueueRedrive(PersonActs):
     """Which items go back, and where to; without either all of them, to where they came from."""
 
     ids: Annotated[list[Name], Field(min_length=1, max_length=1000)] | None = None
+    filter: Filter | None = None
     to: Shortcut | None = None
 
 
@@ -345,7 +346,12 @@ async def redrive(dlq: Queue, actor: Operator, queue: str, body: QueueRedrive | 
     """Each once, with no failure counted."""
     wanted = body or QueueRedrive()
     result = await dlq.queues.redrive(
-        decode_id(queue), ids=wanted.ids, to=wanted.to, by=acting_name(actor, wanted.by), notes=wanted.notes
+        decode_id(queue),
+        ids=wanted.ids,
+        to=wanted.to,
+        query=None if wanted.filter is None else as_query(wanted.filter),
+        by=acting_name(actor, wanted.by),
+        notes=wanted.notes,
     )
     return json_response(result)
 

@@ -275,17 +275,25 @@ def redrive(
         list[str] | None, typer.Option("--item", metavar="ITEM", help="Only this one; several times.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that nobody has leased.")] = False,
+    text: Annotated[
+        str | None, typer.Option("--text", help="Only those that have all of these words, in the error or the payload.")
+    ] = None,
+    dlq_reason: Annotated[
+        str | None, typer.Option("--dlq-reason", help="Only those that died for this reason, such as expired.")
+    ] = None,
     to: Annotated[str | None, typer.Option("--to", metavar="QUEUE", help="Not to where they came from.")] = None,
     reason: Reason = None,
     project: Project = None,
     json: AsJson = False,
 ) -> None:
     """Send the items of a dead queue back to the queues that they came from."""
-    if bool(item) == everything:
-        raise InvalidInput("say which items: --item ITEM, or --all")
+    given = {"text": text, "reason": dlq_reason and [dlq_reason]}
+    filters = {name: value for name, value in given.items() if value is not None}
+    if sum((bool(item), everything, bool(filters))) != 1:
+        raise InvalidInput("say which items: --item ITEM, --text or --dlq-reason, or --all")
 
     async def converse(api: Connection) -> None:
-        body = api.with_actor(ids=item or None, to=to, notes=reason)
+        body = api.with_actor(ids=item or None, filter=filters or None, to=to, notes=reason)
         done = await api.post(f"/queues/{path_part(queue)}/redrive", body)
         if json:
             print_json(done)

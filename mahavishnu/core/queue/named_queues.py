@@ -21,7 +21,7 @@ from mahavishnu.core.queue.statistics import GROUPS, SUMS, statistics
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
-from mahavishnu.model.query import Query, letter_query
+from mahavishnu.model.query import Query, filter_query
 from mahavishnu.model.queue_items import ImportResult, ItemLease, ItemStatus, QueueItem
 from mahavishnu.model.queues import QueueDefinition, items_namespace
 from mahavishnu.stores.base import Cursor, Page
@@ -172,16 +172,17 @@ class NamedQueues:
         to: str | None = None,
         by: str = DEFAULT_ACTOR,
         notes: str | None = None,
+        query: Query | None = None,
         **filters: Any,
     ) -> dict[str, Any]:
         """Send the items of a dead queue back to the queues that they came from, or `to` another one: each once.
 
-        All of them, those with these `ids`, or those that `filters` mean (as of `letters.find`). Answers how many were
-        sent, and how many were left because they are leased or on their way. Raises NoSuchQueue where the queue that an
-        item came from is gone, IllegalMove, InvalidInput and StoreError.
+        All of them, those with these `ids`, or those that `filters` or a `query` mean (as of lists of letters). Answers
+        how many were sent, and how many were left because they are leased or on their way. Raises NoSuchQueue where the
+        queue that an item came from is gone, IllegalMove, InvalidInput and StoreError.
         """
         await self._definitions.get(queue)
-        return await self._moves.redrive(queue, to, ids, letter_query(**filters).where, by, notes)
+        return await self._moves.redrive(queue, to, ids, (query or filter_query(filters)).where, by, notes)
 
     async def numbers(self, queue: str) -> dict[str, Any]:
         """How many items there are by status, and everything that ever happened to items of this queue."""

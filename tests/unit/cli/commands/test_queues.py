@@ -21,7 +21,9 @@ def test_a_queue_from_its_beginning_to_its_dead_queue_and_back(run: Run) -> None
     table = run("queue", "items", "dead").out
     assert "boom" in table and moved["id"] in table and "pending" in table
     assert run("queue", "redrive", "dead").code == 2
-    assert run("queue", "redrive", "dead", "--all").out == "1 item sent back\n"
+    assert run("queue", "redrive", "dead", "--text", "nothing of it").out == "0 items sent back\n"
+    assert run("queue", "redrive", "dead", "--dlq-reason", "expired", "--text", "boom").out == "0 items sent back\n"
+    assert run("queue", "redrive", "dead", "--text", "boom").out == "1 item sent back\n"
     (lease,) = run("queue", "lease", "q").json
     assert run("queue", "ack", "q", lease["item"]["id"], "--token", lease["token"]).code == 0
     shown = run("queue", "show", "q").out
