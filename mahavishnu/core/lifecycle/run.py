@@ -171,9 +171,11 @@ class TaskRun:
 
     def with_snapshot(self, request: LetterRequest) -> LetterRequest:
         """What a letter of this run has: the task, as it is now, is in its metadata."""
-        metadata = {**(request.metadata or {}), LIFECYCLE: snapshot_of(self.task)}
         source = replace(request.source, state=str(self.task.state))
-        return request._replace(task_id=self.task.work_id or request.task_id, metadata=metadata, source=source)
+        request = request._replace(task_id=self.task.work_id or request.task_id, source=source)
+        if request.metadata is not None and not isinstance(request.metadata, Mapping):
+            return request  # a user's mistake, which the letter tells of
+        return request._replace(metadata={**(request.metadata or {}), LIFECYCLE: snapshot_of(self.task)})
 
     async def succeed(self) -> None:
         """The workflow is done."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 _USUAL = StepOptions()
 FRESH = timedelta(hours=24)  # what has waited longer than this is no ready work any more, but a case for staleness
 _LISTED = 50
@@ -109,6 +111,9 @@ class Lifecycle:
         Equal are those with the same name, version and context. `unique` False makes another one each time. Raises
         InvalidInput for steps that wait for one another, or for one that is missing.
         """
+        for step in steps:
+            if not step.retryable and (step.max_attempts or 1) > 1:
+                log.warning("step %r of task %r is not retryable: max_attempts=1 would say so", step.name, name)
         await self._context.open()
         now = self._clock.now()
         task = new_task(

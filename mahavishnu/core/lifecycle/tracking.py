@@ -35,8 +35,7 @@ class Tracking:
     async def begin(self, request: LetterRequest) -> TaskRun | None:
         """A run begins, of which a letter would have this. Inside of a retry of it, its task goes on: see `resume`."""
         attempt = live_attempt()
-        name, namespace = request.task_id, self._context.namespace
-        if attempt is not None and attempt.is_run_of(name, request.task, request.adapter, namespace):
+        if attempt is not None:  # of this very workflow: any other one does not see it, see `run_as`
             return await self.resume(attempt.letter)
         return await self._begin(request)
 
@@ -91,7 +90,7 @@ class Tracking:
             context_types=types,
             notes=Json.of(notes) if notes else EMPTY,
             adapter=request.adapter,
-            work_id=request.task_id,
+            work_id=factory.with_usable_id(request).task_id,
             queue=request.queue,
             repos=request.readable_repos(),
             retry_policy=None if request.retry_policy is None else str(request.retry_policy),

@@ -13,12 +13,12 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.lifecycle.run import current_run
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput, LostLease
 from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.source_kinds import TASKS
-from mahavishnu.testing import turn
 from mahavishnu.testing.faults import Call
 from tests.unit.queues import House
 
@@ -394,31 +394,34 @@ async def test_a_caller_who_gives_up_cancels_the_task(house: House) -> None:
 
 async def test_what_a_step_returned_is_kept_though_its_run_is_given_back(house: House) -> None:
     """It was paid for: the write goes on, and no retry does it again."""
-    effects: Counter[str] = Counter()
-    shop = Shop(house, effects, "charge")
-    with pytest.raises(ConnectionError):
-        await shop.ship(ORDER)
-    charged, go_on = asyncio.Event(), asyncio.Event()
+    app = house.app()
+    ended, go_on, written = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def stop(call: Call) -> None:
         if any(step.state == "complete" for step in call.given[0].steps):
-            charged.set()
+            ended.set()
             await go_on.wait()
 
-    house.faults.before("write", stop, kind=TASKS)
-    house.clock.advance(3600)
-    running = asyncio.create_task(retry(shop))
-    await charged.wait()
-    running.cancel()
-    await turn()
-    go_on.set()
-    await asyncio.gather(running, return_exceptions=True)
-    await turn()
-    house.clock.advance(3600)
-    await retry(shop)
+    async def note(call: Call) -> None:
+        if go_on.is_set():
+            written.set()
 
-    assert effects == dict.fromkeys(STEPS, 1)
-    assert [task.state for task in await tasks_of(shop.app)] == [TaskState.COMPLETE]
+    house.faults.before("write", stop, kind=TASKS)
+    house.faults.after("write", note, kind=TASKS)
+    run = await app.lifecycle.tracking.begin(LetterRequest("wf_1", {}))
+    assert run is not None
+    with run.inside():
+        step = asyncio.create_task(app.lifecycle.step("charge", int, "7"))
+    await ended.wait()
+    step.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await step
+    go_on.set()
+    async with asyncio.timeout(10):
+        await written.wait()
+
+    (task,) = await tasks_of(app)
+    assert [(each.name, each.state) for each in task.steps] == [("charge", "complete")]
 
 
 async def test_steps_at_the_same_time_are_all_there(any_house: House) -> None:
@@ -468,3 +471,38 @@ async def test_a_run_that_was_taken_over_reports_nothing_any_more(house: House) 
     assert here.app.lifecycle.late_reports == 1
     assert effects == {**dict.fromkeys(STEPS, 1), "book": 2}
     assert [task.state for task in await tasks_of(there.app)] == [TaskState.COMPLETE]
+
+
+async def test_odd_ids_and_odd_metadata_keep_no_workflow_from_its_letter(house: House) -> None:
+    """What nobody can name gets another name, the same for the task and its letter."""
+    app = house.app()
+
+    async def fail(task: Any, repos: list[str]) -> None:
+        raise ConnectionError("refused")
+
+    app.register_adapter("fail", fail)
+    for task_id, metadata in (("x" * 10_000, None), ("y", ["no", "mapping"])):
+        result = await app.execute_workflow({}, "fail", [], task_id=task_id, metadata=metadata, track=True)  # type: ignore[arg-type]
+        assert (result["status"], result["dlq_enqueued"]) == ("failed", True)
+    letters, tasks = await app.dlq.list_tasks(), await tasks_of(app)
+    assert {letter.task_id for letter in letters} == {task.work_id for task in tasks}
+    assert {task.state for task in tasks} == {TaskState.ERROR}
+
+
+async def test_a_callback_that_calls_the_tracked_function_goes_on_too(house: House) -> None:
+    """As the app's own callback does."""
+    effects: Counter[str] = Counter()
+    shop = Shop(house, effects, "pack")
+    with pytest.raises(ConnectionError):
+        await shop.ship(ORDER)
+
+    async def callback(task: Any, repos: list[str]) -> None:
+        await shop.ship(**task)
+
+    house.clock.advance(3600)
+    shop.app.dlq.processing.callback = callback
+    shop.app.dlq.context.restore_task = lambda letter: {"order": ORDER}
+    await shop.app.dlq.run_due()
+    assert effects == dict.fromkeys(STEPS, 1)
+    assert [task.state for task in await tasks_of(shop.app)] == [TaskState.COMPLETE]
+    assert await shop.app.dlq.list_tasks() == []
