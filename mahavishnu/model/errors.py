@@ -15,6 +15,7 @@ MahavishnuError
 ├── NoSuchLetter (LookupError)  there is no letter for this task
 ├── NoSuchGroup (LookupError)   no letter has this fingerprint, and nothing is recorded about it
 ├── NoSuchRun (LookupError)     there is no bulk run with this id
+├── NoSuchPartition (LookupError)  there is no such month of the archive
 ├── NoSuchQueue (LookupError)   no queue with this name is defined
 ├── NoSuchTask (LookupError)    there is no lifecycle task with this id
 ├── InsideEventLoop (RuntimeError)  something under `app.sync` would hold up the event loop that it was called in
