@@ -110,7 +110,7 @@ def old_records(rules: RetentionRules, now: datetime, limit: int = 500) -> dict[
         "revisions": (rules.revisions_days, "updated_at", ()),
     }
     return {
-        name: Query((*more, Between(moment, below=now - timedelta(days=days))), limit=limit)
+        name: Query((*more, Between(moment, below=now - timedelta(days=days))), (Sort(moment),), limit)
         for name, (days, moment, more) in found.items()
         if days is not None
     }
