@@ -11,7 +11,7 @@ from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model import queues as rules
 from mahavishnu.model.declared_queues import in_order, whole_options
-from mahavishnu.model.errors import InvalidOption, MahavishnuError, NoSuchQueue, StoreError
+from mahavishnu.model.errors import InvalidOption, MahavishnuError, NoSuchQueue, StoreError, StoreUnavailable
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.model.queues import QueueDefinition, definition_key, require_queue_name
@@ -35,6 +35,7 @@ class QueueDefinitions:
         self._context, self._clock = context, context.clock
         self._records = NamespaceRecords(context.store.collection(QUEUES), context.namespace)
         self._stored: Mapping[str, Mapping[str, Any]] | None = None  # what the settings declared when it was put here
+        self._known: dict[str, QueueDefinition] = {}  # as they were read last
         self._putter: asyncio.Task[Any] | None = None
         self._put = asyncio.Event()
 
@@ -240,7 +241,24 @@ class QueueDefinitions:
         await update_with_retry(self._records, key, lambda each: rules.drop_source(each, name), what="queue")
 
     async def by_name(self, names: Sequence[str]) -> dict[str, QueueDefinition]:
-        """The definitions of these names, as they are now, of those that there are."""
+        """The definitions of these names, as they are now, of those that there are. Raises StoreError."""
         await self._open()
         found = await self._records.get([definition_key(self.namespace, name) for name in dict.fromkeys(names)])
+        for each in found:
+            if isinstance(each, StoreError):
+                raise each
         return {each.name: each for each in found if isinstance(each, QueueDefinition)}
+
+    async def recall(self, names: Sequence[str]) -> dict[str, QueueDefinition]:
+        """The same for work on items; while the store cannot answer, as they were when it last did.
+
+        Raises StoreUnavailable for one that this process has not read yet.
+        """
+        try:
+            found = await self.by_name(names)
+        except StoreUnavailable:
+            if not self._known.keys() >= set(names):
+                raise
+            return {name: self._known[name] for name in names}
+        self._known = {name: each for name, each in self._known.items() if name not in names} | found
+        return found

@@ -50,7 +50,7 @@ class QueueIntake:
         return await production.future
 
     async def _write_new(self, batch: Sequence[_Production]) -> None:
-        found = await self._definitions.by_name([each.queue for each in batch])
+        found = await self._definitions.recall([each.queue for each in batch])
         now, ready, made = self._clock.now(), list[_Production](), list[DeadLetter]()
         for each in batch:
             try:

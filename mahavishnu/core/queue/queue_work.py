@@ -17,6 +17,7 @@ from mahavishnu.model.errors import (
     IllegalMove,
     InvalidInput,
     LostLease,
+    NoSuchQueue,
     StoreError,
 )
 from mahavishnu.model.events import EventName
@@ -70,7 +71,12 @@ class QueueWork:
 
     async def require(self, queue: str) -> QueueDefinition:
         """The definition of a queue whose items are here. Raises NoSuchQueue and InvalidInput."""
-        return require_persisted(await self._definitions.get(queue))
+        if (definition := await self._find(queue)) is None:
+            raise NoSuchQueue(queue)
+        return require_persisted(definition)
+
+    async def _find(self, queue: str) -> QueueDefinition | None:
+        return (await self._definitions.recall([queue])).get(queue)
 
     async def lease(self, queue: str, owner: str, limit: int, seconds: float | None) -> list[ItemLease]:
         """Lend the items that have waited longest to a worker. All who ask at the same time are served together."""
@@ -179,7 +185,7 @@ class QueueWork:
         page = await self._letters.records.find(Query(where, limit=1000))
         self._context.lease_watch.look(page.items)
         gone = [each for each in page.items if not self._context.lease_watch.may_be_run(each, self._clock.now())]
-        definition = await self._definitions.find(queue) if gone else None
+        definition = await self._find(queue) if gone else None
         for letter in gone:
             before, after = await self._letters.change(
                 letter, lambda each: rules.recover_item(each, definition, self._clock.now())
@@ -190,7 +196,7 @@ class QueueWork:
 
     async def expire(self, letter: DeadLetter) -> bool:
         """Take an item out of the line whose time is over."""
-        definition = await self._definitions.find(letter.queue)
+        definition = await self._find(letter.queue)
         before, after = await self._letters.change(
             letter, lambda each: rules.expire_item(each, definition, self._clock.now())
         )
@@ -249,7 +255,7 @@ class QueueWork:
     ) -> DeadLetter:
         """The item failed. What becomes of it is decided by the definition as it is at this moment."""
         letter = self._letters.recall(token, queue, id) or await self._letters.get(queue, id)
-        definition = await self._definitions.find(queue)
+        definition = await self._find(queue)
 
         def decide(current: DeadLetter) -> DeadLetter:
             if current.settled == f"failed {token}":
@@ -267,7 +273,7 @@ class QueueWork:
         """The work goes on: have the lease end so much later. Returns when."""
         letter = self._letters.recall(token, queue, id) or await self._letters.get(queue, id)
         if seconds is None:
-            definition = await self._definitions.find(queue)
+            definition = await self._find(queue)
             seconds = definition.lease_seconds if definition else letter.lease.seconds if letter.lease else None
         length = timedelta(seconds=_require_seconds(seconds))
 

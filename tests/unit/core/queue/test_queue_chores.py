@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.queue.services import archive_old
 from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, turn
 from mahavishnu.testing.faults import Call
 from tests.unit.queues import House, Runs
@@ -82,3 +85,24 @@ async def test_produce_and_lease_work_on_while_moves_fail(house: House) -> None:
     queue.store.faults.clear()
     house.clock.advance(60)
     assert (await queue.queues.maintain())["moved"] == 100
+
+
+async def test_items_come_in_and_go_out_while_the_primary_store_is_away(house: House) -> None:
+    primary = FaultyStore(MemoryStore())
+    store = FallbackStore(primary, MemoryStore(), kinds=KINDS, clock=house.clock)
+    queue = DeadLetterQueue(store=store, clock=house.clock)
+    house.look_after(queue)
+    await queue.queues.create("q", retry={"attempts": 3, "cooldown": "0s"})
+    await queue.queues.produce("q", "before")
+    primary.faults.unavailable()
+    for payload in ("done", "left"):
+        await queue.queues.produce("q", payload)
+    done, left = await queue.queues.lease("q", "w", limit=5)
+    assert [done.item.payload, left.item.payload] == ["done", "left"]
+    await queue.queues.complete("q", done.item.id, done.token)
+    assert (await queue.queues.retry("q", left.item.id, left.token)).failure_count == 1
+    primary.faults.clear()
+    await store.drain()
+    items = (await queue.queues.items("q")).items
+    assert [(each.payload, each.failure_count) for each in items] == [("before", 0), ("left", 1)]
+    assert (await queue.queues.item("q", done.item.id)).status == "completed"
