@@ -11,6 +11,7 @@ from pluggy import HookimplMarker, HookspecMarker
 if TYPE_CHECKING:
     from mahavishnu.classify.verdict import Context, Verdict
     from mahavishnu.model.backoff import FailedRetry
+    from mahavishnu.model.domain_events import DomainEvent
     from mahavishnu.model.letter_parts import ErrorCategory
     from mahavishnu.model.value_kinds import ValueKind
 
@@ -67,3 +68,11 @@ def value_kinds() -> Mapping[str, ValueKind]:
     Asked once, when an app is made. A name that an earlier plugin gave counts; built-in types cannot be replaced.
     """
     raise NotImplementedError
+
+
+@hookspec
+def deliver(event: DomainEvent) -> Any:
+    """Bring a stored domain event to another system: at least once, in order, from a worker. It may be awaitable.
+
+    Whatever it raises has the event brought again later; only InvalidInput says that this one is not wanted.
+    """

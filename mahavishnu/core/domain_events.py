@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
+from mahavishnu.core.event_delivery import EventDelivery
+from mahavishnu.core.event_outbox import Outbox
 from mahavishnu.core.event_sources import EventSources
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import QueuedListener
@@ -103,6 +106,9 @@ class DomainEvents:
 
     def _note_dropped(self, event: DomainEvent, problem: BaseException | None = None) -> None:
         self._context.counts[DROPPED] += 1
+        if self._context.event_rules.durable_outbox:
+            missed = self.outbox.missed_since
+            self.outbox.missed_since = event.created_at if missed is None else min(missed, event.created_at)
         why = "nothing can be written now" if problem is None else str(problem) or type(problem).__name__
         log.warning(
             "event %s (%s) was not stored: %s", event.name, event.event_id, why,
@@ -214,3 +220,25 @@ class DomainEvents:
     async def remove_old(self) -> int:
         """Remove stored events that are no longer kept, as the settings say; a worker does it. Returns how many."""
         return await self.log.remove_old()
+
+    # --- what a worker does
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        """What finds events that were never stored."""
+        return Outbox(self._context, self.log, self.sources)
+
+    @cached_property
+    def delivery(self) -> EventDelivery:
+        """What brings stored events to other systems."""
+        return EventDelivery(self._context, self.log)
+
+    async def publish_missed(self) -> int:
+        """Store events of letters, tasks and steps that were to be stored and were not; a worker does it, if the
+        settings say so (`events.durable_outbox`). Returns how many.
+        """
+        return await self.outbox.publish_missed()
+
+    async def deliver(self) -> int:
+        """Bring what is new to the webhook and to plugins; a worker does it. Returns how many were brought."""
+        return await self.delivery.deliver()

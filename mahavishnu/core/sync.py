@@ -187,6 +187,9 @@ class SyncDomainEvents(SyncFace[DomainEvents]):
     consumers = SyncMethod(_of(DomainEvents).consumers)
     forget = SyncMethod(_of(DomainEvents).forget)
     remove_old = SyncMethod(_of(DomainEvents).remove_old)
+    publish_missed = SyncMethod(_of(DomainEvents).publish_missed)
+    deliver = SyncMethod(_of(DomainEvents).deliver)
+    finish = SyncMethod(_of(DomainEvents).finish)
 
 
 class SyncQueue(SyncFace[DeadLetterQueue]):

@@ -120,7 +120,9 @@ def retention_from(settings: MahavishnuSettings) -> RetentionRules:
 
 def event_rules_from(settings: MahavishnuSettings) -> EventRules:
     """Which domain events are stored, for how long, and where they are sent."""
-    return EventRules(**settings.events.model_dump())
+    given = settings.events
+    secret = given.webhook_secret.get_secret_value() if given.webhook_secret else None
+    return EventRules(**{**given.model_dump(), "webhook_secret": secret})
 
 
 def staleness_from(settings: MahavishnuSettings) -> StalenessRules:

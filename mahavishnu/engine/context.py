@@ -132,6 +132,7 @@ class QueueContext:
             successes_not_looked_up=0,
             archive_failures=0,
             durable_events_dropped=0,
+            events_refused=0,
         )
         self.capacities = Capacities(self.namespace, max_size, self._count_open, clock)
         self.recorder = LetterRecorder(

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
@@ -226,6 +226,10 @@ class EventLog:
 
         before, after = await write_with_retry(self.positions, key, moved, what="the position of consumer")
         return after or before or EventPosition(key, self._context.namespace, consumer, number, now)
+
+    async def hold(self, position: EventPosition, holder: str, until: datetime) -> EventPosition | None:
+        """Have somebody bring events to this consumer until then, in its name; None if somebody else was quicker."""
+        return await write_one(self.positions, replace(position, holder=holder, held_until=until))
 
     async def forget(self, consumer: str) -> bool:
         """Forget a consumer: nothing is kept for it any more. False if it was not known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from mahavishnu.model.domain_events import DomainEvent, EventPosition
@@ -9,12 +10,18 @@ from mahavishnu.model.queues import QueueDefinition
 from mahavishnu.model.tasks import OldTransition, TaskRecord
 from mahavishnu.stores.archived import ArchivePartition
 from mahavishnu.stores.dataclass_codec import dataclass_kind
-from mahavishnu.stores.kind import FieldType, Kind
+from mahavishnu.stores.kind import Field, FieldType, Kind
 from mahavishnu.stores.kinds import KINDS
 
 TEXT, BLOB = FieldType.TEXT, FieldType.BLOB
 
 QUEUES = dataclass_kind(QueueDefinition, name="queues", index="dlq_queues", indexes=(("namespace", "name"),))
+
+
+def _moved_at(task: TaskRecord) -> datetime:
+    """When it, or a step of it, was moved last."""
+    return task.transitions[-1].at if task.transitions else task.created_at
+
 
 TASKS = dataclass_kind(
     TaskRecord,
@@ -30,6 +37,7 @@ TASKS = dataclass_kind(
         ("namespace", "state", "created_at"),
         ("namespace", "created_at"),
     ],
+    more=[Field("moved_at", FieldType.DATE, _moved_at, derived=True)],
 )
 TRANSITIONS = dataclass_kind(
     OldTransition, name="transitions", index="dlq_transitions", indexes=[("task_id", "number")]

@@ -148,9 +148,29 @@ class EventsSettings(Section):
     durable_names: tuple[Annotated[str, Field(min_length=1)], ...] = setting(
         (), "Names of events of the queue, of tasks and of steps that are stored for consumers outside, such as dlq.*"
     )
+    durable_outbox: bool = setting(
+        False,
+        "Store events that a process could not store before it died, by looking at what has changed",
+    )
     acknowledged_days: int | None = setting(
         7, "How long stored events stay that every known consumer has acknowledged; null: always", 0, 36500
     )
     durable_days: int | None = setting(
         30, "How long stored events stay that a consumer has not acknowledged; null: always", 0, 36500
     )
+    webhook_url: str | None = setting(
+        None, "Where stored events are posted to, as JSON; empty: nowhere", allowed="an http: or https: URL"
+    )
+    webhook_secret: SecretStr | None = setting(None, "What posted events are signed with")
+
+    @field_validator("webhook_url", "webhook_secret", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: Any) -> Any:
+        return None if value == "" else value
+
+    @field_validator("webhook_url")
+    @classmethod
+    def _check_url(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("events.webhook_url must begin with http:// or https://")
+        return value

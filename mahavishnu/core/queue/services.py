@@ -37,6 +37,8 @@ GROUPS_SECONDS = 60.0
 REQUEUE_SECONDS = 60.0
 QUEUES_SECONDS = 10.0
 EVENTS_SECONDS = 3600.0
+OUTBOX_SECONDS = 30.0
+DELIVERY_SECONDS = 5.0
 HANDOVER_SECONDS = 60.0
 
 
@@ -177,6 +179,14 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
     async def finish_handovers() -> None:
         await make_lifecycle(dlq.context).handover.finish()
 
+    async def publish_missed_events() -> None:
+        if dlq.context.event_rules.durable_outbox:
+            await dlq.domain_events.publish_missed()
+
+    async def deliver_events() -> None:
+        if dlq.context.event_rules.webhook_url or dlq.context.chain.plugins.steps("deliver"):
+            await dlq.domain_events.deliver()
+
     async def remove_old_events() -> None:
         await dlq.domain_events.remove_old()
 
@@ -191,6 +201,8 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
         PeriodicTask("retention", partial(archive_old, dlq), lambda: dlq.context.retention.interval_minutes * 60),
         PeriodicTask("hand-overs of lifecycle tasks", finish_handovers, lambda: HANDOVER_SECONDS),
+        PeriodicTask("the outbox of events", publish_missed_events, lambda: OUTBOX_SECONDS),
+        PeriodicTask("the delivery of events", deliver_events, lambda: DELIVERY_SECONDS),
         PeriodicTask("removal of old events", remove_old_events, lambda: EVENTS_SECONDS),
         PeriodicTask("removal of old replies", dlq.replies.clean, lambda: REPLIES_SECONDS),
     )

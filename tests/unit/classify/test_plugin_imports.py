@@ -48,4 +48,4 @@ def test_the_public_names_are_those_of_their_modules() -> None:
 
 
 def test_the_extension_surface_fits_on_one_screen() -> None:
-    assert len(Path(hookspecs.__file__).read_text().splitlines()) <= 72
+    assert len(Path(hookspecs.__file__).read_text().splitlines()) <= 80

@@ -160,8 +160,11 @@ REACHES: dict[str, Reach] = {
     "retention.batch_size": Reach(11, lambda app: queue_of(app).context.retention.batch_size),
     "retention.interval_minutes": Reach(12, lambda app: queue_of(app).context.retention.interval_minutes),
     "events.durable_names": Reach(("dlq.*",), lambda app: queue_of(app).context.event_rules.durable_names),
+    "events.durable_outbox": Reach(True, lambda app: queue_of(app).context.event_rules.durable_outbox),
     "events.acknowledged_days": Reach(3, lambda app: queue_of(app).context.event_rules.acknowledged_days),
     "events.durable_days": Reach(4, lambda app: queue_of(app).context.event_rules.durable_days),
+    "events.webhook_url": Reach("https://hooks.example/1", lambda app: queue_of(app).context.event_rules.webhook_url),
+    "events.webhook_secret": Reach("hush", lambda app: queue_of(app).context.event_rules.webhook_secret),
     "staleness.enabled": Reach(False, lambda app: queue_of(app).context.staleness.enabled),
     "staleness.dry_run": Reach(True, lambda app: queue_of(app).context.staleness.dry_run),
     "staleness.detection_interval_seconds": Reach(

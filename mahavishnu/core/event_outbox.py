@@ -1,0 +1,88 @@
+"""The outbox: finds events that nobody stored, because a process died or the store was away, by what has changed.
+
+There is no second write beside the outcome: the records of letters and tasks are what the events are made of again,
+with the same ids. What is stored already is left out; two who look at the same time may store one event twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from mahavishnu.core.event_sources import EventSources
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.event_log import EventLog
+from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.model.derived_events import letter_events, task_events
+from mahavishnu.model.domain_events import OUTBOX, DeliveryMode, DomainEvent
+from mahavishnu.model.query import Between, Query, Sort
+from mahavishnu.stores.base import scan
+from mahavishnu.stores.source_kinds import TASKS
+
+log = logging.getLogger("mahavishnu.events")
+SETTLE_SECONDS = 5.0  # within which an event is stored by who wrote the outcome
+_LATE_SECONDS = 60.0  # that a write may take until everybody sees it, beside what clocks may differ
+_AT_ONCE = 500
+
+
+class Outbox:
+    """Stores the events of one namespace that are missing."""
+
+    def __init__(self, context: QueueContext, events: EventLog, sources: EventSources) -> None:
+        self._context, self._log, self._sources = context, events, sources
+        self.missed_since: datetime | None = None  # the earliest event that this process could not store
+
+    async def publish_missed(self) -> int:
+        """Store what is missing of the events of what has changed since the last look. Returns how many.
+
+        Raises StoreError; then all of it is looked at again the next time.
+        """
+        now = self._context.clock.now()
+        until = now - timedelta(seconds=SETTLE_SECONDS)
+        position = await self._log.position(OUTBOX)
+        late = timedelta(seconds=_LATE_SECONDS) + 2 * self._context.limits.skew
+        since = (until if position is None else position.at) - late
+        missed = self.missed_since
+        if missed is not None:
+            since = min(since, missed)
+        count = 0
+        batch: list[DomainEvent] = []
+        async for event in self._events_since(since):
+            if event.created_at > until:
+                continue
+            batch.append(event)
+            if len(batch) == _AT_ONCE:
+                count += await self._store_unknown(batch)
+                batch = []
+        count += await self._store_unknown(batch)
+        await self._log.move(OUTBOX, 0, at=until)
+        if self.missed_since == missed:
+            self.missed_since = None
+        return count
+
+    async def _events_since(self, since: datetime) -> AsyncIterator[DomainEvent]:
+        """Those that are to be stored, by the settings and by what was declared for steps."""
+        changed = Query((Between("updated_at", at_least=since),), (Sort("updated_at"),))
+        async for letter in scan(self._context.letters, changed):
+            for event in letter_events(letter, since):
+                if self._sources.mode_of(event) is not DeliveryMode.FAST:
+                    yield replace(event, delivery_mode=DeliveryMode.BROADCAST)
+        tasks = NamespaceRecords(self._context.store.collection(TASKS), self._context.namespace)
+        moved = Query((Between("moved_at", at_least=since),), (Sort("moved_at"),))
+        async for task in scan(tasks, moved):
+            for event in task_events(task, self._sources.declared, since=since):
+                if (mode := self._sources.mode_of(event)) is not DeliveryMode.FAST:
+                    yield replace(event, delivery_mode=mode)
+
+    async def _store_unknown(self, events: list[DomainEvent]) -> int:
+        if not events:
+            return 0
+        known = await self._log.known_ids([event.event_id for event in events])
+        missing = [event for event in events if event.event_id not in known]
+        for event in missing:
+            await self._log.append(event)
+        if missing:
+            log.info("%d events were stored that had been missed", len(missing))
+        return len(missing)

@@ -1,0 +1,48 @@
+"""Signatures of webhooks: who receives one can tell that it is from here, unchanged, and was not kept for later."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from datetime import datetime
+
+SIGNATURE_HEADER = "Mahavishnu-Signature"
+TOLERANCE_SECONDS = 300.0
+
+
+def sign(secret: str, body: bytes, at: datetime) -> str:
+    """The signature of a body at an instant, as the header `Mahavishnu-Signature` has it.
+
+    >>> from datetime import UTC
+    >>> sign("secret", b"{}", datetime(2026, 1, 1, tzinfo=UTC))[:20]
+    't=1767225600,v1=50ea'
+    """
+    seconds = int(at.timestamp())
+    return f"t={seconds},v1={_digest(secret, seconds, body)}"
+
+
+def is_signed(
+    secret: str, header: str | None, body: bytes, now: datetime, tolerance_seconds: float = TOLERANCE_SECONDS
+) -> bool:
+    """Whether the header is the signature of exactly this body, made not longer ago (or ahead) than the tolerance.
+
+    For receivers; the comparison takes as long whatever is wrong. A header may have several `v1`, of which one fits.
+
+    >>> from datetime import UTC
+    >>> now = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> header = sign("secret", b"{}", now)
+    >>> is_signed("secret", header, b"{}", now), is_signed("other", header, b"{}", now)
+    (True, False)
+    """
+    parts = [part.strip().partition("=") for part in (header or "").split(",")]
+    times = [value for name, _, value in parts if name == "t"]
+    if len(times) != 1 or not times[0].isascii() or not times[0].isdigit() or len(times[0]) > 15:
+        return False
+    expected = _digest(secret, int(times[0]), body).encode()
+    given = [value.encode() for name, _, value in parts if name == "v1"]
+    fits = [hmac.compare_digest(expected, each) for each in given]
+    return any(fits) and abs(now.timestamp() - int(times[0])) <= tolerance_seconds
+
+
+def _digest(secret: str, seconds: int, body: bytes) -> str:
+    return hmac.new(secret.encode(), str(seconds).encode() + b"." + body, hashlib.sha256).hexdigest()

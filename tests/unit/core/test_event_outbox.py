@@ -1,0 +1,125 @@
+"""Events that a process could not store, because it died or the store was away, are found by what has changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.domain_events import DomainEvent
+from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.stores.source_kinds import EVENTS
+from mahavishnu.testing import START
+from tests.unit.core.test_event_sources import Shop, stored
+from tests.unit.queues import NETWORK, House, fails
+
+ON = {"durable_names": ["dlq.captured", "dlq.resolved", "step.complete"], "durable_outbox": True}
+
+
+def ids(events: list[DomainEvent]) -> list[tuple[str, str]]:
+    return [(event.name, event.event_id) for event in events]
+
+
+async def die_before_events(house: House, queue: DeadLetterQueue) -> None:
+    """The process is gone after the outcome, and before anything came of it."""
+    await queue.domain_events.finish()
+    house.kill(queue)
+
+
+async def test_what_a_dead_process_has_not_stored_comes_after_a_restart(any_house: House) -> None:
+    first = any_house.app(events=ON)
+    await first.events.publish_missed()  # somebody has looked before
+    first.dlq.store.faults.unavailable("write", kind=EVENTS)  # type: ignore[attr-defined]
+    await fails(first, NETWORK)
+    await die_before_events(any_house, first.dlq)
+    second = any_house.app(events=ON)
+    any_house.clock.advance(60)
+    assert await second.events.publish_missed() == 1
+    (event,) = await stored(second.dlq, 1)
+    assert (event.name, event.task_id) == ("dlq.captured", "wf_1")
+    any_house.clock.advance(30)
+    assert await second.events.publish_missed() == 0, "what is stored is not stored again"
+
+
+async def test_it_has_the_id_that_it_would_have_had(house: House) -> None:
+    app = house.app(events=ON)
+    await app.events.publish_missed()
+    await fails(app, NETWORK)
+    await app.events.finish()
+    before = ids(await stored(app.dlq, 1))
+    await app.events.log.events.remove((await app.events.read()).events)
+    await app.events.log.move("*removed", 1)
+    house.clock.advance(60)
+    assert await app.events.publish_missed() == 1
+    assert ids(await stored(app.dlq, 1)) == before
+
+
+async def test_what_was_stored_in_time_is_left_alone(house: House) -> None:
+    app = house.app(events=ON)
+    await app.events.publish_missed()
+    await fails(app, NETWORK)
+    await app.dlq.letters.resolve("wf_1", by="ann")
+    await app.events.finish()
+    house.clock.advance(60)
+    assert await app.events.publish_missed() == 0
+    assert [event.name for event in await stored(app.dlq, 2)] == ["dlq.captured", "dlq.resolved"]
+
+
+async def test_steps_of_a_dead_process(any_house: House) -> None:
+    shop = Shop(any_house, events=ON)
+    shop.app.events.publish_on_step("charge", "order.charged", mode="durable")
+    await shop.app.events.publish_missed()
+    shop.app.dlq.store.faults.unavailable("write", kind=EVENTS)  # type: ignore[attr-defined]
+    await shop.ship()
+    await die_before_events(any_house, shop.app.dlq)
+    other = Shop(any_house, events=ON)
+    other.app.events.publish_on_step("charge", "order.charged", mode="durable")
+    any_house.clock.advance(60)
+    assert await other.app.events.publish_missed() == 2
+    events = await stored(other.app.dlq, 2)
+    assert sorted(event.name for event in events) == ["order.charged", "step.complete"]
+    assert {event.step for event in events} == {"charge"}
+
+
+async def test_two_who_look_store_equal_events(any_house: House) -> None:
+    """Perhaps twice, but then with one id."""
+    first = any_house.app(events=ON)
+    first.dlq.store.faults.unavailable("write", kind=EVENTS)  # type: ignore[attr-defined]
+    await fails(first, NETWORK)
+    await die_before_events(any_house, first.dlq)
+    others = [any_house.app(events=ON) for _ in range(2)]
+    any_house.clock.advance(60)
+    await others[0].dlq.open()
+    missing = [event async for event in others[0].events.outbox._events_since(START)]
+    for each in others:
+        await each.events.log.append(missing[0])
+    events = await stored(others[0].dlq, 2)
+    assert len({event.event_id for event in events}) == 1
+    assert [event.number for event in events] == [1, 2]
+
+
+async def test_after_an_outage_the_process_that_missed_them_looks_further_back(house: House) -> None:
+    app = house.app(events=ON)
+    await app.events.publish_missed()
+    away = house.faults.unavailable("write", kind=EVENTS)
+    await fails(app, NETWORK)
+    await app.events.finish()
+    assert app.dlq.context.counts["durable_events_dropped"] == 1
+    for _ in range(60):  # others look meanwhile, and the position goes on
+        house.clock.advance(60)
+        await app.events.log.move("*outbox", 0, at=house.clock.now())
+    away.stop()
+    assert await app.events.publish_missed() == 1
+    assert [event.name for event in await stored(app.dlq, 1)] == ["dlq.captured"]
+
+
+async def test_a_look_that_fails_is_taken_again(house: House) -> None:
+    app = house.app(events=ON)
+    await app.events.publish_missed()
+    away = house.faults.unavailable("write", kind=EVENTS)
+    await fails(app, NETWORK)
+    await app.events.finish()
+    house.clock.advance(60)
+    with pytest.raises(StoreUnavailable, match=r"away|unavailable|answer"):
+        await app.events.publish_missed()
+    away.stop()
+    assert await app.events.publish_missed() == 1
