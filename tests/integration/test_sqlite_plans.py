@@ -172,6 +172,19 @@ def test_a_list_of_all_namespaces_is_merged_and_not_sorted(
     assert not any("SCAN letters" in step or "B-TREE" in step for step in found), found
 
 
+@pytest.mark.parametrize("asked_for", [3, 400])
+def test_a_list_that_asks_for_many_values_is_a_statement_that_any_sqlite_takes(
+    connection: sqlite3.Connection, asked_for: int
+) -> None:
+    """Each namespace that is merged says them again, and SQLite takes 32766 in a statement unless built otherwise."""
+    table, sort = Table(LETTERS), (Sort("created_at"),)
+    query = Query((Is("task_id", tuple(f"wf_{number}" for number in range(asked_for))),), sort)
+    statement = sqlite_sql.select(table, query, None, ("namespace", [f"n{number}" for number in range(50)]))
+    connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32766)
+    assert connection.execute(*statement).fetchall() == []
+    assert ("UNION" in statement.text) == (asked_for == 3)
+
+
 def test_what_no_index_has_in_order_is_not_merged() -> None:
     table = Table(LETTERS)
     for query in (

@@ -26,6 +26,7 @@ from mahavishnu.stores.sqlite.table import (
 )
 
 MOST_MERGED = 50  # values that are read one by one and merged; with more of them the whole is sorted
+MOST_MERGED_VALUES = 10_000  # that stand for what is asked for, which is said again for each value that is merged
 MOST_PLACEHOLDERS = 500  # more values than that travel as one JSON text; SQLite's own limit is 32766 in a statement
 
 
@@ -75,8 +76,10 @@ def select(
     The page is found by row numbers first: a sort that no index spares would otherwise carry the bodies around.
     `merged` is what `column_to_merge` said, and all values of that column.
     """
-    if merged is not None and len(merged[1]) > MOST_MERGED:
-        merged = None
+    if merged is not None:
+        asked_for = 2 * (len(merged[1]) + 1) * len(conditions(table, query.where).values)
+        if len(merged[1]) > MOST_MERGED or asked_for > MOST_MERGED_VALUES:
+            merged = None
     numbers = _numbers(table, query, after, merged)
     names = [f"{table.name}.{quote(sort.field)}" for sort in query.sort]
     columns = ", ".join([KEY, VERSION, BODY, *names])
