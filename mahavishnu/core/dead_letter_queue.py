@@ -285,7 +285,7 @@ class DeadLetterQueue:
         """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
         await self.context.open()
         processor = self.processing.processor if self.context.is_at_home else None
-        return await numbers.queue_statistics(self.context, await self._ledger.sums(), processor, self.workers)
+        return await numbers.queue_statistics(self.context, self._ledger, processor, self.workers)
 
     async def get_statistics_by_reason(self) -> numbers.ReasonLines:
         """One line for each reason that letters were written for; its `degraded` says why numbers may be wrong."""

@@ -1,4 +1,5 @@
-"""How old tombstones are added up, so that they can be removed: their numbers go into the sums of one day.
+"""How the numbers of letters that have ended go into sums: those of tombstones, so that these can be removed, into the
+sums of a day, and those of closed letters, so that nobody has to go through them, into the sums of a month.
 
 First the day lists them. Then each is folded by compare-and-set: from that write on its numbers count in the day and no
 longer in itself. Then the day adds up those that were folded, and lists nothing. Nobody replaces or removes a folded
@@ -8,17 +9,22 @@ A letter that comes back takes its numbers out of the sums in the same way. Firs
 takes its key. Then a day lists it as returning. Then the letter replaces the placeholder by compare-and-set: from that
 write on the day counts its numbers no more. Then the day takes them off, and lists nothing. Who finds a placeholder
 that nobody goes on with removes it.
+
+The numbers of a closed letter are taken in the same way, by a month. It stays, and may be opened again at any moment,
+also in the middle of that: the mark of the sum that took its numbers goes with it, and with what succeeds it, until
+another sum takes numbers of it. It counts on from zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
+from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter import DeadLetter, evolve
-from mahavishnu.model.letter_parts import Tallies
+from mahavishnu.model.letter_parts import Counted, Tallies
 
 
 class FoldState(Enum):
@@ -32,8 +38,23 @@ class FoldState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupSum:
+    """How many letters of a group are in a sum, and when the first and the last of them were created."""
+
+    letters: int
+    first: datetime
+    last: datetime
+
+    def plus(self, other: GroupSum) -> GroupSum:
+        return GroupSum(self.letters + other.letters, min(self.first, other.first), max(self.last, other.last))
+
+
+@dataclass(frozen=True, slots=True)
 class ListedTombstone:
-    """A tombstone that is to be folded, or a letter that is to come back, with its numbers."""
+    """A tombstone that is to be folded, or a letter that is to come back, or a `closed` one, with its numbers.
+
+    A closed one has the `group` that it is still to be counted in, if any, and when it was created.
+    """
 
     key: str
     entry_id: str
@@ -41,6 +62,24 @@ class ListedTombstone:
     generation: int
     tallies: Tallies
     returning: bool = False
+    closed: bool = False
+    group: str | None = None
+    created_at: datetime | None = None
+
+    @classmethod
+    def of_closed(cls, letter: DeadLetter) -> ListedTombstone:
+        """What a month lists of a closed letter."""
+        counted = letter.counted is not None and letter.counted.group == letter.fingerprint
+        return cls(
+            letter.key,
+            letter.entry_id,
+            letter.updated_at,
+            letter.generation,
+            letter.tallies,
+            closed=True,
+            group=None if counted else letter.fingerprint,
+            created_at=letter.created_at,
+        )
 
     @classmethod
     def of(cls, tombstone: DeadLetter, *, returning: bool = False) -> ListedTombstone:
@@ -51,11 +90,44 @@ class ListedTombstone:
 def fold(tombstone: DeadLetter, day: str) -> DeadLetter:
     """The tombstone when its numbers count in those of the day: it has none any more."""
     resolution = replace(tombstone.resolution, notes=day)
-    return evolve(tombstone, generation=0, tallies=Tallies(), resolution=resolution)
+    return evolve(tombstone, generation=0, tallies=Tallies(), counted=None, resolution=resolution)
+
+
+def fold_closed(letter: DeadLetter, month: str) -> DeadLetter:
+    """The closed letter when its numbers count in those of the month."""
+    before = letter.counted or Counted("", 0)
+    counted = Counted(
+        _mark(letter.updated_at, month),
+        before.letters + letter.generation,
+        before.reopened + letter.tallies.reopened,
+        letter.fingerprint or "",
+    )
+    return evolve(letter, generation=0, tallies=Tallies(), counted=counted)
+
+
+def _mark(updated_at: datetime, month: str) -> str:
+    return f"{month} {instant_text(updated_at)}"
+
+
+def has_numbers(letter: DeadLetter) -> bool:
+    """Whether a closed letter has numbers that are in no sum: each opening of it counts as a letter, or as reopened."""
+    return letter.generation > 0 or letter.tallies.reopened > 0
+
+
+def is_folded(tombstone: DeadLetter) -> bool:
+    """Whether it is a tombstone whose numbers are being added to those of a day: nobody may take them over."""
+    return tombstone.is_deleted and not tombstone.generation and tombstone.counted is None
+
+
+def was_reopened(letter: DeadLetter) -> bool:
+    """Whether it was ever opened again after it had been closed."""
+    return letter.tallies.reopened > 0 or (letter.counted is not None and letter.counted.reopened > 0)
 
 
 def fold_state(listed: ListedTombstone, current: DeadLetter | None, day: str) -> FoldState:
     """What has become of what is listed, if this is what is under its key now."""
+    if listed.closed:
+        return _closed_state(listed, current, day)
     if listed.returning:
         back = current is not None and current.knows(listed.entry_id) and not _is_placeholder(listed, current, day)
         return FoldState.RETURNED if back else FoldState.ABSENT
@@ -64,6 +136,15 @@ def fold_state(listed: ListedTombstone, current: DeadLetter | None, day: str) ->
     if current.generation:
         return FoldState.UNFOLDED if ListedTombstone.of(current) == listed else FoldState.SUCCEEDED
     return FoldState.FOLDED if _is_placeholder(listed, current, day) else FoldState.SUCCEEDED
+
+
+def _closed_state(listed: ListedTombstone, current: DeadLetter | None, month: str) -> FoldState:
+    if current is None:
+        return FoldState.SUCCEEDED
+    if current.counted is not None and current.counted.mark == _mark(listed.updated_at, month):
+        return FoldState.FOLDED
+    is_same = not current.is_open and not current.is_deleted and ListedTombstone.of_closed(current) == listed
+    return FoldState.UNFOLDED if is_same else FoldState.SUCCEEDED
 
 
 def _is_placeholder(listed: ListedTombstone, current: DeadLetter, day: str) -> bool:
@@ -78,3 +159,13 @@ def numbers_of(day_letters: int, tallies: Tallies, done: Iterable[ListedTombston
         day_letters += -listed.generation if listed.returning else listed.generation
         tallies = tallies.combine(listed.tallies.negate() if listed.returning else listed.tallies)
     return day_letters, tallies
+
+
+def groups_of(groups: Mapping[str, GroupSum], done: Iterable[ListedTombstone]) -> dict[str, GroupSum]:
+    """A month's letters by group, with those that were folded."""
+    sums = dict(groups)
+    for listed in done:
+        if listed.group is not None and listed.created_at is not None:
+            one = GroupSum(1, listed.created_at, listed.created_at)
+            sums[listed.group] = sums[listed.group].plus(one) if listed.group in sums else one
+    return sums

@@ -15,6 +15,7 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key,
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import (
     WORKFLOW_SOURCE,
+    Counted,
     DeadLetterStatus,
     DlqReason,
     Failure,
@@ -41,7 +42,6 @@ class _CachedText:
     """A slot for a text that depends on nothing but the lasting fields: `evolve` hands it on; no part of the value."""
 
     __slots__ = ("cached_text",)
-
     cached_text: Any
 
 
@@ -50,7 +50,7 @@ class DeadLetter(_CachedText):
     """One captured failure. Only functions of `mahavishnu.model.lifecycle` make the next state of a letter.
 
     `due_at` is always when anyone may next pick it up: the next retry while pending, the end of the lease while
-    retrying. `generation` counts the letters of this task, this one included; `absorbed` are the entry ids of letters
+    retrying. `generation` counts the letters of its task, but for `counted` ones; `absorbed` are entry ids of letters
     that this one succeeded, or that were written elsewhere at the same time and merged into it; `merged` are those of
     the latest failures that were counted on it instead of becoming letters. `runs` are the bulk runs that have moved
     it: the last ones, and all that are not over; `run_outcomes` are its outcomes for those that redrove it, as
@@ -117,6 +117,7 @@ class DeadLetter(_CachedText):
     settled: str | None = None
     unfit: str | None = None
     tallies: Tallies = _NO_TALLIES
+    counted: Counted | None = None
     exhausted_at: datetime | None = None
     completed_at: datetime | None = None
     archived_at: datetime | None = None
@@ -312,6 +313,7 @@ def without_payload(letter: DeadLetter) -> dict[str, Any]:
         "repos": list(letter.repos),
         "depends_on": list(letter.depends_on),
         "tags": list(letter.tags),
+        "generation": letter.generation + (letter.counted.letters if letter.counted else 0),
         "status": str(letter.status),
         "resolution_status": str(letter.resolution.status),
         "resolved_by": letter.resolution.by,

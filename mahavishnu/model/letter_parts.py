@@ -248,6 +248,21 @@ class Tallies:
         return Tallies(*(-getattr(self, tally.name) for tally in fields(self)))
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a letter had counted of itself when its case had ended: its numbers are in a sum now, and it has none left.
+
+    A letter that is opened again counts on from there. `mark` says which sum took the numbers, and of which state of
+    the letter, so that whoever finds that sum half done can tell. `group` is the fingerprint under which the letter
+    counts in the total of its group; empty for none. See `mahavishnu.model.daily_sums`.
+    """
+
+    mark: str
+    letters: int
+    reopened: int = 0
+    group: str = ""
+
+
 # A frozen dataclass fills each field by a call of `object.__setattr__`. A draft is an instance of a class with the same
 # slots that is not frozen: plain assignments fill it, and then its `__class__` is set to the frozen class.
 

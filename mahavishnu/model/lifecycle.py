@@ -226,10 +226,12 @@ def next_generation(former: DeadLetter, fresh: DeadLetter) -> tuple[FormerLetter
     if former.key != fresh.key:
         raise InvalidInput(f"letter {fresh.key!r} cannot be the next generation of {former.key!r}")
     absorbed = (*former.absorbed, former.entry_id, *fresh.absorbed)
+    counted = former.counted and replace(former.counted, group="")  # it counts in its group itself
     successor = evolve(
         fresh,
         generation=former.generation + fresh.generation,
         tallies=former.tallies.combine(fresh.tallies),
+        counted=counted,
         updated_at=max(fresh.updated_at, add_time(former.updated_at, _MILLISECOND)),
         previous_entry_id=None if former.is_deleted else former.entry_id,
         absorbed=tuple(each for each in absorbed if each != fresh.entry_id)[-MAX_ABSORBED:],
@@ -633,6 +635,7 @@ def _tombstone(letter: DeadLetter, resolution: Resolution, tallies: Tallies) -> 
         generation=letter.generation,
         revision=letter.revision,
         tallies=tallies,
+        counted=letter.counted,
         version=letter.version,
     )
 
@@ -649,6 +652,27 @@ def move(letter: DeadLetter, *, now: datetime, by: str, to: str) -> DeadLetter:
     return _close(letter, ARCHIVED, ResolutionStatus.MOVED, "moved", now, by, f"it is in queue {to} now")
 
 
+def count_alone(letter: DeadLetter) -> DeadLetter:
+    """A letter from another store whose numbers are in a sum there: here it counts as one letter, closed once if it is.
+
+    Any other letter stays as it is.
+    """
+    if letter.counted is None:
+        return letter
+    tallies = Tallies() if letter.is_open else Tallies().plus(_TALLY_OF[letter.resolution.status])
+    return evolve(letter, generation=1, tallies=tallies, counted=None)
+
+
+_TALLY_OF = {
+    ResolutionStatus.REQUEUED: "retry_success",
+    ResolutionStatus.MANUALLY_RESOLVED: "manually_resolved",
+    ResolutionStatus.PERMANENTLY_FAILED: "permanently_failed",
+    ResolutionStatus.CANCELLED: "cancelled",
+    ResolutionStatus.DELETED: "cleared",
+    ResolutionStatus.MOVED: "moved",
+}
+
+
 def violations(letter: DeadLetter) -> list[str]:
     """The invariants of letters that this one breaks, in words; empty for a sound letter."""
     is_open, is_awake = letter.is_open, letter.status in (PENDING, RETRYING)
@@ -661,7 +685,8 @@ def violations(letter: DeadLetter) -> list[str]:
         "a retrying letter's lease must end": letter.status is not RETRYING or letter.due_at is not None,
         "retry_count lies from 0 to max_retries": 0 <= letter.retry_count <= letter.max_retries,
         "total_attempts is at least retry_count": letter.total_attempts >= letter.retry_count,
-        "occurrences and generation count from 1": letter.occurrences >= 1 and letter.generation >= 1,
+        "occurrences and generation count from 1": letter.occurrences >= 1
+        and letter.generation >= (letter.counted is None),
         "a letter is closed once for each time it was opened": letter.generation + letter.tallies.reopened
         == is_open + letter.tallies.closings,
         "only a retrying letter has repos for its next run": not letter.more_repos or letter.status is RETRYING,

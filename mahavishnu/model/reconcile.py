@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import add_time
+from mahavishnu.model.daily_sums import is_folded
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve, source_naming
 from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.work import with_more_work
@@ -49,14 +50,14 @@ def reconcile_letters(
     ):
         # Ours was sent before, by a process that died before it removed the copy. Nobody can have changed ours since.
         return Reconciliation()
-    if theirs.is_deleted and not theirs.generation:
+    if is_folded(theirs):
         return Reconciliation(wait=True)  # its numbers are being added to those of a day: nobody may take them over
     if lifecycle.is_running(ours, now):
         return Reconciliation(wait=True)
     ours = lifecycle.recover(ours, now=now)
     if ours.is_deleted:
         if ours.knows(theirs.entry_id) and theirs.updated_at <= ours.updated_at:
-            return Reconciliation(evolve(ours, version=theirs.version))
+            return Reconciliation(_without_counted(theirs, evolve(ours, version=theirs.version)))
         return Reconciliation(_absorb(theirs, ours, ours.generation))
     if not theirs.is_open:
         former, live = lifecycle.next_generation(theirs, ours)
@@ -92,6 +93,14 @@ def _is_later_than_deletion(tombstone: DeadLetter, ours: DeadLetter) -> bool:
     One that has never changed has not, whatever the clocks say: the tombstone knows its only state.
     """
     return not ours.is_deleted and ours.updated_at > max(tombstone.updated_at, ours.created_at)
+
+
+def _without_counted(theirs: DeadLetter, tombstone: DeadLetter) -> DeadLetter:
+    """The tombstone, without the numbers of the letter under its key that are in a sum already."""
+    if theirs.counted is None:
+        return tombstone
+    tallies = theirs.tallies.plus("cleared") if theirs.is_open else theirs.tallies
+    return evolve(tombstone, generation=theirs.generation, tallies=tallies, counted=theirs.counted)
 
 
 def _absorb(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLetter:

@@ -54,7 +54,8 @@ class Field(Generic[T]):
 
     `derived` marks what is only there to be searched: stores that keep documents add it to them. `path` may say which
     attribute `value` gives as it is; who wants many of those can get them all at once. Of a `common` field most records
-    have the same value: to search by it alone finds nearly all of them. A `late` field, of KEYWORDS, is asked for
+    have the same value: to search by it alone finds nearly all of them; `rare` values are those of a few, however many
+    records there are. A `late` field, of KEYWORDS, is asked for
     rarely: a store may make it of the document then, rather than keep it with each record.
     """
 
@@ -65,6 +66,7 @@ class Field(Generic[T]):
     path: str | None = None
     late: bool = False
     common: bool = False
+    rare: tuple[str, ...] = ()
 
     def term(self, record: T) -> Any:
         """What a search sees of the value: None where it is empty or too long to be found.

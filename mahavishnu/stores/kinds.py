@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 
 from mahavishnu.model.bulk_run import BulkRun, RunPage
 from mahavishnu.model.clock import instant
-from mahavishnu.model.daily_sums import ListedTombstone
+from mahavishnu.model.daily_sums import GroupSum, ListedTombstone
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.events import AuditEntry, AuditOutcome
 from mahavishnu.model.group import Group, reconcile_groups
@@ -33,10 +33,10 @@ TEXT, BLOB = FieldType.TEXT, FieldType.BLOB
 
 # ----------------------------------------------------------------------------------------- letters, and former letters
 
+_ENDING = "resolution.status._value_"
 # Where a letter has what a field of its document says, if that is not under the same name.
 _PATHS = {
     "status": "status._value_",
-    "resolution_status": "resolution.status._value_",
     "resolution_timestamp": "resolution.at",
     "resolved_by": "resolution.by",
     "resolution_notes": "resolution.notes",
@@ -62,7 +62,8 @@ def _fields(type_: FieldType, *names: str) -> list[Field[Any]]:
 _LETTER_FIELDS: tuple[Field[Any], ...] = (
     *_fields(KEYWORD, "task_id", "entry_id"),
     Field("namespace", KEYWORD, attrgetter("namespace"), path="namespace", common=True),
-    *_fields(KEYWORD, "queue", "status", "resolution_status"),
+    *_fields(KEYWORD, "queue", "status"),
+    Field("resolution_status", KEYWORD, attrgetter(_ENDING), path=_ENDING, rare=("pending",)),
     Field("retry_policy", KEYWORD, lambda letter: str(letter.retry_policy)),
     Field("error_category", KEYWORD, lambda letter: letter.error_category and str(letter.error_category)),
     Field("reason", KEYWORD, lambda letter: str(letter.reason)),
@@ -74,6 +75,7 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
     Field("adapter", KEYWORD, lambda letter: letter.adapter or ""),  # what has none can be asked for
     *_fields(KEYWORD, "bound_for"),
     *_fields(KEYWORD, "unfit"),
+    Field("counted_group", KEYWORD, lambda letter: letter.counted and letter.counted.group),
     Field("words", KEYWORDS, words_of, derived=True),
     Field("more_words", KEYWORDS, more_words_of, derived=True, late=True),
     *_fields(DATE, "failed_at", "created_at"),
@@ -104,6 +106,7 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
         "captured_task",
         "typed",
         "source_created_at",
+        "counted",
     ),
     Field("schema", INTEGER, lambda letter: SCHEMA),
 )
@@ -147,8 +150,8 @@ LETTERS: Kind[DeadLetter] = Kind(
         ("namespace", "status", "created_at"),
         # with all that is counted by reason
         ("namespace", "resolution_status", "created_at", "reason", "dlq_retry_count"),
-        # with all that is counted of groups
-        ("fingerprint", "namespace", "resolution_status", "created_at", "captured_at", "occurrences"),
+        ("fingerprint", "namespace", "resolution_status", "created_at"),
+        ("namespace", "generation", "tally_reopened"),  # what is in no sum: most closed letters are passed over
         ("task_id",),
         ("run_outcomes", "namespace"),  # looked at again and again while a bulk run goes on
     ),
@@ -169,6 +172,9 @@ class _ListedPart(Struct, omit_defaults=True):
     generation: int
     tallies: dict[str, int] = {}
     returning: bool = False
+    closed: bool = False
+    group: str | None = None
+    created_at: str | None = None
 
 
 class _EntryDocument(Struct, omit_defaults=True):
@@ -184,6 +190,8 @@ class _EntryDocument(Struct, omit_defaults=True):
     absorbed: tuple[str, ...] | None = ()
     folding: tuple[_ListedPart, ...] | None = ()
     namespace: str | None = None
+    groups: dict[str, tuple[int, str, str]] = {}
+    by_group: int = 0  # only for searches
 
 
 def _counts(tallies: Tallies) -> dict[str, int]:
@@ -212,10 +220,18 @@ def _encode_entry(entry: LedgerEntry) -> str:
                 each.generation,
                 _counts(each.tallies),
                 each.returning,
+                each.closed,
+                each.group,
+                None if each.created_at is None else instant_text(each.created_at),
             )
             for each in entry.folding
         ),
         entry.namespace,
+        {
+            name: (each.letters, instant_text(each.first), instant_text(each.last))
+            for name, each in entry.groups.items()
+        },
+        len(entry.groups),
     )
     counts = _counts(entry.tallies)
     text = json_text(known)
@@ -228,7 +244,7 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
         return LedgerEntry(
             known.entry_id,
             known.letter_key,
-            instant(datetime.fromisoformat(known.at)),
+            _moment(known.at),
             known.by,
             known.letters,
             known.cleared,
@@ -239,18 +255,29 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
                 ListedTombstone(
                     each.key,
                     each.entry_id,
-                    instant(datetime.fromisoformat(each.updated_at)),
+                    _moment(each.updated_at),
                     each.generation,
                     _tallies(each.tallies),
                     each.returning,
+                    each.closed,
+                    each.group,
+                    None if each.created_at is None else _moment(each.created_at),
                 )
                 for each in known.folding or ()
             ),
             known.namespace,
+            {
+                name: GroupSum(letters, _moment(first), _moment(last))
+                for name, (letters, first, last) in known.groups.items()
+            },
             version,
         )
     except UNREADABLE as problem:
         raise CorruptRecord(str(document.get("entry_id")), why_unreadable(problem)) from problem
+
+
+def _moment(text: str) -> datetime:
+    return instant(datetime.fromisoformat(text))
 
 
 def _replace_version(record: Any, version: Version | None) -> Any:
@@ -275,6 +302,8 @@ LEDGER: Kind[LedgerEntry] = Kind(
         *(Field(name, INTEGER, attrgetter(f"tallies.{tally}")) for tally, name in TALLIES),
         Field("folding", BLOB, attrgetter("folding")),
         Field("namespace", KEYWORD, attrgetter("namespace")),
+        Field("groups", BLOB, attrgetter("groups")),
+        Field("by_group", INTEGER, lambda entry: len(entry.groups) or None),
     ),
 )
 

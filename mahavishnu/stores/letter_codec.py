@@ -17,6 +17,7 @@ from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, adapter_named_by, letter_draft
 from mahavishnu.model.letter_parts import (
+    Counted,
     DeadLetterStatus,
     Failure,
     Lease,
@@ -36,6 +37,7 @@ from mahavishnu.stores.kind import instant_text
 from mahavishnu.stores.letter_document import (
     SCHEMA,
     TALLIES,
+    CountedPart,
     FailurePart,
     LastingPart,
     LastingText,
@@ -84,7 +86,7 @@ def with_version(letter: L, version: Version | None) -> L:
 
 def _lasting_part(letter: DeadLetter) -> LastingPart:
     verdict, source = letter.verdict, letter.source
-    return LastingPart(  # by position, in a third of the time
+    part = LastingPart(  # by position, in a third of the time
         letter.task_id,
         letter.entry_id,
         letter.namespace,
@@ -129,6 +131,10 @@ def _lasting_part(letter: DeadLetter) -> LastingPart:
         letter.bound_for,
         instant_text(began) if (began := source.created_at) else None,
     )
+    if counted := letter.counted:
+        part.counted = CountedPart(counted.mark, counted.letters, counted.reopened, counted.group)
+        part.counted_group = counted.group
+    return part
 
 
 def _passing_part(letter: DeadLetter) -> PassingPart:
@@ -318,6 +324,8 @@ def _letter(
     made.settled = passing.settled
     if counted is not None:
         made.tallies = Tallies(*astuple(counted))
+    if sums := lasting.counted:
+        made.counted = Counted(sums.mark, sums.letters, sums.reopened, sums.group)
     made.exhausted_at = _maybe_instant(passing.exhausted_at)
     made.completed_at = _maybe_instant(passing.completed_at)
     made.archived_at = _maybe_instant(passing.archived_at)

@@ -56,6 +56,15 @@ class RequeuePart(Struct, omit_defaults=True, gc=False):
     notes: str | None = None
 
 
+class CountedPart(Struct, omit_defaults=True, gc=False):
+    """What the letter had counted of itself when a sum took its numbers."""
+
+    mark: str
+    letters: int
+    reopened: int = 0
+    group: str = ""
+
+
 class LastingPart(Struct, omit_defaults=True, gc=False):
     """What mostly stays as it is as long as the letter lives."""
 
@@ -102,6 +111,8 @@ class LastingPart(Struct, omit_defaults=True, gc=False):
     expires_at: str | None = None
     bound_for: str | None = None
     source_created_at: str | None = None
+    counted: CountedPart | None = None
+    counted_group: Any = None  # only for searches
 
 
 class PassingPart(Struct, omit_defaults=True, gc=False):

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Any
 
-from mahavishnu.model.daily_sums import ListedTombstone
+from mahavishnu.model.daily_sums import GroupSum, ListedTombstone
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
@@ -34,9 +34,8 @@ class LedgerState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """Deleted letters in numbers: those of the tombstones that were added up on one day, whose date is the key.
-
-    In a namespace with a name of its own, that stands before the date.
+    """Letters in numbers: those of the tombstones that were added up on one day, or of the closed letters that were in
+    one month, also by group. The key is the date or the month; in a namespace with a name of its own, after that.
 
     An earlier version wrote one for each deleted letter, under its entry id; `absorbed` had become a part of that.
     """
@@ -52,6 +51,7 @@ class LedgerEntry:
     absorbed: tuple[str, ...] = ()
     folding: tuple[ListedTombstone, ...] = ()
     namespace: str | None = None
+    groups: Mapping[str, GroupSum] = field(default_factory=dict)
     version: Version | None = field(default=None, compare=False)
 
     @property

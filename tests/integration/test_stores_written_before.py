@@ -41,10 +41,20 @@ BEFORE = (*KINDS_BEFORE, WAITING)  # the kinds that there were then
 FOLDER = Path(__file__).parents[1] / "fixtures" / "stores_2050105"
 PREFIX = "mahavishnu"
 # Columns that came later, in a layout that is written as JSON.
-LATER_COLUMN = r"""\[?\\+"(tally_cleared|tally_moved|adapter|unfit|tags|expires_at|bound_for)\\+"(, \\+"\w+\\+"\])?, """
+_LATER = "tally_cleared|tally_moved|adapter|unfit|tags|expires_at|bound_for|counted_group|by_group"
+LATER_COLUMN = rf"""\[?\\+"({_LATER})\\+"(, \\+"\w+\\+"\])?, """
 LAST_COLUMN = r', \[?\\+"namespace\\+"(, \\+"keyword\\+"\])?'  # of records that are no letters
 LATER_PARTS = ("more_words", "policy_by_verdict", "former_fingerprints", "captured_task", "unfit", "typed")
-LATER_OF_ITEMS = ("tally_moved", "expires_at", "bound_for", "source_created_at")
+LATER_OF_ITEMS = (
+    "tally_moved",
+    "expires_at",
+    "bound_for",
+    "source_created_at",
+    "counted",
+    "counted_group",
+    "groups",
+    "by_group",
+)
 SEARCHES: dict[str, dict[str, Any]] = {
     "open": {},
     **{status: {"status": status} for status in ("pending", "retrying", "exhausted", "completed", "archived")},
@@ -161,6 +171,8 @@ def sqlite_rows(path: Path) -> dict[str, dict[str, Any]]:
                     "unfit",
                     "expires_at",
                     "bound_for",
+                    "counted_group",
+                    "by_group",
                     *(["namespace"] if no_letter else []),
                 ):
                     assert not row.pop(later, None), "there was no such column yet"

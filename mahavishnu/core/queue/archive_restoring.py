@@ -13,6 +13,7 @@ from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivedLine, read_case
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.model.daily_sums import is_folded
 from mahavishnu.model.errors import IllegalMove, NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.stores.base import Collection, get_one, home_of, update_with_retry, write_one
@@ -51,10 +52,11 @@ async def _put_back(context: QueueContext, letters: Collection[DeadLetter], case
         stored: DeadLetter | None = None
         if current is None:
             stored = await ledger.take_back(letter)
-        elif not current.generation:  # its numbers are on the way into a day's sum
+        elif is_folded(current):  # its numbers are on the way into a day's sum
             await ledger.settle(letter.namespace)
         else:
-            names = ("generation", "tallies", "absorbed", "merged", "version")  # more may have come home meanwhile
+            # More may have come home meanwhile.
+            names = ("generation", "tallies", "absorbed", "merged", "counted", "version")
             stored = await write_one(letters, evolve(letter, **{name: getattr(current, name) for name in names}))
         if stored is not None:
             return stored

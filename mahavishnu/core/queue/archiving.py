@@ -17,6 +17,7 @@ from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model import lifecycle
+from mahavishnu.model.daily_sums import was_reopened
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.group import is_on_hold
 from mahavishnu.model.ids import document_key
@@ -222,7 +223,7 @@ class Archiving:
 
         Only a letter that was opened again can have been copied into another month.
         """
-        again = [move.letter.entry_id for move in moves if move.letter.tallies.reopened]
+        again = [move.letter.entry_id for move in moves if was_reopened(move.letter)]
         for name, found in (await self._places.find_copies(again)).items():
             if name != partition:
                 await self._places.letters(name).remove(found)

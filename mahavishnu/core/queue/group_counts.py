@@ -9,17 +9,21 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mahavishnu.classify.fingerprint import title
-from mahavishnu.engine.letters import VisibleLetters
+from mahavishnu.core.queue.ledger import WITH_NUMBERS, Ledger
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.model.daily_sums import GroupSum
 from mahavishnu.model.group import Group, GroupView, Sample, is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
-from mahavishnu.model.query import Between, Condition, Is, Query, Sort
+from mahavishnu.model.query import Between, Condition, Is, Not, Query, Sort
 from mahavishnu.stores.base import Cell, Collection, Tally
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 HOURS = 24
 _BY_GROUP = ("fingerprint",)
+_BY_COUNTED = ("fingerprint", "counted_group")
 _OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
+_ENDED = Not(_OPEN)
 _BREAKDOWN = ("status", "error_category", "queue", "source_queue")
 _NEWEST_FIRST = (Sort("created_at", descending=True),)
 _MOMENTS = ("created_at", "captured_at")
@@ -29,7 +33,10 @@ _AT_ONCE = 1000  # samples that one search may bring
 
 @dataclass(frozen=True, slots=True)
 class GroupCount:
-    """The letters of one group: open ones, all that ever were, and those that came lately."""
+    """The letters of one group: open ones, all that ever were, and those that came lately.
+
+    A letter that a sum counts in this group stays in `total` when it is deleted or archived.
+    """
 
     open: int = 0
     occurrences: int = 0
@@ -69,35 +76,36 @@ class GroupSamples:
 
 
 async def count_groups(
-    letters: VisibleLetters,
-    history: Collection[FormerLetter],
-    now: datetime,
-    only: str | None = None,
-    *,
-    recent: bool = True,
+    context: QueueContext, now: datetime, only: str | None = None, *, recent: bool = True
 ) -> GroupCounts:
-    """The counts of all groups, or of one."""
+    """The counts of all groups, or of one.
+
+    Closed letters that are in the sums of the ledger are not looked at.
+    """
     here: tuple[Condition, ...] = () if only is None else (Is("fingerprint", (only,)),)
     spans = {
         "last_hour": Between("created_at", at_least=now - HOUR),
         "last_day": Between("created_at", at_least=now - DAY),
         "day_before": Between("created_at", at_least=now - 2 * DAY, below=now - DAY),
     }
-    records = letters.with_deleted  # tombstones too, which are in no group: leaving them out takes a quarter longer
+    records, history = context.letters.with_deleted, context.history  # tombstones too: they are in no group
     asked = [
-        records.tally(Query(here), (*_BY_GROUP, "resolution_status"), sums=["occurrences"], spans=_MOMENTS),
-        history.tally(Query(here), _BY_GROUP, spans=["created_at"]),
+        records.tally(Query((*here, _OPEN)), _BY_COUNTED, sums=["occurrences"], spans=_MOMENTS),
+        *(records.tally(Query((*here, _ENDED, *some)), _BY_COUNTED, spans=["created_at"]) for some in WITH_NUMBERS),
+        history.tally(Query(here), _BY_COUNTED, spans=["created_at"]),
     ]
     if recent:
         asked += [kept.tally(Query((*here, span)), _BY_GROUP) for span in spans.values() for kept in (records, history)]
-    tallies = await asyncio.gather(*asked)
-    live, former = (tally.by(0) for tally in tallies[:2])
-    open_ones = {values[0]: cell for values, cell in tallies[0].cells.items() if values[1] == ResolutionStatus.PENDING}
+    summed, tallies = await asyncio.gather(Ledger(context).groups(), asyncio.gather(*asked))
+    open_ones = tallies[0].by(0)
+    live = _join_cells(open_ones, _join_cells(tallies[1].by(0), tallies[2].by(0)))
     lately = {
         name: _join_cells(one.by(0), other.by(0))
-        for name, one, other in zip(spans, tallies[2::2], tallies[3::2], strict=False)
+        for name, one, other in zip(spans, tallies[4::2], tallies[5::2], strict=False)
     }
-    every = _join_cells(live, former)
+    every = {name: _cell(each) for name, each in summed.items() if only in (None, name)}
+    for tally in tallies[:4]:
+        every = _join_cells(every, _uncounted(tally))
     groups = {
         fingerprint: GroupCount(
             open=(here_now := open_ones.get(fingerprint, Cell())).count,
@@ -107,7 +115,7 @@ async def count_groups(
             total=cell.count,
             first=cell.earliest.get("created_at"),
             last=cell.latest.get("created_at"),
-            newest_live=live[fingerprint].latest.get("created_at") if fingerprint in live else None,
+            newest_live=live.get(fingerprint, cell).latest.get("created_at"),
             **{name: cells[fingerprint].count for name, cells in lately.items() if fingerprint in cells},
         )
         for fingerprint, cell in every.items()
@@ -115,6 +123,19 @@ async def count_groups(
     }
     ungrouped = open_ones.get(None, Cell()).count
     return GroupCounts(groups, ungrouped, _first_degraded(tallies))
+
+
+def _cell(counted: GroupSum) -> Cell:
+    return Cell(counted.letters, {}, {"created_at": counted.first}, {"created_at": counted.last})
+
+
+def _uncounted(tally: Tally) -> dict[str, Cell]:
+    """The letters by group, without those that a sum counts in it."""
+    cells: dict[str, Cell] = {}
+    for (fingerprint, counted), cell in tally.cells.items():
+        if fingerprint is not None and fingerprint != counted:
+            cells[fingerprint] = cells[fingerprint].plus(cell) if fingerprint in cells else cell
+    return cells
 
 
 async def count_by_hour(

@@ -152,7 +152,7 @@ class GroupRecords:
             return
         # A rule may have resolved the group meanwhile, because no letter is open any more; what people recorded counts.
         group = replace(group if current.updated_by == RULE else current, version=current.version)
-        counts = await count_groups(self._letters, self._history, now, name, recent=False)
+        counts = await count_groups(self._context, now, name, recent=False)
         to = next(iter(targets))
         if len(targets) == 1 and to is not None and not counts.of(name).open and not counts.degraded:
             new, rest = split_for_regroup(group, to, now, by)

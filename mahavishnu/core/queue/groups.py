@@ -133,9 +133,7 @@ class Groups:
 
     async def _find_all(self, now: datetime) -> tuple[GroupCounts, dict[str, Group]]:
         """The counts of all groups, and the groups with their derived state."""
-        counts, (records, missing) = await asyncio.gather(
-            count_groups(self._letters, self._history, now), self._records.find_all()
-        )
+        counts, (records, missing) = await asyncio.gather(count_groups(self._context, now), self._records.find_all())
         counts = replace(counts, degraded=counts.degraded or missing)
         shown = await self._records.update_derived(records, counts, now)
         for name in {*counts.groups} - {*shown}:
@@ -260,7 +258,7 @@ class Groups:
         if not records or missing:
             return 0
         now = self._clock.now()
-        counts = await count_groups(self._letters, self._history, now, recent=False)
+        counts = await count_groups(self._context, now, recent=False)
         before = dict(records)
         after = await self._records.update_derived(records, counts, now)
         return sum(after[name].version != before[name].version for name in before)
@@ -313,9 +311,7 @@ class Groups:
         if self.namespace == ALL_NAMESPACES:
             return [warning for part in await self._parts() for warning in await part.warnings()]
         now = self._clock.now()
-        counts, (records, missing) = await asyncio.gather(
-            count_groups(self._letters, self._history, now), self._records.find_all()
-        )
+        counts, (records, missing) = await asyncio.gather(count_groups(self._context, now), self._records.find_all())
         counts = replace(counts, degraded=counts.degraded or missing)
         groups = [
             derive_state(records.get(name) or self._records.new(name), counts, now)
@@ -344,7 +340,7 @@ class Groups:
     async def _current(self, fingerprint: str, now: datetime, *, recent: bool = True) -> tuple[Group, GroupCounts]:
         """One group with its derived state, and its counts."""
         counts, (record, missing) = await asyncio.gather(
-            count_groups(self._letters, self._history, now, fingerprint, recent=recent),
+            count_groups(self._context, now, fingerprint, recent=recent),
             self._records.find(fingerprint),
         )
         counts = replace(counts, degraded=counts.degraded or missing)

@@ -1,4 +1,4 @@
-"""The numbers of deleted letters that no tombstone counts any more, see `mahavishnu.model.daily_sums`.
+"""The numbers of letters that these do not count themselves any more, see `mahavishnu.model.daily_sums`.
 
 An earlier version wrote an entry for each letter that it deleted, which said *leaving* before and *gone* after it was
 removed. These are read on.
@@ -15,12 +15,22 @@ from typing import TypeGuard
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
-from mahavishnu.model.daily_sums import FoldState, ListedTombstone, fold, fold_state, numbers_of
+from mahavishnu.model.daily_sums import (
+    FoldState,
+    GroupSum,
+    ListedTombstone,
+    fold,
+    fold_closed,
+    fold_state,
+    groups_of,
+    has_numbers,
+    numbers_of,
+)
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus, Tallies
 from mahavishnu.model.namespaces import written_namespace
-from mahavishnu.model.query import Between, Is, Query
+from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort
 from mahavishnu.model.returning import is_placeholder, placeholder
 from mahavishnu.stores.base import (
     Collection,
@@ -39,16 +49,25 @@ from mahavishnu.stores.retained import LedgerEntry, LedgerState, forget_found_re
 
 log = logging.getLogger(__name__)
 _TRIES = 10
-_LISTED = 500  # tombstones at once
+_LISTED = 500  # tombstones, or closed letters, at once
+_CLOSED_FOR = timedelta(hours=1)  # before a letter is added up: one that was closed just now may be opened again
+_SUMS_AT_ONCE = 1000  # months
+_CLOSED_AT_ONCE = 5000  # closed letters of one go
 _OTHERS_DAYS = 365  # how long at least a tombstone of another app is left to that: it may have a limit of its own
 _OTHERS = 20  # other namespaces at once
 _TALLIES = tuple(each.name for each in fields(Tallies))
 _SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters", "cleared")
 _DELETED = Is("resolution_status", (ResolutionStatus.DELETED,))
+_ENDED = Not(Is("resolution_status", (ResolutionStatus.PENDING, ResolutionStatus.DELETED)))
+# Letters that have numbers: two queries, because each of them finds its letters with an index.
+WITH_NUMBERS: tuple[tuple[Is | Between, ...], ...] = (
+    (Between("generation", at_least=1),),
+    (Is("generation", (0,)), Between("tally_reopened", at_least=1)),
+)
 
 
 class Ledger:
-    """Adds up old tombstones, and knows the sums."""
+    """Adds up old tombstones and closed letters, and knows the sums."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._clock = context, context.clock
@@ -78,6 +97,20 @@ class Ledger:
                             sums.subtract(_numbers(listed.generation, listed.tallies))
         return sums
 
+    async def groups(self) -> Mapping[str, GroupSum]:
+        """The letters that are in sums, by group; in an outage those of sums that can be read."""
+        sums: dict[str, GroupSum] = {}
+        some = AnyOf((Between("by_group", at_least=1), Is("gone", (LedgerState.FOLDING.value,))))
+        page = await self._context.ledger.find(Query((some,), limit=_SUMS_AT_ONCE))  # what is away is missing
+        for month in page.items:
+            for name, one in month.groups.items():
+                sums[name] = sums[name].plus(one) if name in sums else one
+            listed = [each for each in month.folding if each.group is not None]
+            there = await self._context.letters.records.get([each.key for each in listed]) if listed else []
+            pairs = zip(listed, there, strict=True)
+            sums = groups_of(sums, [each for each, current in pairs if _is_folded(each, current, month.key)])
+        return sums
+
     async def take_back(self, letter: DeadLetter) -> DeadLetter | None:
         """Store a letter again whose numbers are in the sums, and take them out there.
 
@@ -105,6 +138,16 @@ class Ledger:
         folding = self._folding(self._context.namespace, timedelta(days=self._context.limits.tombstone_days))
         await folding.settle_earlier_entries()
         return await folding.fold_all()
+
+    async def fold_closed(self, at_least: int = _LISTED) -> int:
+        """Add up the numbers of letters that were closed a while ago: some of them, if there are so many.
+
+        Returns how many were added up. Does nothing while the store that all processes share is away.
+        """
+        await self._context.open()
+        if is_home_away(self._context.store):
+            return 0
+        return await self._folding(self._context.namespace, _CLOSED_FOR).fold_closed(at_least)
 
     async def fold_others(self) -> int:
         """Add up tombstones of other namespaces, whose apps may be gone: some at a time, and only those of a year ago.
@@ -155,15 +198,58 @@ class _Folding:
             count += await self._finish_day(listing)
             await self._remove_folded()
             lists = None if lists is None else lists - 1
+        await self._remove_counted()
         return count
 
     async def settle(self) -> int:
-        """Finish what somebody has left behind. Returns how many tombstones were folded."""
+        """Finish what somebody has left behind. Returns how many were folded."""
+        count = await self._finish_days()
+        await self._remove_folded()
+        return count
+
+    async def _finish_days(self) -> int:
         count = 0
         async for day in scan(self._ledger, _in_state(LedgerState.FOLDING)):
             count += await self._finish_day(day)
-        await self._remove_folded()
         return count
+
+    async def fold_closed(self, at_least: int) -> int:
+        """Fold letters that were closed long enough ago, some at a time. Returns how many were folded."""
+        count = await self._finish_days()
+        stuck = await self._listed_keys()
+        old = Between("resolution_timestamp", below=self._now - self._limit)
+        found: list[str] = []
+        for numbers in WITH_NUMBERS:
+            order = Sort(numbers[-1].field)  # as the index has it
+            page = await self._letters.find(Query((*numbers, _ENDED, old), (order,), _CLOSED_AT_ONCE))
+            found += [letter.key for letter in page.items if letter.key not in stuck]
+        if len(found) < at_least:
+            return count
+        for start in range(0, len(found), _LISTED):
+            month = await self._list_closed(found[start : start + _LISTED])
+            count += 0 if month is None else await self._finish_day(month)
+        return count
+
+    async def _listed_keys(self) -> set[str]:
+        """What is in the hands of the sum that lists it, because it could not be decided or somebody is at it."""
+        return {each.key async for day in scan(self._ledger, _in_state(LedgerState.FOLDING)) for each in day.folding}
+
+    async def _list_closed(self, keys: list[str]) -> LedgerEntry | None:
+        """Have this month list the closed letters under these keys. Returns its entry, or None if that cannot be."""
+        month = await get_one(self._ledger, self._name(self._now.strftime("%Y-%m")))
+        if month is not None and month.folding:
+            return None
+        there = await self._letters.get(keys)
+        listed = tuple(ListedTombstone.of_closed(letter) for letter in there if self._is_closed(letter))
+        if not listed:
+            return None
+        empty = self._empty_day(self._name(self._now.strftime("%Y-%m")))
+        return await write_one(self._ledger, replace(month or empty, folding=listed))
+
+    def _is_closed(self, letter: Result[DeadLetter]) -> TypeGuard[DeadLetter]:
+        if not isinstance(letter, DeadLetter) or letter.is_open or letter.is_deleted or not has_numbers(letter):
+            return False
+        return letter.resolution.at is not None and letter.resolution.at < self._now - self._limit
 
     async def take_back(self, letter: DeadLetter) -> DeadLetter | None:
         """Store the letter in the place of a placeholder that today lists. None if its key is taken."""
@@ -187,11 +273,13 @@ class _Folding:
 
     @property
     def _today(self) -> str:
-        date = self._now.date().isoformat()
+        return self._name(self._now.date().isoformat())
+
+    def _name(self, date: str) -> str:
         return date if self._namespace is None else f"{self._namespace}/{date}"
 
-    def _empty_day(self) -> LedgerEntry:
-        return LedgerEntry(self._today, "", self._now, "", letters=0, gone=True, namespace=self._namespace)
+    def _empty_day(self, name: str | None = None) -> LedgerEntry:
+        return LedgerEntry(name or self._today, "", self._now, "", letters=0, gone=True, namespace=self._namespace)
 
     async def _list_more(self) -> LedgerEntry | None:
         """Have today list old tombstones. Returns today's entry, or None if there is nothing to be done."""
@@ -244,20 +332,33 @@ class _Folding:
             if not (to_fold or placeholders):
                 undecided = []
                 break
-            results = await self._letters.write([fold(current, day.key) for current in to_fold.values()])
+            results = await self._letters.write(
+                [(fold_closed if each.closed else fold)(current, day.key) for each, current in to_fold.items()]
+            )
             refused = {
                 listed for listed, result in zip(to_fold, results, strict=True) if isinstance(result, StoreError)
             }
             left += refused
             undecided = [listed for listed in (*to_fold, *placeholders) if listed not in refused]
         letters, tallies = numbers_of(day.letters, day.tallies, folded)
-        added = replace(day, letters=letters, tallies=tallies, folding=(*left, *undecided))
+        groups = groups_of(day.groups, folded)
+        added = replace(day, letters=letters, tallies=tallies, groups=groups, folding=(*left, *undecided))
         count = sum(not listed.returning for listed in folded)
         return count if await write_one(self._ledger, added) is not None else 0
 
+    async def _remove_counted(self) -> None:
+        """Remove old tombstones of letters whose numbers had been added up while they were closed."""
+        old = Between("resolution_timestamp", below=self._now - self._limit)
+        none = (Between("generation", at_most=0), Not(Missing("counted_group")))
+        listed = await self._listed_keys()
+        async for page in pages(self._letters, Query((_DELETED, *none, old), limit=_LISTED)):
+            gone = [each for each in page if not has_numbers(each) and each.key not in listed]
+            await forget_revisions(self._revisions, self._history, gone)
+            await self._letters.remove(gone)
+
     async def _remove_folded(self) -> None:
         """Remove the tombstones that are folded and added up, with what revisions are left of their letters."""
-        folded = Query((_DELETED, Between("generation", at_most=0)), limit=_LISTED)
+        folded = Query((_DELETED, Between("generation", at_most=0), Missing("counted_group")), limit=_LISTED)
         async for page in pages(self._letters, folded):
             names = sorted({letter.resolution.notes or "" for letter in page})
             days = dict(zip(names, await self._ledger.get(names), strict=True))
@@ -265,6 +366,12 @@ class _Folding:
             gone = [letter for letter in done if not is_placeholder(letter)]
             await forget_revisions(self._revisions, self._history, gone)
             await self._letters.remove(done)
+
+
+def _is_folded(listed: ListedTombstone, current: Result[DeadLetter], day: str) -> bool:
+    if isinstance(current, StoreError):
+        raise current
+    return fold_state(listed, current, day) is FoldState.FOLDED
 
 
 def _is_listed(letter: DeadLetter, day: Result[LedgerEntry]) -> bool:

@@ -17,7 +17,7 @@ from mahavishnu.core.queue.queue_intake import QueueIntake
 from mahavishnu.core.queue.queue_letters import QueueLetters, log
 from mahavishnu.core.queue.queue_moves import QueueMoves, expired_before
 from mahavishnu.core.queue.queue_work import QueueWork
-from mahavishnu.core.queue.statistics import GROUPS, SUMS, statistics
+from mahavishnu.core.queue.statistics import count_letters, statistics
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
@@ -189,8 +189,8 @@ class NamedQueues:
         await self._context.open()
         letters = NamespaceRecords(self._letters.records, items_namespace(self._letters.namespace, queue))
         inside = self._context.in_namespace(letters.namespace)
-        tally = await letters.tally(Query(), GROUPS, sums=SUMS)
-        found = statistics(tally, None, await Ledger(inside).sums(), {})
+        tally, summed = await count_letters(letters, Ledger(inside))
+        found = statistics(tally, None, summed, {})
         return {"queue": queue, **{name: found[name] for name in ("queue_size", "status_breakdown", "lifetime_stats")}}
 
     async def maintain(self) -> dict[str, int]:

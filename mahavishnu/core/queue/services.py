@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 HEALTH_SECONDS = 300.0
 REPLIES_SECONDS = 3600.0
 TOMBSTONES_SECONDS = 3600.0
+SUMS_SECONDS = 60.0
 GROUPS_SECONDS = 60.0
 REQUEUE_SECONDS = 60.0
 QUEUES_SECONDS = 10.0
@@ -173,6 +174,9 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         await ledger.fold()
         await ledger.fold_others()
 
+    async def add_up_closed() -> None:
+        await Ledger(dlq.context).fold_closed()
+
     async def maintain_queues() -> None:
         await dlq.queues.maintain()
 
@@ -198,6 +202,7 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("the refresh of groups", dlq.groups.refresh, lambda: GROUPS_SECONDS),
         PeriodicTask("automatic requeues", dlq.requeues.requeue_exhausted, lambda: REQUEUE_SECONDS),
         PeriodicTask("removal of old tombstones", remove_deleted, lambda: TOMBSTONES_SECONDS),
+        PeriodicTask("the sums of closed letters", add_up_closed, lambda: SUMS_SECONDS),
         PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
         PeriodicTask("retention", partial(archive_old, dlq), lambda: dlq.context.retention.interval_minutes * 60),
         PeriodicTask("hand-overs of lifecycle tasks", finish_handovers, lambda: HANDOVER_SECONDS),

@@ -8,20 +8,26 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.core.queue.health import store_health
+from mahavishnu.core.queue.ledger import WITH_NUMBERS, Ledger
 from mahavishnu.model.letter_parts import NO_ADAPTER, RESOLUTIONS, DeadLetterStatus, ResolutionStatus, Tallies
-from mahavishnu.model.query import Query
+from mahavishnu.model.query import Is, Query
 from mahavishnu.model.worker import what_fits, what_is_missing
 from mahavishnu.stores.base import Cell, Tally
 
 if TYPE_CHECKING:
     from mahavishnu.core.queue.workers import Workers
     from mahavishnu.engine.context import QueueContext
+    from mahavishnu.engine.letters import NamespaceRecords
     from mahavishnu.engine.processor import Processor
+    from mahavishnu.model.letter import DeadLetter
 
 GROUPS = ("status", "resolution_status", "error_category", "retry_policy")
 SUMS = (*(f"tally_{tally.name}" for tally in fields(Tallies)), "generation")
 ACTIVE = (DeadLetterStatus.PENDING, DeadLetterStatus.RETRYING, DeadLetterStatus.EXHAUSTED)
 BY_REASON = ("reason", "resolution_status")
+
+_OPEN = Query((Is("resolution_status", (ResolutionStatus.PENDING,)),))
+_TRIES = 5
 
 FULL_PERCENT = 80
 MANY_EXHAUSTED = 100
@@ -36,18 +42,18 @@ class ReasonLines(list[dict[str, Any]]):
 
 
 async def queue_statistics(
-    context: QueueContext, deleted: Mapping[str, int], processor: Processor | None, workers: Workers
+    context: QueueContext, ledger: Ledger, processor: Processor | None, workers: Workers
 ) -> dict[str, Any]:
     """What `get_statistics` answers. What only this process knows is about the letters of its own namespace."""
-    tally, lacking = await asyncio.gather(  # at the same time, as each of them goes through many letters
-        context.letters.with_deleted.tally(Query(), GROUPS, sums=SUMS), workers.numbers()
+    (tally, summed), lacking = await asyncio.gather(  # at the same time, as each of them goes through many letters
+        count_letters(context.letters.with_deleted, ledger), workers.numbers()
     )
     health, at_home = await store_health(context), context.is_at_home
     max_size = context.capacities.max_size if at_home else None  # that of another app is not known here
     here = context.counts if at_home else dict.fromkeys(context.counts, 0)
     return {
         "namespace": context.namespace,
-        **statistics(tally, max_size, deleted, here),
+        **statistics(tally, max_size, summed, here),
         "is_processor_running": processor is not None and processor.is_running,
         "retry_interval_seconds": context.limits.interval_seconds,
         "circuit_breakers": dict(context.breakers.report(context.clock.monotonic())) if at_home else {},
@@ -60,14 +66,33 @@ async def queue_statistics(
     }
 
 
+async def count_letters(letters: NamespaceRecords[DeadLetter], ledger: Ledger) -> tuple[Tally, Mapping[str, int]]:
+    """The open letters by `GROUPS`, with the `SUMS` over all letters that have numbers; and the numbers in the ledger.
+
+    Numbers go from letters to the ledger. Where that happened meanwhile, they are read again.
+    """
+    summed = await ledger.sums()
+    for _ in range(_TRIES):
+        still_open, *counted = await asyncio.gather(
+            letters.tally(_OPEN, GROUPS), *(letters.tally(Query(numbers), sums=SUMS) for numbers in WITH_NUMBERS)
+        )
+        before, summed = summed, await ledger.sums()
+        if before == summed:
+            break
+    sums = {name: sum(tally.total.sums.get(name, 0) for tally in counted) for name in SUMS}
+    degraded = next((tally.degraded for tally in (still_open, *counted) if tally.degraded), None)
+    nothing_else = (None,) * len(GROUPS)
+    return Tally({**still_open.cells, nothing_else: Cell(0, sums)}, degraded), summed
+
+
 def statistics(
     tally: Tally, max_size: int | None, deleted: Mapping[str, int], here: Mapping[str, int]
 ) -> dict[str, Any]:
-    """What `get_statistics` answers, from one tally over all letters by `GROUPS` with `SUMS`.
+    """What `get_statistics` answers, from a tally by `GROUPS` with `SUMS`, as `count_letters` makes it.
 
-    The lifetime numbers are sums over what each letter and each tombstone carries, and over what `deleted` ones left in
-    the ledger, so they cannot drift from the letters. `here` is what only this process counts. Where `max_size` is not
-    known, as that of another app, it is None.
+    The lifetime numbers are sums over what each letter and each tombstone carries, and over what `deleted` ones and
+    closed ones left in the ledger, so they cannot drift from the letters. `here` is what only this process counts.
+    Where `max_size` is not known, as that of another app, it is None.
     """
     still_open = {
         values: cell for values, cell in tally.cells.items() if values[1] == ResolutionStatus.PENDING and cell.count

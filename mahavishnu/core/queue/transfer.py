@@ -135,7 +135,7 @@ class Transfer:
         return result
 
     async def _import(self, document: Mapping[str, Any], by: str, even_deleted: bool, namespace: str | None) -> str:
-        ours = parse_letter(document)
+        ours = lifecycle.count_alone(parse_letter(document))
         if namespace not in (None, ours.namespace):
             ours = _move_to(ours, str(namespace))
         self._context.letter_factory.check_size(ours)

@@ -137,12 +137,26 @@ def _merge(table: Table[Any], query: Query, where: Sql, column: str, values: Seq
 
 def tally(table: Table[Any], query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> Sql:
     """The values of `by`, the count, the sums, and the least and greatest values of `spans`, one row for each group."""
-    where = conditions(table, query.where)
+    where = _all([_estimated(table, each) for each in query.where])
     groups = [quote(name) for name in by]
     cells = [f"sum({quote(name)})" for name in sums]
     cells += [f"{end}({quote(name)})" for name in spans for end in ("min", "max")]
     text = f"SELECT {', '.join([*groups, 'count(*)', *cells])} FROM {table.name} WHERE {where.text}"
-    return Sql(f"{text} GROUP BY {', '.join(groups)}" if groups else text, where.values)
+    # Without a sign SQLite may go through all rows in the order of the groups rather than look for those that count.
+    sign = "+" if any(not _is_common(table, each) for each in query.where) else ""
+    return Sql(f"{text} GROUP BY {', '.join(f'{sign}{name}' for name in groups)}" if groups else text, where.values)
+
+
+def _estimated(table: Table[Any], condition: Condition) -> Sql:
+    """The condition; where it holds for few rows, that is said: SQLite takes it for as selective as any other."""
+    found = _condition(table, condition)
+    if isinstance(condition, Is) and set(condition.values) & {*table.kind.by_name[condition.field].rare}:
+        return Sql(f"likelihood({found.text}, 0.001)", found.values) if len(condition.values) == 1 else found
+    return found
+
+
+def _is_common(table: Table[Any], condition: Condition) -> bool:
+    return isinstance(condition, Is) and table.kind.by_name[condition.field].common
 
 
 def current(table: Table[Any], keys: Sequence[str]) -> Sql:

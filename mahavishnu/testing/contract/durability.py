@@ -11,6 +11,7 @@ from typing import Any
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import (
+    Counted,
     DeadLetterStatus,
     Failure,
     Lease,
@@ -123,6 +124,7 @@ def full_letter(shelf: str) -> DeadLetter:
         archived_at=START + timedelta(seconds=6),
         expires_at=START + timedelta(seconds=7),
         bound_for="dead-orders",
+        counted=Counted("2026-11 2026-11-19T00:00:00.000Z", 3, 1, "v1:1"),
     )
 
 
