@@ -113,7 +113,7 @@ BROKEN = {
     "imports": ("\nimport no_such_module_anywhere\n", "No module named 'no_such_module_anywhere' ({path}, line 2)"),
     "raises": ("def f():\n    raise RuntimeError('not today')\nf()\n", "RuntimeError: not today ({path}, line 2)"),
     "exits": ("import sys\nsys.exit(3)\n", "SystemExit: 3 ({path}, line 2)"),
-    "empty": ("", "it implements none of the hooks adapters, backoffs, classify_error, fingerprint_failure"),
+    "empty": ("", "it implements none of the hooks adapters, backoffs, classify_error, deliver, fingerprint_failure"),
     "unmarked": ("def classify_error(error, context): ...\n", "classify_error is not marked with @hookimpl"),
     "misnamed": (
         "from mahavishnu import hookimpl\n@hookimpl\ndef clasify_error(error): ...\n",
