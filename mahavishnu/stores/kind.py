@@ -106,7 +106,8 @@ class Kind(Generic[T]):
     record stays), and `visible` says which of the two is shown meanwhile. `due` names the field that says when anyone
     may pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is up sooner.
     `key` names the attribute that is a record's key, if that is a field of it. A kind with a `partition` is kept in a
-    place that can be taken away as a whole: of its name, beside the others.
+    place that can be taken away as a whole: of its name, beside the others. `encode_derived` may give the derived
+    fields as members of a JSON object quicker than one by one.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Kind(Generic[T]):
     lazy: bool = False
     key: str = "key"
     decode_text: Callable[[str, Version], T | None] | None = None
+    encode_derived: Callable[[T], str] | None = None
     partition: str | None = None
 
     @cached_property

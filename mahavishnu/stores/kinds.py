@@ -25,7 +25,7 @@ from mahavishnu.stores.dataclass_codec import UNREADABLE, dataclass_kind, json_t
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, instant_text
 from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, with_version
 from mahavishnu.stores.letter_document import SCHEMA, TALLIES, TalliesPart
-from mahavishnu.stores.letter_words import more_words_of, words_of
+from mahavishnu.stores.letter_words import derived_text, more_words_of, words_of
 from mahavishnu.stores.retained import LedgerEntry, Revision
 
 KEYWORD, KEYWORDS, DATE, INTEGER = FieldType.KEYWORD, FieldType.KEYWORDS, FieldType.DATE, FieldType.INTEGER
@@ -118,6 +118,7 @@ HISTORY: Kind[FormerLetter] = Kind(
     encode=encode,
     decode=decoder(FormerLetter),
     decode_text=text_decoder(FormerLetter),
+    encode_derived=derived_text,
     versioned=with_version,
     fields=_LETTER_FIELDS,
     indexes=(
@@ -141,6 +142,7 @@ LETTERS: Kind[DeadLetter] = Kind(
     encode=encode,
     decode=decoder(DeadLetter),
     decode_text=text_decoder(DeadLetter),
+    encode_derived=derived_text,
     versioned=with_version,
     fields=_LETTER_FIELDS,
     indexes=(

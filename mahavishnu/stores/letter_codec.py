@@ -53,14 +53,14 @@ L = TypeVar("L", bound=DeadLetter)
 
 
 class _CachedText:
-    """The JSON text and the search words of a letter's lasting fields."""
+    """The JSON text of a letter's lasting fields, and what follows from them: its search words, the derived fields."""
 
-    __slots__ = ("more_words", "text", "words")
+    __slots__ = ("derived", "text", "words")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.words: tuple[str, ...] | None = None
-        self.more_words: tuple[str, ...] | None = None
+        self.derived: str | None = None
 
 
 def encode(letter: DeadLetter) -> str:

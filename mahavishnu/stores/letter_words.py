@@ -1,15 +1,16 @@
-"""The words by which a text search finds letters."""
+"""What is kept of letters only to be searched: above all the words by which a text search finds them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any
 
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import words
-from mahavishnu.stores.kind import scalar_text
+from mahavishnu.stores.kind import instant_text, scalar_text
 
 
 def words_of(letter: DeadLetter) -> tuple[str, ...]:
@@ -27,15 +28,22 @@ def words_of(letter: DeadLetter) -> tuple[str, ...]:
 
 def more_words_of(letter: DeadLetter) -> tuple[str, ...]:
     """What a text search finds it by besides: its task id, the types of its errors, its payload."""
-    cached = getattr(letter, "cached_text", None)
-    if cached is not None and cached.more_words is not None:
-        known: tuple[str, ...] = cached.more_words
-        return known
     types = [failure.type for failure in letter.failures]
-    found = words(letter.task_id, *types, _searchable_text(letter.payload))
+    return words(letter.task_id, *types, _searchable_text(letter.payload))
+
+
+def derived_text(letter: DeadLetter) -> str:
+    """The members of a document that are only there to be searched, as JSON: all follow from lasting fields."""
+    cached = getattr(letter, "cached_text", None)
+    if cached is not None and cached.derived is not None:
+        known: str = cached.derived
+        return known
+    found, more = ",".join(map(_quoted, words_of(letter))), ",".join(map(_quoted, more_words_of(letter)))
+    at, partition = instant_text(letter.captured_at), letter.partition
+    text = f'"words":[{found}],"more_words":[{more}],"captured_at":"{at}","partition":{partition}'
     if cached is not None:
-        cached.more_words = found
-    return found
+        cached.derived = text
+    return text
 
 
 _SHORT = 1000

@@ -72,6 +72,29 @@ async def test_a_corrupt_document_is_named_and_hides_nothing(
     assert list((await letters.find(Query(sort=BY_ID, limit=1), first.next)).items) == [given[2]]
 
 
+@pytest.mark.parametrize("odd", [{}, {"a": [1, {"b": "c: d"}]}, {"name": "Größe \ud83d"}, {"big": 10**30, "=": 1}])
+async def test_a_list_gives_what_a_get_gives(letters: Letters, odd: dict[str, Any]) -> None:
+    """However a document has to be read."""
+    await letters.write([make_letter(task_id="m1", task=odd, metadata=odd)])
+    assert list((await letters.find(Query())).items) == await letters.get(["m1"])
+
+
+async def test_a_document_that_somebody_has_spaced_out_is_the_same_letter(
+    letters: Letters, opensearch: Servers, opensearch_prefix: str
+) -> None:
+    (given,) = await letters.write([make_letter(task_id="m1", task={"a": [1, 2], "b": {}})])
+    place = f"/{opensearch_prefix}_dlq/_doc/m1"
+    _, answer = opensearch.request("GET", place)
+    status, answer = opensearch.request(
+        "PUT", f"{place}?refresh=true", answer["_source"]
+    )  # with blanks after each colon
+    assert status == 200, answer
+    (found,) = (await letters.find(Query())).items
+    assert found == given
+    assert isinstance(given, DeadLetter)
+    assert found.payload.text == given.payload.text
+
+
 async def test_one_page_is_one_request_and_a_refresh_only_after_writes(proxy: Proxy, letters: Letters) -> None:
     await letters.write(numbered(10))
     before = len(proxy.requests)

@@ -14,9 +14,10 @@ from contextlib import AbstractContextManager
 from inspect import iscoroutinefunction
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 from urllib.parse import unquote, urlsplit
 
+import msgspec
 from opensearchpy import AIOHttpConnection, AsyncOpenSearch, JSONSerializer, SerializationError
 from tenacity import AsyncRetrying, retry_if_exception, stop_before_delay, wait_random_exponential
 
@@ -243,7 +244,9 @@ class _Connection(AIOHttpConnection):
                 warnings.simplefilter("ignore", DeprecationWarning)
                 await self._create_aiohttp_session()
             self.session = _Unredirected(self.session)
-        return await super().perform_request(method, url, params, body, *args, **more)
+        status, headers, text = await super().perform_request(method, url, params, body, *args, **more)
+        marked = _LONG_ANSWERS.get(url.rpartition("/")[2])
+        return status, headers, text if marked is None else marked(text)
 
     def log_request_fail(self, method: str, full_url: str, *args: Any, **more: Any) -> None:
         log.debug("%s %s failed", method, full_url)
@@ -266,10 +269,49 @@ class _Unredirected:
         await self._session.close()
 
 
+class _Found(str):
+    """The answer to a search: its hits may be many, with whole documents."""
+
+
+class _Written(str):
+    """The answer to a bulk: a line for each write."""
+
+
+class _Hit(TypedDict, total=False):
+    """One hit of a search; its document is left as the JSON text that it is, for whoever knows its kind."""
+
+    _index: Any
+    _id: Any
+    _seq_no: Any
+    _primary_term: Any
+    _source: msgspec.Raw
+    sort: Any
+
+
+class _Hits(TypedDict):
+    hits: list[_Hit]
+
+
+class _Search(TypedDict, total=False):
+    hits: _Hits
+    pit_id: Any
+
+
+_LONG_ANSWERS: dict[str, type[str]] = {"_search": _Found, "_bulk": _Written}
+_read_found, _read_written = msgspec.json.Decoder(_Search).decode, msgspec.json.Decoder().decode
+
+
 class _Serializer(JSONSerializer):
-    """The standard library's JSON: others change large numbers."""
+    """The standard library's JSON: others change large numbers. Long answers that have none are read quicker."""
 
     def loads(self, s: str) -> Any:
+        try:
+            if type(s) is _Written:
+                return _read_written(s.encode())
+            if type(s) is _Found and '"_source":' in s:
+                return _read_found(s.encode())
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            pass  # the other one takes more
         try:
             return json.loads(s)
         except ValueError as problem:

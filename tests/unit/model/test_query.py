@@ -160,7 +160,10 @@ def test_words_are_what_a_text_search_compares() -> None:
     """Distinct, lower case, in order; of any language; not the whole of an endless one."""
     assert words("Größe ÜBER 10_000; größe", None, "été-über") == ("größe", "über", "10_000", "été")
     assert words() == words("", "… !?") == ()
-    assert words("x" * 5000) == ("x" * LONGEST_WORD,)
+    plain = "".join(map(chr, range(128)))
+    assert words(plain) == tuple(dict.fromkeys(re.findall(r"\w+", plain.lower())))
+    assert words("x" * 5000) == ("x" * LONGEST_WORD,) == words("X" * LONGEST_WORD)
+    assert len(words("İ" * LONGEST_WORD)[0]) <= LONGEST_WORD, "it is twice as long in lower case"
     assert len(words(" ".join(map(str, range(3000))))) == MOST_WORDS
 
 
