@@ -131,6 +131,9 @@ class QueueContext:
             cancelled_ignored=0,
             successes_not_looked_up=0,
             archive_failures=0,
+            stale_tasks_detected=0,
+            stale_tasks_transitioned=0,
+            staleness_errors=0,
             durable_events_dropped=0,
             events_refused=0,
         )

@@ -39,6 +39,9 @@ class EventName(StrEnum):
     QUEUE_FAILED = "QueueFailed"
     QUEUE_ITEM_RETRY = "QueueItemRetry"
     QUEUE_ITEM_DEAD = "QueueItemDead"
+    TASK_STALE = "task_staleness_detected"
+    TASK_STALE_SOON = "task_staleness_warning"
+    TASK_RECOVERED = "task_recovered"
     WORKER_WAKE = "WorkerWake"
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter_parts import DlqReason
-from mahavishnu.model.query import Between, Condition, Is, Not, Query, Sort
-from mahavishnu.model.task_states import ACTIVE, INITIAL, OPEN, WAITING, TaskState
+from mahavishnu.model.letter_parts import DlqReason, Version
+from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.model.task_states import ACTIVE, OPEN, TaskState
 from mahavishnu.model.tasks import TaskRecord, cycle_in
 from mahavishnu.model.templates import LifecycleLimits, StalenessAction
 
@@ -111,6 +111,20 @@ class Pause:
 
     begin: datetime
     end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StalenessWatch:
+    """When it was last looked for stale tasks in a namespace, by whichever worker, and when nobody did."""
+
+    namespace: str
+    looked_at: datetime
+    pauses: tuple[Pause, ...] = ()
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        return self.namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,15 +277,15 @@ def pauses_after(
 
 
 def stale_queries(
-    rules: StalenessRules, now: datetime, limit: int, *, share: float = 1, attention: str | None = None
+    rules: StalenessRules, now: datetime, limit: int, *, share: float = 1, untold: bool = False
 ) -> Iterator[Query]:
     """What finds the tasks that may be stale, the oldest first: a query for each template and state, and each limit.
 
-    Tasks of no known template are one more. Not those that have this `attention` already. A pause makes tasks less
-    stale, never more: so `judge` decides.
+    Tasks of no known template are one more. With `untold` only those of which nothing was told while they are in
+    their states. A pause makes tasks less stale, never more: so `judge` decides.
     """
     known = tuple(rules.templates)
-    unless: tuple[Condition, ...] = (Not(Is("attention", (attention,))),) if attention else ()
+    unless: tuple[Condition, ...] = (Missing("attention"),) if untold else ()
     for template in (*known, None):
         those: tuple[Condition, ...]
         those = (Is("template", (template,)),) if template else (Not(Is("template", known)),) if known else ()
@@ -346,8 +360,3 @@ def describe_stale(task: TaskRecord, stale: Staleness) -> str:
         f"{name} has been {task.state} for {in_minutes(stale.in_state)} minutes, "
         f"more than the {stale.threshold_minutes} that are allowed"
     )
-
-
-def is_ready_for(state: TaskState) -> bool:
-    """Whether tasks in this state wait for somebody to go on with them."""
-    return state in INITIAL or state in WAITING

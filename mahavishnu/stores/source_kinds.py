@@ -7,6 +7,7 @@ from typing import Any
 
 from mahavishnu.model.domain_events import DomainEvent, EventPosition
 from mahavishnu.model.queues import QueueDefinition
+from mahavishnu.model.staleness import StalenessWatch
 from mahavishnu.model.tasks import OldTransition, TaskRecord
 from mahavishnu.stores.archived import ArchivePartition
 from mahavishnu.stores.dataclass_codec import dataclass_kind
@@ -43,6 +44,8 @@ TRANSITIONS = dataclass_kind(
     OldTransition, name="transitions", index="dlq_transitions", indexes=[("task_id", "number")]
 )
 
+STALENESS = dataclass_kind(StalenessWatch, name="staleness", index="dlq_staleness", key="namespace")
+
 ARCHIVE_PARTITIONS = dataclass_kind(
     ArchivePartition, name="archive_partitions", index="dlq_archive_partitions", key="name"
 )
@@ -61,4 +64,13 @@ EVENT_POSITIONS = dataclass_kind(
     types=dict.fromkeys(("number", "at", "holder", "held_until"), BLOB),
 )
 
-STORED: tuple[Kind[Any], ...] = (*KINDS, QUEUES, TASKS, TRANSITIONS, ARCHIVE_PARTITIONS, EVENTS, EVENT_POSITIONS)
+STORED: tuple[Kind[Any], ...] = (
+    *KINDS,
+    QUEUES,
+    TASKS,
+    TRANSITIONS,
+    STALENESS,
+    ARCHIVE_PARTITIONS,
+    EVENTS,
+    EVENT_POSITIONS,
+)

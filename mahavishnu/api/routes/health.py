@@ -50,6 +50,9 @@ _PROCESS_COUNTERS = {
     "closed_by_success": "Letters whose work this process has done in another run",
     "successes_not_looked_up": "Successes of which this process did not look up whether they close a letter",
     "archive_failures": "Letters that this process could not archive",
+    "stale_tasks_detected": "Stale tasks that this process found",
+    "stale_tasks_transitioned": "Stale tasks that this process moved to error",
+    "staleness_errors": "Stale tasks that this process could not move",
 }
 
 

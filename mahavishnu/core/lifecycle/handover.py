@@ -7,15 +7,15 @@ is made, and `finish` makes those that were never made because a process died.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mahavishnu.core.lifecycle.stale_letters import make_stale_letter, request_for, was_detected
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.intake import LetterIntake
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import IllegalMove, StoreError
 from mahavishnu.model.ids import derived_task_id
@@ -25,12 +25,9 @@ from mahavishnu.model.letter_parts import (
     DlqReason,
     RequeueOutcome,
     ResolutionStatus,
-    RetryPolicy,
-    Source,
-    SourceKind,
 )
 from mahavishnu.model.query import Between, Is, Missing, Not, Query
-from mahavishnu.model.task_letters import LIFECYCLE, follow_requeue, is_sent_back, snapshot_of, task_of
+from mahavishnu.model.task_letters import follow_requeue, is_sent_back, task_of
 from mahavishnu.model.task_states import ACTIVE, TaskState
 from mahavishnu.model.tasks import TaskRecord, Transition
 from mahavishnu.stores.base import get_one, scan
@@ -107,35 +104,35 @@ class HandOver:
     async def _make_letter(
         self, task: TaskRecord, notes: str | None, by: str, reason: DlqReason, details: Mapping[str, Any] | None
     ) -> DeadLetter:
-        state = original_state(task)
-        request = LetterRequest(
-            task_id=task.work_id or task.task_id,
-            task=task.context.value,
-            repos=task.repos,
-            retry_policy=RetryPolicy.NEVER if task.adapter is None or task.notes.value else task.retry_policy,
-            max_retries=task.max_retries,
-            metadata={**task.notes.value, **(details or {}), LIFECYCLE: {**snapshot_of(task), "state": str(state)}},
-            priority=task.priority,
-            queue=task.queue,
-            reason=reason,
-            source=Source(SourceKind.TASK if task.adapter is None else SourceKind.WORKFLOW, state=str(state)),
-            adapter=task.adapter,
-            payload_types=task.context_types,
-        )
+        state, last = original_state(task), last_move(task)
+        if last is not None and last.metadata is not None and was_detected(detail := last.metadata.value):
+            letter = make_stale_letter(self._context, task, state, reason, detail, last.at)
+            return (await self._intake.record(letter)).letter
+        request = request_for(task, state, reason, details or {})
         what = f"lifecycle task {task.name} was moved here by {by} while it was {state}"
         return (await self._intake.enqueue(request, f"{what}: {notes}" if notes else what)).letter
 
     async def find_letter(self, task: TaskRecord) -> DeadLetter | None:
         """The letter of a task, also one that is closed or deleted; None if there never was one."""
+        return (await self.find_letters([task]))[0]
+
+    async def find_letters(self, tasks: Sequence[TaskRecord]) -> list[DeadLetter | None]:
+        """The letter of each task, by one look."""
+        keys = [key for task in tasks for key in self._keys_of(task)]
+        letters = await self._context.letters.records.get(keys) if keys else []
+        found: list[DeadLetter | None] = []
+        for task, *both in zip(tasks, letters[::2], letters[1::2], strict=True):
+            for letter in both:
+                if isinstance(letter, StoreError):
+                    raise letter
+            found.append(next((each for each in both if _is_letter_of(each, task)), None))  # type: ignore[arg-type]
+        return found
+
+    def _keys_of(self, task: TaskRecord) -> tuple[str, str]:
         work_id = task.work_id or task.task_id
-        names = [work_id, derived_task_id(work_id, task.context.digest)]
-        keys = [self._context.key(name, task.namespace, task.queue) for name in names]
-        for found in await self._context.letters.records.get(keys):
-            if isinstance(found, StoreError):
-                raise found
-            if found is not None and (found.is_deleted or task_of(found) == task.task_id):
-                return found
-        return None
+        names = (work_id, derived_task_id(work_id, task.context.digest))
+        first, second = (self._context.key(name, task.namespace, task.queue) for name in names)
+        return first, second
 
     async def is_needed(self, task: TaskRecord) -> bool:
         """Whether an open letter is of this task: its retry goes on with it."""
@@ -219,16 +216,21 @@ class HandOver:
 
 
 def _mark_of(task: TaskRecord) -> dict[str, Any] | None:
-    last = _last_move(task)
+    last = last_move(task)
     detail = last.metadata.value if last is not None and last.metadata is not None else {}
     return detail if last is not None and last.to_state == TaskState.ERROR and MARK in detail else None
 
 
 def original_state(task: TaskRecord) -> str:
     """In which state a task was before it went to `error`."""
-    last = _last_move(task)
+    last = last_move(task)
     return last.from_state if last is not None and last.to_state == task.state else str(task.state)
 
 
-def _last_move(task: TaskRecord) -> Transition | None:
+def _is_letter_of(letter: DeadLetter | None, task: TaskRecord) -> bool:
+    return letter is not None and (letter.is_deleted or task_of(letter) == task.task_id)
+
+
+def last_move(task: TaskRecord) -> Transition | None:
+    """The last move of the task itself, that it has inside."""
     return next((each for each in reversed(task.transitions) if each.step is None), None)

@@ -34,6 +34,7 @@ from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 
 if TYPE_CHECKING:
     from mahavishnu.core.lifecycle.handover import HandedOver, HandOver
+    from mahavishnu.core.lifecycle.staleness import StaleRow, StaleTasks
     from mahavishnu.core.lifecycle.tracking import Tracking
 
 P = ParamSpec("P")
@@ -67,6 +68,13 @@ class Lifecycle:
         from mahavishnu.core.lifecycle.handover import HandOver
 
         return HandOver(self._context, self)
+
+    @cached_property
+    def staleness(self) -> StaleTasks:
+        """What finds tasks that hang."""
+        from mahavishnu.core.lifecycle.staleness import StaleTasks
+
+        return StaleTasks(self._context, self)
 
     # --- steps of the workflow that is running
 
@@ -287,6 +295,21 @@ class Lifecycle:
             done = await self.handover.move_to_dlq(task_id, notes, by=by, reason=reason, details=details)
             record.add(letter=done.letter.key, created=done.created)
         return done
+
+    async def detect_and_transition_stale_tasks(
+        self, dry_run: bool = True, batch_size: int = 100, *, by: str = DEFAULT_ACTOR
+    ) -> Sequence[StaleRow]:
+        """The tasks that hang, those first that are overdue longest, at most `batch_size`; nothing is changed.
+
+        With `dry_run` False each is handed over as its template or the settings say, if it is stale still when it is
+        written. Each row has the `action_taken`. Raises InvalidInput and StoreError.
+        """
+        if dry_run:
+            return await self.staleness.detect(True, batch_size)
+        async with self._context.audit.record("detect stale tasks", "queue", by=by) as record:
+            rows = await self.staleness.detect(False, batch_size)
+            record.add(tasks=len(rows), moved_to_dlq=sum(row["moved_to_dlq"] for row in rows))
+        return rows
 
     async def begin_step(self, task_id: str, step: str) -> TaskRecord:
         """A step begins, which counts as an attempt. Raises IllegalMove if it may not be run."""

@@ -1,0 +1,247 @@
+"""Stale tasks are found, and moved once: by templates, in batches, and never if they went on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.staleness import StaleRow
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.events import EventName
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import DlqReason
+from mahavishnu.model.query import Query
+from mahavishnu.model.staleness import StalenessRules
+from mahavishnu.model.task_states import TaskState
+from mahavishnu.model.tasks import StepRecord, TaskRecord
+from mahavishnu.model.templates import read_templates
+from mahavishnu.stores.base import scan
+from mahavishnu.stores.kinds import LETTERS
+from tests.unit.queues import House
+
+TEMPLATES = read_templates(
+    {
+        "payment": {"lifecycle": {"max_waiting_for_dependencies_minutes": 10}},
+        "sync": {"lifecycle": {"max_duration_minutes": 10080}},
+        "by_hand": {"lifecycle": {"staleness_action": "manual_review"}},
+        "just_fail": {"lifecycle": {"staleness_action": "error"}},
+        "copy": {"lifecycle": {"auto_fail_on_timeout": False}},
+    }
+)
+RULES = StalenessRules(templates=TEMPLATES)
+KEYS = [
+    "task_uuid", "namespace_name", "task_name", "current_state", "time_in_state_minutes", "staleness_threshold_minutes",
+    "action_taken", "moved_to_dlq", "transition_success",
+]  # fmt: skip
+
+
+def lifecycle_of(house: House, rules: StalenessRules = RULES) -> Lifecycle:
+    """As another process has it."""
+    return Lifecycle(house.queue(staleness=rules).context)
+
+
+async def waiting(of: Lifecycle, name: str, template: str | None = None, **more: Any) -> TaskRecord:
+    """A task that waits for its dependencies from now on."""
+    task = await of.create(name, template=template, unique=False, **more)
+    await of.transition(task.task_id, "initializing")
+    return await of.transition(task.task_id, "waiting_for_dependencies")
+
+
+async def letters_of(of: Lifecycle) -> list[DeadLetter]:
+    return [letter async for letter in scan(of._context.letters, Query())]
+
+
+def actions(rows: Sequence[StaleRow]) -> list[str]:
+    return [row["action_taken"] for row in rows]
+
+
+async def test_a_dry_run_tells_and_changes_nothing(any_house: House) -> None:
+    """Nothing at all: not a byte of any record, and it is the default."""
+    of = lifecycle_of(any_house)
+    tasks = [await waiting(of, f"job-{number}") for number in range(5)]
+    any_house.clock.advance(61 * 60)
+    before = await of.list("all")
+    rows = await of.detect_and_transition_stale_tasks()
+
+    assert actions(rows) == ["would_transition_to_dlq_and_error"] * 5
+    assert all(list(row) == KEYS for row in rows)
+    assert {row["task_uuid"] for row in rows} == {task.task_id for task in tasks}
+    assert rows[0] == {
+        **rows[0],
+        "namespace_name": "default",
+        "current_state": "waiting_for_dependencies",
+        "time_in_state_minutes": 61,
+        "staleness_threshold_minutes": 60,
+        "moved_to_dlq": False,
+        "transition_success": False,
+    }
+    after = await of.list("all")
+    assert [(task, task.version) for task in after.items] == [(task, task.version) for task in before.items]
+    assert await letters_of(of) == []
+
+
+async def test_stale_tasks_end_in_error_and_have_letters(any_house: House) -> None:
+    """Each letter says what hung, for how long, who found it, and is in the group of what hangs alike."""
+    of = lifecycle_of(any_house)
+    tasks = [await waiting(of, "pay", "payment", context={"order": number}) for number in range(5)]
+    fine = await waiting(of, "sync", "sync")
+    any_house.clock.advance(11 * 60)
+    events = heard_of(of)
+    rows = await of.detect_and_transition_stale_tasks(dry_run=False)
+
+    assert actions(rows) == ["transitioned_to_dlq_and_error"] * 5
+    assert all(row["moved_to_dlq"] and row["transition_success"] for row in rows)
+    letters = await letters_of(of)
+    assert {letter.reason for letter in letters} == {DlqReason.STALENESS_TIMEOUT}
+    assert {letter.fingerprint for letter in letters} == {"stale:payment:waiting_for_dependencies"}
+    assert sorted(letter.task["order"] for letter in letters) == [0, 1, 2, 3, 4]
+    labels = letters[0].labels.value
+    assert labels["detector"] == "automatic_staleness_detection" and labels["detection_time"]
+    assert labels["lifecycle"] == {
+        **labels["lifecycle"],
+        "task_uuid": letters[0].task_id,
+        "namespace": "default",
+        "task_name": "pay",
+        "time_in_state_minutes": 11,
+        "threshold_minutes": 10,
+        "state": "waiting_for_dependencies",
+    }
+    for task in tasks:
+        ended = await of.get(task.task_id)
+        last = ended.transitions[-1]
+        assert ended.state is TaskState.ERROR and last.reason == "staleness_timeout" and last.metadata is not None
+        assert last.metadata.value["automatic_transition"] is True
+        assert last.metadata.value["time_in_state_minutes"] == 11
+    assert (await of.get(fine.task_id)).state is TaskState.WAITING_FOR_DEPENDENCIES
+    assert [event.name for event in events].count(EventName.TASK_STALE) == 5
+    assert await of.detect_and_transition_stale_tasks(dry_run=False) == []
+
+
+def heard_of(of: Lifecycle) -> list[Any]:
+    events: list[Any] = []
+    of._context.events.subscribe(events.append)
+    return events
+
+
+async def test_each_template_is_judged_by_its_own_limits(any_house: House) -> None:
+    """The payment after 11 minutes; the sync not after three days, but after a week."""
+    of = lifecycle_of(any_house)
+    payment, sync = await waiting(of, "pay", "payment"), await waiting(of, "sync", "sync")
+    any_house.clock.advance(11 * 60)
+    assert [row["task_uuid"] for row in await of.detect_and_transition_stale_tasks()] == [payment.task_id]
+    any_house.clock.advance(3 * 86400)
+    assert sync.task_id not in {row["task_uuid"] for row in await of.detect_and_transition_stale_tasks()}
+    any_house.clock.advance(4 * 86400)
+    assert sync.task_id in {row["task_uuid"] for row in await of.detect_and_transition_stale_tasks()}
+
+
+async def test_the_longest_overdue_come_first(any_house: House) -> None:
+    """By how much they are late, not by how old they are."""
+    of = lifecycle_of(any_house)
+    late = await waiting(of, "late")
+    any_house.clock.advance(10 * 60)
+    later = await waiting(of, "later", "payment")
+    any_house.clock.advance(2 * 60)
+    last = await waiting(of, "last", "payment")
+    any_house.clock.advance(55 * 60)
+    rows = await of.detect_and_transition_stale_tasks()
+    assert [row["task_uuid"] for row in rows] == [later.task_id, last.task_id, late.task_id]
+    (first,) = await of.detect_and_transition_stale_tasks(dry_run=False, batch_size=1)
+    assert first["task_uuid"] == later.task_id
+
+
+async def test_templates_say_what_is_done(any_house: House) -> None:
+    """`error` makes no letter, `manual_review` tells once, and a letter alone leaves the task where it is."""
+    of = lifecycle_of(any_house)
+    tasks = {name: await waiting(of, name, name) for name in ("by_hand", "just_fail", "copy")}
+    any_house.clock.advance(61 * 60)
+    rows = {row["task_name"]: row for row in await of.detect_and_transition_stale_tasks(dry_run=False)}
+
+    assert {name: row["action_taken"] for name, row in rows.items()} == {
+        "by_hand": "flagged_for_manual_review",
+        "just_fail": "transitioned_to_error_only",
+        "copy": "moved_to_dlq_only",
+    }
+    assert (await of.get(tasks["by_hand"].task_id)).state is TaskState.WAITING_FOR_DEPENDENCIES
+    assert (await of.get(tasks["just_fail"].task_id)).state is TaskState.ERROR
+    assert (await of.get(tasks["copy"].task_id)).state is TaskState.WAITING_FOR_DEPENDENCIES
+    (letter,) = await letters_of(of)
+    assert letter.task_id == tasks["copy"].task_id and letter.retry_policy == "never"
+    again = await of.detect_and_transition_stale_tasks(dry_run=False)
+    assert [(row["task_name"], row["action_taken"]) for row in again] == [("copy", "already_in_dlq")]
+    any_house.clock.advance(60)
+    await of.handover.finish()
+    assert len(await letters_of(of)) == 1
+
+
+async def test_an_edited_template_counts_at_once(any_house: House) -> None:
+    """Limits are not copied into tasks."""
+    of = lifecycle_of(any_house)
+    task = await waiting(of, "pay", "payment")
+    any_house.clock.advance(11 * 60)
+    longer = read_templates({"payment": {"lifecycle": {"max_waiting_for_dependencies_minutes": 20}}})
+    of._context.staleness = StalenessRules(templates=longer)
+    assert await of.detect_and_transition_stale_tasks() == []
+    of._context.staleness = RULES
+    assert [row["task_uuid"] for row in await of.detect_and_transition_stale_tasks()] == [task.task_id]
+
+
+async def test_of_ten_detectors_one_moves_each_task(any_house: House) -> None:
+    """The others are told that they were not quick enough; each task has one letter."""
+    detectors = [lifecycle_of(any_house) for _ in range(10)]
+    tasks = [await waiting(detectors[0], f"job-{number}") for number in range(12)]
+    any_house.clock.advance(61 * 60)
+    all_rows = await asyncio.gather(*(of.detect_and_transition_stale_tasks(dry_run=False) for of in detectors))
+
+    for task in tasks:
+        taken = [row["action_taken"] for rows in all_rows for row in rows if row["task_uuid"] == task.task_id]
+        assert taken.count("transitioned_to_dlq_and_error") == 1
+        assert set(taken) <= {"transitioned_to_dlq_and_error", "skipped_conflict"}
+        ended = await detectors[0].get(task.task_id)
+        assert [move.to_state for move in ended.transitions].count("error") == 1
+    letters = await letters_of(detectors[0])
+    assert sorted(letter.task_id for letter in letters) == sorted(task.task_id for task in tasks)
+    assert {letter.occurrences for letter in letters} == {1}
+
+
+async def test_a_letter_that_the_store_does_not_take_is_made_later(any_house: House) -> None:
+    """The task has ended; its letter is made by the next who finishes what is half done, and says the same."""
+    of = lifecycle_of(any_house)
+    task = await waiting(of, "pay", "payment")
+    any_house.clock.advance(11 * 60)
+    any_house.faults.unavailable("write", kind=LETTERS)
+    (row,) = await of.detect_and_transition_stale_tasks(dry_run=False)
+    assert row["action_taken"] == "transitioned_to_error_only"
+    any_house.faults.clear()
+    assert await letters_of(of) == []
+
+    any_house.clock.advance(31)
+    assert await lifecycle_of(any_house).handover.finish() == 1
+    (letter,) = await letters_of(of)
+    assert letter.fingerprint == "stale:payment:waiting_for_dependencies"
+    assert letter.task_id == task.task_id and letter.reason == DlqReason.STALENESS_TIMEOUT
+    assert letter.labels.value["lifecycle"]["threshold_minutes"] == 10
+    assert letter.labels.value["detector"] == "automatic_staleness_detection"
+
+
+async def test_steps_that_wait_for_one_another_are_named(any_house: House) -> None:
+    """A cycle that came in by other means is the reason that the letter says."""
+    of = lifecycle_of(any_house)
+    task = await waiting(of, "pay", steps=[StepRecord("a"), StepRecord("b")])
+    looped = (StepRecord("a", ("b",)), StepRecord("b", ("a",)))
+    await of.change(task.task_id, lambda now: replace(now, steps=looped))
+    any_house.clock.advance(61 * 60)
+    await of.detect_and_transition_stale_tasks(dry_run=False)
+    (letter,) = await letters_of(of)
+    assert letter.reason == DlqReason.DEPENDENCY_CYCLE_DETECTED
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, 10_001, True])
+async def test_a_batch_that_cannot_be_is_refused(house: House, batch_size: int) -> None:
+    with pytest.raises(InvalidInput, match="batch_size"):
+        await lifecycle_of(house).detect_and_transition_stale_tasks(batch_size=batch_size)
