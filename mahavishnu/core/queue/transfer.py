@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
@@ -31,11 +32,14 @@ from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query
 from mahavishnu.model.typed_edit import require_types
+from mahavishnu.model.work import places_of
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import LETTERS
 
 _BECAME = {CaptureKind.CREATED: "new", CaptureKind.MERGED: "joined", CaptureKind.REOPENED: "succeeded"}
+_AT_ONCE = 500  # letters of one write
 _NAMED_LETTERS = 50  # that an audit entry names
+_SIMPLE = (str, bool, type(None))
 _LARGEST = 2**31 - 1
 _MOST_REVISIONS = 100_000  # each is a record of its own, which goes when the letter is deleted
 _AHEAD = timedelta(days=1)  # by which the clock of the machine that exported may be ahead
@@ -118,29 +122,68 @@ class Transfer:
             require_namespace(namespace)
         async with self._context.audit.record("import", "queue", by=by, reason=notes, where=namespace) as record:
             try:
-                for place, document in enumerate(documents):
-                    name = _name(document, place)
-                    try:
-                        with isolate_letter(name):
-                            became = await self._import(document, by, even_deleted, namespace)
-                        result.taken.setdefault(name, became)  # one that is sent twice was new the first time
-                    except (StoreUnavailable, StoreMisconfigured):
-                        raise
-                    except MahavishnuError as problem:
-                        result.refused[name] = problem
+                for start in range(0, len(documents), _AT_ONCE):
+                    parsed: list[tuple[str, DeadLetter]] = []
+                    for place, document in enumerate(documents[start : start + _AT_ONCE], start):
+                        name = _name(document, place)
+                        try:
+                            with isolate_letter(name):
+                                parsed.append((name, self._parse(document, by, namespace)))
+                        except MahavishnuError as problem:
+                            result.refused[name] = problem
+                    await self._import_some(parsed, by, even_deleted, result)
             finally:
                 record.add(
                     taken=len(result.taken), refused=len(result.refused), letters=list(result.taken)[:_NAMED_LETTERS]
                 )
         return result
 
-    async def _import(self, document: Mapping[str, Any], by: str, even_deleted: bool, namespace: str | None) -> str:
+    async def _import_some(
+        self, parsed: Sequence[tuple[str, DeadLetter]], by: str, even_deleted: bool, result: ImportResult
+    ) -> None:
+        """Take in some letters: the new ones by one write, then the others one after the other."""
+        created = await self._create_new([letter for _, letter in parsed])
+        for (name, letter), stored in zip(parsed, created, strict=True):
+            try:
+                with isolate_letter(name):
+                    if stored:
+                        self._context.announce(EventName.CAPTURED, letter, by=by, imported=True)
+                    became = "new" if stored else await self._import(letter, by, even_deleted)
+                result.taken.setdefault(name, became)  # one that is sent twice was new the first time
+            except (StoreUnavailable, StoreMisconfigured):
+                raise
+            except MahavishnuError as problem:
+                result.refused[name] = problem
+
+    async def _create_new(self, letters: Sequence[DeadLetter]) -> list[bool]:
+        """Create those of these letters that can meet no other one, neither here nor among these. Says which."""
+        places = [[each.key for each in places_of(letter)] for letter in letters]
+        often = Counter(key for keys in places for key in set(keys))
+        alone = [place for place, keys in enumerate(places) if all(often[key] == 1 for key in keys)]
+        asked = [key for place in alone for key in places[place]]
+        there = dict(zip(asked, await self._letters.records.get(asked), strict=True)) if asked else {}
+        created = [False] * len(letters)
+        kinds: dict[tuple[str, bool], list[int]] = defaultdict(list)
+        for place in alone:
+            if all(there[key] is None for key in places[place]):
+                kinds[letters[place].namespace, letters[place].is_open].append(place)
+        for (_, is_open), chosen in kinds.items():
+            fresh = [letters[place] for place in chosen]
+            # A closed one needs no room.
+            stored = await (self._context.recorder.record_new if is_open else self._letters.records.write)(fresh)
+            for place, one in zip(chosen, stored, strict=True):
+                created[place] = isinstance(one, DeadLetter)
+        return created
+
+    def _parse(self, document: Mapping[str, Any], by: str, namespace: str | None) -> DeadLetter:
         ours = lifecycle.count_alone(parse_letter(document))
         if namespace not in (None, ours.namespace):
             ours = _move_to(ours, str(namespace))
         self._context.letter_factory.check_size(ours)
         _require_past(ours, self._clock.now())
-        ours = _mark_names(_require_sound(_without_lease(ours)), by)
+        return _mark_names(_require_sound(_without_lease(ours)), by)
+
+    async def _import(self, ours: DeadLetter, by: str, even_deleted: bool) -> str:
         try:
             taken = await self._context.recorder.take_in(ours, even_deleted=even_deleted)
         except LetterBusy:
@@ -195,7 +238,8 @@ def parse_letter(document: Mapping[str, Any]) -> DeadLetter:
     if not isinstance(document, Mapping):
         raise InvalidInput(f"a letter is a JSON object, not {document!r:.80}")
     for name, value in document.items():
-        Json.of(value, name)  # not too deep, and no number that JSON does not have
+        if type(value) not in _SIMPLE and not (type(value) is int and -_LARGEST <= value <= _LARGEST):
+            Json.of(value, name)  # not too deep, and no number that JSON does not have
     try:
         letter = evolve(LETTERS.decode(document, ()), version=None)
         key = letter.key  # refuses names that no store could keep

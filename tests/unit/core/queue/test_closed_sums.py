@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.reconcile import reconcile_letters
 from mahavishnu.stores.base import get_one, scan, write_one
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
 from mahavishnu.testing.faults import Call
 from tests.unit.core.queue.test_ledger import OPERATIONS, Actor
@@ -241,3 +243,25 @@ acts = st.lists(
 def test_two_at_once_while_letters_are_opened(schedule: list[tuple[int, bool]], verbs: list[tuple[str, int]]) -> None:
     """Call by call in any order: at no moment is a number missing or there twice."""
     asyncio.run(_play(schedule, verbs))
+
+
+async def test_new_letters_are_imported_by_one_write_and_others_meet_what_is_there(any_house: House) -> None:
+    queue, other = any_house.queue(), any_house.queue(namespace="other")
+    await fill(queue, 20)
+    await queue.letters.resolve("wf_00003")
+    documents = [json.loads(line) async for line in queue.transfer.export(Query())]
+    await other.transfer.import_letters(documents[:2], namespace="other")
+    assert isinstance(other.store, FaultyStore)
+    writes = 0
+
+    async def count(call: Call) -> None:
+        nonlocal writes
+        writes += 1
+
+    counting = other.store.faults.before("write", count, kind=LETTERS)
+    taken = await other.transfer.import_letters([*documents, documents[5]], namespace="other")
+    counting.stop()
+    assert Counter(taken.taken.values()) == {"same": 2, "new": 18}
+    assert not taken.refused
+    assert writes <= 4, "open ones, closed ones, and the one that is there twice"
+    assert (await sound(other))["queue_size"] == 19
