@@ -97,8 +97,8 @@ class StaleTask:
 class StaleTasks:
     """Looks for stale tasks of one namespace, and moves them."""
 
-    def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
-        self._context, self._lifecycle = context, lifecycle
+    def __init__(self, context: QueueContext, lifecycle: Lifecycle, *, spares_runs: bool = False) -> None:
+        self._context, self._lifecycle, self._spares_runs = context, lifecycle, spares_runs
         self._intake, self._files = LetterIntake(context), TemplateFiles()
 
     @property
@@ -134,8 +134,11 @@ class StaleTasks:
 
     def _is_known(self, task: TaskRecord, rules: StalenessRules) -> bool:
         """Whether a person was told of it already, and nothing else is to be done."""
-        left_alone = plan_for(rules, task.template).review or lives(task, self._context.clock.now())
-        return task.attention == FLAGGED and left_alone
+        return task.attention == FLAGGED and self._is_left_alone(task, rules)
+
+    def _is_left_alone(self, task: TaskRecord, rules: StalenessRules) -> bool:
+        runs = self._spares_runs and task.run is not None and task.state in ACTIVE
+        return runs or plan_for(rules, task.template).review or lives(task, self._context.clock.now())
 
     def _judge(
         self, rules: StalenessRules, pauses: Sequence[Pause], task: TaskRecord, *, worked: bool = True
@@ -181,7 +184,7 @@ class StaleTasks:
             plan = plan_for(rules, each.task.template)
             if letter is not None and letter.is_open:
                 rows[each.task.task_id] = each.row(StalenessOutcome.ALREADY_IN_DLQ)
-            elif plan.review or lives(each.task, self._context.clock.now()):
+            elif self._is_left_alone(each.task, rules):
                 rows[each.task.task_id] = await self._flag(each, decide, dry_run)
             elif dry_run:
                 rows[each.task.task_id] = each.row(StalenessOutcome.WOULD_TRANSITION)

@@ -11,6 +11,7 @@ import pytest
 
 from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.core.lifecycle.staleness import StaleRow
+from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
@@ -245,3 +246,21 @@ async def test_steps_that_wait_for_one_another_are_named(any_house: House) -> No
 async def test_a_batch_that_cannot_be_is_refused(house: House, batch_size: int) -> None:
     with pytest.raises(InvalidInput, match="batch_size"):
         await lifecycle_of(house).detect_and_transition_stale_tasks(batch_size=batch_size)
+
+
+async def test_a_look_drains_all_and_forgives_downtime(any_house: House) -> None:
+    """Batch after batch; what waited for five minutes before two hours of downtime is not stale; off is off."""
+    of = lifecycle_of(any_house, replace(RULES, batch_size=2))
+    cycle = StalenessCycle(of._context)
+    assert await cycle.run() == 0
+    tasks = [await waiting(of, f"job-{number}", "payment") for number in range(5)]
+    any_house.clock.advance(5 * 60)
+    assert await cycle.run() == 0
+    any_house.clock.advance(2 * 3600)
+    assert await cycle.run() == 0
+    any_house.clock.advance(5 * 60 + 1)
+    of._context.staleness = replace(of._context.staleness, enabled=False)
+    assert await cycle.run() == 0
+    of._context.staleness = replace(of._context.staleness, enabled=True)
+    assert await cycle.run() == len(tasks)
+    assert len(await letters_of(of)) == len(tasks)
