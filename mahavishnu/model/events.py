@@ -41,7 +41,6 @@ class EventName(StrEnum):
     QUEUE_ITEM_DEAD = "QueueItemDead"
     TASK_STALE = "task_staleness_detected"
     TASK_STALE_SOON = "task_staleness_warning"
-    TASK_RECOVERED = "task_recovered"
     WORKER_WAKE = "WorkerWake"
 
 

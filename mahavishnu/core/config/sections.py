@@ -108,12 +108,6 @@ class StalenessSettings(Section):
     grace_after_downtime_seconds: int | None = setting(
         None, "How long after its time a look may come before that was downtime; null: one interval", 0, 86400
     )
-    enable_stuck_task_detection: bool = setting(True, "Look for tasks in which nothing goes on")
-    stuck_task_detection_interval_seconds: int = setting(120, "How often it is looked for stuck tasks", 1, 86400)
-    max_stuck_duration_minutes: int = setting(
-        10, "How long nothing may happen to an active task of which no live run is known", 1, _LONGEST
-    )
-    max_recoveries_per_task: int = setting(3, "How often a stuck task is set back before it becomes a letter", 0, 100)
 
 
 class RetentionSettings(Section):

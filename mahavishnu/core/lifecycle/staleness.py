@@ -29,6 +29,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.model.staleness import (
     DETECTOR,
     FLAGGED,
+    WARNED,
     Pause,
     Staleness,
     StalenessOutcome,
@@ -42,7 +43,7 @@ from mahavishnu.model.staleness import (
     stale_detail,
     stale_queries,
 )
-from mahavishnu.model.task_states import ACTIVE
+from mahavishnu.model.task_states import ACTIVE, TaskState
 from mahavishnu.model.tasks import OldTransition, TaskRecord, old_transitions
 from mahavishnu.stores.base import get_one
 from mahavishnu.stores.kinds import WORKERS
@@ -56,6 +57,7 @@ Judge = Callable[[TaskRecord], Staleness | None]
 _MOST = 10_000  # that one page may have
 _AT_ONCE = 16  # queries
 _TRIES = 20
+_WARNED_AT_ONCE = 1000
 
 
 class StaleRow(TypedDict):
@@ -206,6 +208,25 @@ class StaleTasks:
             log.warning("%s: a person has to look at task %s", describe_stale(each.task, each.stale), each.task.task_id)
         return each.row(StalenessOutcome.FLAGGED_FOR_MANUAL_REVIEW)
 
+    async def warn(self) -> int:
+        """Tell of tasks that will soon be stale, once for each task and state; returns of how many."""
+        rules, pauses, now = self.rules, await self.pauses(), self._context.clock.now()
+        told: set[str] = set()
+        for query in stale_queries(rules, now, _WARNED_AT_ONCE, share=rules.warn_ratio, untold=True):
+            for task in await self._read(query):
+                if judge(task, rules, now, pauses) is not None:
+                    continue  # it is stale already
+                soon = judge(task, rules, now, pauses, rules.warn_ratio)
+                if soon is None or task.task_id in told:
+                    continue
+                state = task.state
+                if await self.mark(task, WARNED, partial(_is_in, state)) is not None:
+                    told.add(task.task_id)
+                    detail = {"task_uuid": task.task_id, "task_name": task.name, "current_state": str(state)}
+                    self._context.events.publish(Event(EventName.TASK_STALE_SOON, now, None, detail))
+                    log.warning("task %s will soon be stale: it is %s", task.task_id, state)
+        return len(told)
+
     async def mark(self, task: TaskRecord, attention: str, still: Callable[[TaskRecord], bool]) -> TaskRecord | None:
         """Note what is told of a task; None if it is `still` no case, or somebody else has told it."""
         marked: list[TaskRecord] = []
@@ -355,3 +376,7 @@ class StaleTasks:
         self._context.counts["stale_tasks_transitioned"] += 1
         self._tell(EventName.TASK_STALE, each, action)
         return each.row(action, moved=moved, ended=True)
+
+
+def _is_in(state: TaskState, task: TaskRecord) -> bool:
+    return task.state is state

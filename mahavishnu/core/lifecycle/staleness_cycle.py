@@ -28,6 +28,8 @@ class StalenessCycle:
         rules = self._context.staleness
         if not rules.enabled:
             return 0
+        if rules.emit_warnings and not rules.dry_run:
+            await self._tasks.warn()
         rows: dict[str, StaleRow] = {}
         for _ in range(1 if rules.dry_run else rules.max_batches_per_cycle):
             found = await self._tasks.detect(rules.dry_run, rules.batch_size, answered=rows)

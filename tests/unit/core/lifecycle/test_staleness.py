@@ -264,3 +264,14 @@ async def test_a_look_drains_all_and_forgives_downtime(any_house: House) -> None
     of._context.staleness = replace(of._context.staleness, enabled=True)
     assert await cycle.run() == len(tasks)
     assert len(await letters_of(of)) == len(tasks)
+
+
+async def test_a_warning_comes_once_for_each_task_and_state(any_house: House) -> None:
+    """After three quarters of the limit, by whichever worker looks."""
+    of = lifecycle_of(any_house)
+    await waiting(of, "job")
+    events = heard_of(of)
+    for minutes in (45, 1, 1, 1, 1):
+        any_house.clock.advance(minutes * 60)
+        await of.staleness.warn()
+    assert [event.name for event in events].count(EventName.TASK_STALE_SOON) == 1
