@@ -22,6 +22,7 @@ from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.core.lifecycle.run import current_run
 from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.claims import Claims
+from mahavishnu.core.queue.deletion import Deletion
 from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.named_queues import NamedQueues
 from mahavishnu.core.queue.operations import LetterOperations
@@ -112,6 +113,7 @@ class SyncAudit(SyncFace[AuditLog]):
 
     list = SyncMethod(_of(AuditLog).list)
     record_denial = SyncMethod(_of(AuditLog).record_denial)
+    forget_contents = SyncMethod(_of(AuditLog).forget_contents)
 
 
 class SyncRuns(SyncFace[BulkRuns]):
@@ -136,6 +138,14 @@ class SyncWorkers(SyncFace[Workers]):
     waiting = SyncMethod(_of(Workers).waiting)
     why_waiting = SyncMethod(_of(Workers).why_waiting)
     why_each_waits = SyncMethod(_of(Workers).why_each_waits)
+
+
+class SyncDeletion(SyncFace[Deletion]):
+    """`dlq.deletion`."""
+
+    delete_task = SyncMethod(_of(Deletion).delete_task)
+    clear_all = SyncMethod(_of(Deletion).clear_all)
+    finish = SyncMethod(_of(Deletion).finish)
 
 
 class SyncArchive(SyncFace[Archive]):
@@ -222,6 +232,7 @@ class SyncQueue(SyncFace[DeadLetterQueue]):
     audit = cached_property(lambda self: SyncAudit(self.calls, lambda: self.service.audit, "dlq.audit."))
     runs = cached_property(lambda self: SyncRuns(self.calls, lambda: self.service.runs, "dlq.runs."))
     workers = cached_property(lambda self: SyncWorkers(self.calls, lambda: self.service.workers, "dlq.workers."))
+    deletion = cached_property(lambda self: SyncDeletion(self.calls, lambda: self.service.deletion, "dlq.deletion."))
     archive = cached_property(lambda self: SyncArchive(self.calls, lambda: self.service.archive, "dlq.archive."))
     queues = cached_property(lambda self: SyncNamedQueues(self.calls, lambda: self.service.queues, "dlq.queues."))
     domain_events = cached_property(
@@ -250,6 +261,7 @@ class SyncLifecycle(SyncFace[Lifecycle]):
     transitions = SyncMethod(_of(Lifecycle).transitions)
     transition = SyncMethod(_of(Lifecycle).transition)
     finalize = SyncMethod(_of(Lifecycle).finalize)
+    detect_and_transition_stale_tasks = SyncMethod(_of(Lifecycle).detect_and_transition_stale_tasks)
     move_to_dlq = SyncMethod(_of(Lifecycle).move_to_dlq)
     change = SyncMethod(_of(Lifecycle).change)
     begin_step = SyncMethod(_of(Lifecycle).begin_step)

@@ -149,7 +149,7 @@ async def test_a_body_that_cannot_be_read_is_refused_with_the_reason(api: ApiHar
 
 async def test_a_wrong_method_is_answered_with_the_allowed_ones(api: ApiHarness) -> None:
     for method, path, allowed in (
-        ("DELETE", "/dlq/wf", "GET, PATCH"),
+        ("PUT", "/dlq/wf", "GET, PATCH, DELETE"),
         ("PUT", "/dlq", "GET, POST"),
         ("GET", "/claims", "POST"),
         ("HEAD", "/events", "GET"),
