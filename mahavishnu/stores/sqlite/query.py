@@ -83,7 +83,7 @@ def select(
     numbers = _numbers(table, query, after, merged)
     names = [f"{table.name}.{quote(sort.field)}" for sort in query.sort]
     columns = ", ".join([KEY, VERSION, BODY, *names])
-    joined = f"CROSS JOIN {table.name} ON {table.name}.rowid = page.number"  # CROSS: keeps the order of the page
+    joined = f"CROSS JOIN {table.name} ON {table.name}.rowid = page._row"  # CROSS: keeps the order of the page
     return Sql(f"SELECT {columns} FROM ({numbers.text}) AS page {joined}", numbers.values)
 
 
@@ -104,7 +104,7 @@ def _numbers(
         both = _all([where, more])
         if merged is not None:
             return _merge(table, query, both, *merged)
-        text = f"SELECT rowid AS number FROM {table.name} WHERE {both.text} ORDER BY {order} LIMIT {limit}"
+        text = f"SELECT rowid AS _row FROM {table.name} WHERE {both.text} ORDER BY {order} LIMIT {limit}"
         return Sql(text, both.values)
 
     if after is None and (merged is None or query.sort[0].descending):
@@ -126,13 +126,13 @@ def _numbers(
 
 def _merge(table: Table[Any], query: Query, where: Sql, column: str, values: Sequence[Any]) -> Sql:
     """The row numbers of a page, from the rows of each value of the column, each of which an index has in order."""
-    columns = ["rowid AS number", *(quote(sort.field) for sort in query.sort), KEY]
+    columns = ["rowid AS _row", *(quote(sort.field) for sort in query.sort), KEY]
     order = [f"{place} {_direction(sort)}" for place, sort in enumerate(query.sort, 2)]
     own = [Sql(f"{quote(column)} IS NULL"), *(Sql(f"{quote(column)} = ?", (value,)) for value in values)]
     parts = [_all([one, where]) for one in own]
     rows = " UNION ALL ".join(f"SELECT {', '.join(columns)} FROM {table.name} WHERE {part.text}" for part in parts)
     page = f"{rows} ORDER BY {', '.join([*order, str(len(columns))])} LIMIT {query.limit + 1}"
-    return Sql(f"SELECT number FROM ({page})", tuple(value for part in parts for value in part.values))
+    return Sql(f"SELECT _row FROM ({page})", tuple(value for part in parts for value in part.values))
 
 
 def tally(table: Table[Any], query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> Sql:
