@@ -5,7 +5,7 @@ A task is stale that has been in its state, or has existed, for longer than its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -23,6 +23,7 @@ STALE = "stale:"  # begins the fingerprints of what went stale
 DETECTOR = "automatic_staleness_detection"
 LIVES = timedelta(minutes=5)  # after its last sign of life a run that is tracked counts as running
 MINUTE = timedelta(minutes=1)
+SIGN = timedelta(minutes=1)  # between the signs of a run; `LIVES` has room for several that do not come
 KEPT_PAUSES = 20
 FLAGGED = "flagged"  # the `attention` of a task that a person has to look at
 WARNED = "warned"  # of one that will be stale soon
@@ -225,7 +226,37 @@ def lives(task: TaskRecord, now: datetime) -> bool:
     """Whether a run of the task is under way for all that is known: it gave a sign of life not long ago."""
     if task.run is None or task.state not in ACTIVE:
         return False
-    return now - max(task.state_entered_at, task.alive_at or task.state_entered_at) <= LIVES
+    return not is_silent_for(task, now, LIVES)
+
+
+def is_silent_for(task: TaskRecord, now: datetime, time: timedelta) -> bool:
+    """Whether the last sign of life is longer ago than this."""
+    return now - max(task.state_entered_at, task.alive_at or task.state_entered_at) > time
+
+
+def signs(task: TaskRecord) -> bool:
+    """Whether a run has the task that gives signs of life: once they stop, its process has died."""
+    return task.run is not None and task.alive_at is not None and task.state in ACTIVE
+
+
+class SignWatch:
+    """Sees whether runs live, whatever their clocks say: a sign that has not changed for long enough is their end."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[tuple[object, ...], float]] = {}
+
+    def is_over(self, task: TaskRecord, monotonic: float) -> bool:
+        """Whether no sign of life came since a look that is longer ago than `LIVES`."""
+        sign = (task.run, task.alive_at, task.transition_count)
+        seen = self._seen.get(task.task_id)
+        if seen is None or seen[0] != sign:
+            self._seen[task.task_id] = sign, monotonic
+            return False
+        return monotonic - seen[1] > LIVES.total_seconds()
+
+    def keep(self, task_ids: Collection[str]) -> None:
+        """Forget all other tasks."""
+        self._seen = {task_id: seen for task_id, seen in self._seen.items() if task_id in task_ids}
 
 
 def judge(

@@ -15,6 +15,7 @@ from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.task_states import (
+    ACTIVE,
     BACK_FROM_ERROR,
     STEP_DONE,
     STEP_TABLE,
@@ -97,7 +98,14 @@ def begin(task: TaskRecord, *, now: datetime, run: str, processor: str) -> TaskR
         if step.state is StepState.COMPLETE and step.why_lost is not None:
             task = _note(task, step.state, StepState.PENDING, instant(now), step.name, "result_lost", None, processor)
             task = _with_step(task, replace(step, state=StepState.PENDING, entered_at=instant(now), why_lost=None))
-    return evolve(task, run=run)
+    return evolve(task, run=run, alive_at=instant(now))
+
+
+def sign(task: TaskRecord, *, now: datetime, run: str | None = None) -> TaskRecord:
+    """The run of the task lives; with a `run`, if it still is that one. Raises LostLease. What is not active stays."""
+    if run is not None:
+        require_run(task, run)
+    return evolve(task, alive_at=instant(now)) if task.state in ACTIVE else task
 
 
 def _with_step(task: TaskRecord, step: StepRecord) -> TaskRecord:

@@ -64,10 +64,10 @@ class TaskRun:
         self.task = task
         self.lost = False  # whether another run has taken the task over, or it has ended: what this one says is late
         self._lifecycle, self._context, self._clock = lifecycle, context, context.clock
-        self._token, self._owner = task.run, context.owner
+        self.token, self._owner = task.run, context.owner
         self._begun: set[str] = set()
         self._moves: list[Move] = []  # that are not written yet
-        self._turn = asyncio.Lock()
+        self.turn = asyncio.Lock()
 
     @contextmanager
     def inside(self) -> Iterator[None]:
@@ -179,19 +179,27 @@ class TaskRun:
 
     async def succeed(self) -> None:
         """The workflow is done."""
+        self._lifecycle.tracking.signs.end(self)
         await finish(self._write(partial(task_moves.finalize, now=self._clock.now())))
 
     async def fail(self, error: BaseException | str, reason: str = "workflow_failed") -> None:
         """The workflow failed; a letter has it now, if it was to have one."""
+        self._lifecycle.tracking.signs.end(self)
         text = error if isinstance(error, str) else message_of(error)
         await finish(self._write(partial(task_moves.hand_over, now=self._clock.now(), reason=reason, error=text)))
 
     async def cancel(self) -> None:
         """The caller gave up."""
+        self._lifecycle.tracking.signs.end(self)
         cancel = partial(task_moves.move, state=TaskState.CANCELLED, now=self._clock.now(), reason="cancelled")
         await finish(self._write(cancel))
 
     # --- inside
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the task is as it was written last, and nothing is being written."""
+        return self.task.version is not None and not self._moves and not self.turn.locked()
 
     async def begin(self) -> None:
         """Have the task written as it is: there for others to see."""
@@ -204,7 +212,8 @@ class TaskRun:
         await self._context.session.run_in_home_loop(self._take_turn)
 
     async def _take_turn(self) -> None:
-        async with self._turn:
+        self._lifecycle.tracking.signs.keep()
+        async with self.turn:
             if not self.lost and (self._moves or self.task.version is None):
                 await self._flush()
 
@@ -213,10 +222,10 @@ class TaskRun:
 
         def apply(task: TaskRecord) -> TaskRecord:
             if moves:
-                task_moves.require_run(task, self._token)
+                task_moves.require_run(task, self.token)
             for move in moves:
                 task = move(task)
-            return task
+            return task_moves.sign(task, now=self._clock.now()) if moves else task
 
         try:
             if self.task.version is None:

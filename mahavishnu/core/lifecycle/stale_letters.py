@@ -68,7 +68,7 @@ def make_stale_letter(
     Raises InvalidInput for what no letter can have.
     """
     snapshot = stale_snapshot(task, detail)
-    may_run = goes_on or state in ACTIVE  # nobody knows whether its process has died: a person decides
+    may_run = goes_on or (state in ACTIVE and task.alive_at is None)  # has its process died? A person decides
     request = request_for(task, state, reason, stale_labels(at), snapshot, may_be_retried=not may_run)
     message = str(detail.get("notes") or f"{task.name} hung while it was {state}")
     failure = failure_of(message, at=at, category=_HUNG.category)

@@ -31,6 +31,7 @@ from mahavishnu.model.staleness import (
     FLAGGED,
     WARNED,
     Pause,
+    SignWatch,
     Staleness,
     StalenessOutcome,
     StalenessRules,
@@ -40,6 +41,7 @@ from mahavishnu.model.staleness import (
     lives,
     outcome_of,
     plan_for,
+    signs,
     stale_detail,
     stale_queries,
 )
@@ -101,7 +103,7 @@ class StaleTasks:
 
     def __init__(self, context: QueueContext, lifecycle: Lifecycle, *, spares_runs: bool = False) -> None:
         self._context, self._lifecycle, self._spares_runs = context, lifecycle, spares_runs
-        self._intake, self._files = LetterIntake(context), TemplateFiles()
+        self._intake, self._files, self._signs = LetterIntake(context), TemplateFiles(), SignWatch()
 
     @property
     def rules(self) -> StalenessRules:
@@ -131,15 +133,21 @@ class StaleTasks:
             decide = partial(self._judge, rules, pauses, worked=False)
             found = [StaleTask(each.task, decide(each.task) or each.stale) for each in found]
         if not dry_run:
-            found = [each for each in found if not self._is_known(each.task, rules)]
+            found = [each for each in found if not self._is_known(each.task, rules) and not self._may_live(each.task)]
         return await self.answer(found, rules, decide, dry_run)
 
     def _is_known(self, task: TaskRecord, rules: StalenessRules) -> bool:
         """Whether a person was told of it already, and nothing else is to be done."""
         return task.attention == FLAGGED and self._is_left_alone(task, rules)
 
+    def _may_live(self, task: TaskRecord) -> bool:
+        """Whether a run that gives signs has not been seen silent for long enough, whatever its clock says."""
+        if not self._spares_runs or not signs(task) or lives(task, self._context.clock.now()):
+            return False
+        return not self._signs.is_over(task, self._context.clock.monotonic())
+
     def _is_left_alone(self, task: TaskRecord, rules: StalenessRules) -> bool:
-        runs = self._spares_runs and task.run is not None and task.state in ACTIVE
+        runs = self._spares_runs and task.run is not None and task.state in ACTIVE and not signs(task)
         return runs or plan_for(rules, task.template).review or lives(task, self._context.clock.now())
 
     def _judge(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mahavishnu.adapters.base import live_attempt
 from mahavishnu.core.lifecycle.run import TaskRun
+from mahavishnu.core.lifecycle.signs import RunSigns
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.payload import NOT_JSON
@@ -31,6 +32,7 @@ class Tracking:
 
     def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
         self._context, self._lifecycle = context, lifecycle
+        self.signs = RunSigns(context, lifecycle)
 
     async def begin(self, request: LetterRequest) -> TaskRun | None:
         """A run begins, of which a letter would have this. Inside of a retry of it, its task goes on: see `resume`."""
@@ -62,10 +64,13 @@ class Tracking:
             return begin_again(task, letter, now=self._context.clock.now(), run=token, processor=owner)
 
         task = await self._lifecycle.change(task.task_id, begin, known=task)
-        return TaskRun(self._lifecycle, self._context, task)
+        run = TaskRun(self._lifecycle, self._context, task)
+        self.signs.begin(run)
+        return run
 
     async def _begin(self, request: LetterRequest) -> TaskRun:
         run = TaskRun(self._lifecycle, self._context, self._task_of(request))
+        self.signs.begin(run)
         await run.begin()
         return run
 

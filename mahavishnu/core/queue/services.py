@@ -156,6 +156,7 @@ async def archive_old(dlq: DeadLetterQueue) -> None:
 
 def make_processing(dlq: DeadLetterQueue) -> Processing:
     """The service that runs due letters, and the periodic tasks of this process."""
+    from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
     from mahavishnu.core.queue.deletion import Deletion
     from mahavishnu.core.queue.ledger import Ledger
     from mahavishnu.core.queue.processing import Processing, not_ours
@@ -194,11 +195,6 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
     async def remove_old_events() -> None:
         await dlq.domain_events.remove_old()
 
-    async def find_stale_tasks() -> None:
-        from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
-
-        await StalenessCycle(dlq.context).run()
-
     return Processing(
         dlq.context,
         dlq.intake.admit_waiting,
@@ -210,7 +206,9 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("the sums of closed letters", add_up_closed, lambda: SUMS_SECONDS),
         PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
         PeriodicTask("retention", partial(archive_old, dlq), lambda: dlq.context.retention.interval_minutes * 60),
-        PeriodicTask("stale tasks", find_stale_tasks, lambda: dlq.context.staleness.detection_interval_seconds),
+        PeriodicTask(
+            "stale tasks", StalenessCycle(dlq.context).run, lambda: dlq.context.staleness.detection_interval_seconds
+        ),
         PeriodicTask("hand-overs of lifecycle tasks", finish_handovers, lambda: HANDOVER_SECONDS),
         PeriodicTask("the outbox of events", publish_missed_events, lambda: OUTBOX_SECONDS),
         PeriodicTask("the delivery of events", deliver_events, lambda: DELIVERY_SECONDS),
