@@ -36,7 +36,6 @@ TEXT, BLOB = FieldType.TEXT, FieldType.BLOB
 _ENDING = "resolution.status._value_"
 # Where a letter has what a field of its document says, if that is not under the same name.
 _PATHS = {
-    "status": "status._value_",
     "resolution_timestamp": "resolution.at",
     "resolved_by": "resolution.by",
     "resolution_notes": "resolution.notes",
@@ -62,7 +61,8 @@ def _fields(type_: FieldType, *names: str) -> list[Field[Any]]:
 _LETTER_FIELDS: tuple[Field[Any], ...] = (
     *_fields(KEYWORD, "task_id", "entry_id"),
     Field("namespace", KEYWORD, attrgetter("namespace"), path="namespace", common=True),
-    *_fields(KEYWORD, "queue", "status"),
+    *_fields(KEYWORD, "queue"),
+    Field("status", KEYWORD, attrgetter("status._value_"), path="status._value_", rare=("retrying",)),
     Field("resolution_status", KEYWORD, attrgetter(_ENDING), path=_ENDING, rare=("pending",)),
     Field("retry_policy", KEYWORD, lambda letter: str(letter.retry_policy)),
     Field("error_category", KEYWORD, lambda letter: letter.error_category and str(letter.error_category)),

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from mahavishnu.engine.processor import Processor
     from mahavishnu.model.letter import DeadLetter
 
-GROUPS = ("status", "resolution_status", "error_category", "retry_policy")
+GROUPS = ("status", "resolution_status", "error_category", "retry_policy", "unfit")
+_UNFIT = GROUPS.index("unfit")
 SUMS = (*(f"tally_{tally.name}" for tally in fields(Tallies)), "generation")
 ACTIVE = (DeadLetterStatus.PENDING, DeadLetterStatus.RETRYING, DeadLetterStatus.EXHAUSTED)
 BY_REASON = ("reason", "resolution_status")
@@ -45,9 +46,9 @@ async def queue_statistics(
     context: QueueContext, ledger: Ledger, processor: Processor | None, workers: Workers
 ) -> dict[str, Any]:
     """What `get_statistics` answers. What only this process knows is about the letters of its own namespace."""
-    (tally, summed), lacking = await asyncio.gather(  # at the same time, as each of them goes through many letters
-        count_letters(context.letters.with_deleted, ledger), workers.numbers()
-    )
+    tally, summed = await count_letters(context.letters.with_deleted, ledger)
+    some_unfit = any(cell.count and values[_UNFIT] is not None for values, cell in tally.cells.items())
+    lacking = await workers.numbers(some_unfit=some_unfit)
     health, at_home = await store_health(context), context.is_at_home
     max_size = context.capacities.max_size if at_home else None  # that of another app is not known here
     here = context.counts if at_home else dict.fromkeys(context.counts, 0)

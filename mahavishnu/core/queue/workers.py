@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.engine.background import HEARTBEAT_SECONDS
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.model.clock import instant_text
+from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.namespaces import ALL_NAMESPACES
@@ -29,6 +30,7 @@ MOST_UNFIT = 10  # reasons why letters do not fit that are named
 MOST_HELD = 20  # letters that are named of what one worker holds
 PATIENCE = timedelta(seconds=LIVES_SECONDS)  # for which letters may be due before it is a reason to worry
 _AT_ONCE = 1000
+_RESOLUTION = timedelta(milliseconds=1)  # of instants in letters
 _RUNNING = Query((Is("status", (DeadLetterStatus.RETRYING,)),), (Sort("due_at"),), _AT_ONCE)
 
 
@@ -153,8 +155,10 @@ class Workers:
         roll = await self._roll()
         return [] if roll is None else await self._waiting(roll.possible, overdue)
 
-    async def numbers(self) -> dict[str, Any]:
+    async def numbers(self, *, some_unfit: bool = True) -> dict[str, Any]:
         """How many workers live, and how many letters wait for one, by adapter: all, and those that are overdue.
+
+        Who knows that no letter is unfit passes `some_unfit=False`: these are not looked for then.
 
         `due_in_doubt` are those that are overdue although there is a worker that could run them, of which it cannot be
         told whether it lives. Raises StoreError.
@@ -164,20 +168,56 @@ class Workers:
         if roll is None:
             none: dict[str, Any] = {"waiting_for_worker": {}, "due_without_worker": {}, "due_in_doubt": {}}
             return {"live_workers": None, **none, "due_unfit": []}
-        waiting = await self._waiting(roll.possible, None)
         overdue = self._context.clock.now() - PATIENCE
-        late = [each for each in waiting if each.since is not None and each.since <= overdue]
-        if any(each.until is None or each.until > overdue for each in late):  # some of them are, and some are not
-            late = [*await self._waiting(roll.possible, PATIENCE)]
-        due = count_by_adapter(late, NO_ADAPTER)
-        doubtful = count_by_adapter(await self._waiting(roll.certain, PATIENCE) if roll.doubtful else (), NO_ADAPTER)
+        waiting, due = await self._counts(roll.possible, overdue)
+        doubtful = (await self._counts(roll.certain, overdue))[1] if roll.doubtful else {}
         return {
             "live_workers": sum(each.takes_from(self._context.namespace) for each in roll.live),
-            "waiting_for_worker": count_by_adapter(waiting, NO_ADAPTER),
+            "waiting_for_worker": waiting,
             "due_without_worker": due,
             "due_in_doubt": {name: left for name, all_ in doubtful.items() if (left := all_ - due.get(name, 0)) > 0},
-            "due_unfit": await self._unfit(overdue),
+            "due_unfit": await self._unfit(overdue) if some_unfit else [],
         }
+
+    async def _counts(
+        self, workers: Sequence[Worker], overdue: datetime
+    ) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """How many letters wait for others than these workers, by adapter: all, and those that are overdue."""
+        own = self._context.namespace
+        each_takes_any_queue = not any(worker.queues for worker in workers if worker.takes_from(own))
+        if (
+            own != ALL_NAMESPACES
+            and each_takes_any_queue
+            and (parts := await self._due_by_adapter(overdue)) is not None
+        ):
+            all_, late = (
+                without_worker([WaitingLetters("", name, left, namespace=own) for name, left in part.items()], workers)
+                for part in parts
+            )
+        else:
+            all_, late = [*await self._waiting(workers, None)], [*await self._waiting(workers, PATIENCE)]
+        return count_by_adapter(all_, NO_ADAPTER), count_by_adapter(late, NO_ADAPTER)
+
+    async def _due_by_adapter(self, overdue: datetime) -> Sequence[Mapping[str | None, int]] | None:
+        """How many letters of each adapter are to be retried: all, and those that are overdue.
+
+        Only what is open has a due date, so that an index has all that is counted, and no letter is looked at but those
+        that are being run. None where a letter of an earlier version does not say its adapter. Empty in an outage.
+        """
+        now, edge = self._context.clock.now(), instant(overdue) + _RESOLUTION
+        running = Is("status", (DeadLetterStatus.RETRYING,)), Not(Between("due_at", at_most=now))
+        tallies = await asyncio.gather(  # each letter is in one of the first two
+            self._context.letters.tally(Query((Between("due_at", below=edge),)), ["adapter"]),
+            self._context.letters.tally(Query((Between("due_at", at_least=edge),)), ["adapter"]),
+            self._context.letters.tally(Query(running), ["adapter"]),
+        )
+        if any(tally.degraded for tally in tallies):
+            return {}, {}
+        late, later, run = ({name: cell.count for (name,), cell in tally.cells.items()} for tally in tallies)
+        if late.get(None) or later.get(None):
+            return None
+        all_ = {name: late.get(name, 0) + later.get(name, 0) - run.get(name, 0) for name in {**late, **later}}
+        return [{name or None: left for name, left in part.items() if left > 0} for part in (all_, late)]
 
     async def _unfit(self, overdue: datetime) -> Sequence[dict[str, Any]]:
         """Letters that have been due for a while, and fit no worker that took them: how many, and why, most first."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.workers import MOST_HELD
+from mahavishnu.core.queue.workers import MOST_HELD, PATIENCE
+from mahavishnu.model.letter_parts import NO_ADAPTER
 from mahavishnu.model.query import Query
-from mahavishnu.model.worker import Worker
+from mahavishnu.model.worker import Worker, count_by_adapter
 from mahavishnu.stores.kinds import WORKERS
 from tests.unit.queues import Gate, House, Runs, fill, letter_of, queue_of
 
@@ -76,6 +77,18 @@ class TestWaiting:
             ("e", "never", "never"),
         ):
             await queue.enqueue(name, {}, [], "connection refused", policy, adapter=adapter)
+
+    async def test_the_numbers_are_those_of_the_letters(self, any_house: House) -> None:
+        queue = any_house.queue()
+        await self._letters(queue)
+        assert len(await queue.claims.claim("shell-1", limit=1)) == 1
+        for seconds in (0, 16, 1, 60, 86_400):  # one of them is being run at first, and is overdue in the end
+            any_house.clock.advance(seconds=seconds)
+            numbers = await queue.workers.numbers()
+            for name, overdue in (("waiting_for_worker", None), ("due_without_worker", PATIENCE)):
+                letters = count_by_adapter(await queue.workers.waiting(overdue), NO_ADAPTER)
+                assert dict(numbers[name]) == dict(letters), (seconds, name)
+        assert dict(numbers["due_without_worker"]) == {"invoice": 2, "mail": 1, NO_ADAPTER: 1}
 
     async def test_they_are_reported_in_statistics_and_warnings(self, any_house: House) -> None:
         app = any_house.app()
