@@ -15,7 +15,20 @@ from mahavishnu.api.auth import Access, Viewer
 from mahavishnu.api.errors import Problem, handle_errors, problem_responses
 from mahavishnu.api.middleware import ApiMiddleware
 from mahavishnu.api.responses import json_response
-from mahavishnu.api.routes import archive, audit, claims, events, groups, health, letters, queues, runs, tasks, workers
+from mahavishnu.api.routes import (
+    archive,
+    audit,
+    claims,
+    domain_events,
+    events,
+    groups,
+    health,
+    letters,
+    queues,
+    runs,
+    tasks,
+    workers,
+)
 from mahavishnu.api.routing import API, Router
 from mahavishnu.api.schemas import ResponseModel
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -73,7 +86,7 @@ def create_app(
     )
     api.state.dlq = dlq
     api.state.live = events.LiveFeed(dlq)
-    for resource in (letters, runs, groups, claims, queues, tasks, workers, audit, archive, events):
+    for resource in (letters, runs, groups, claims, queues, tasks, workers, audit, archive, domain_events, events):
         resource.router.add_to(api, API)
     start.add_to(api)
     health.router.add_to(api)

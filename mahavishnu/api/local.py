@@ -25,6 +25,7 @@ _MODULES = {
     "groups": "groups",
     "queues": "queues",
     "tasks": "tasks",
+    "domain-events": "domain_events",
     "workers": "workers",
     "audit": "audit",
     "archive": "archive",

@@ -40,6 +40,7 @@ _ABOUT_LETTERS = frozenset(
         "queues",
         "archive",
         "tasks",
+        "events",
     }
 )
 
@@ -166,6 +167,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
         "Look at what runs now, and move what hangs to the dead-letter queue.",
         {"list": "tasks.list_tasks", "show": "tasks.show", "move": "tasks.move"},
     ),
+    "event": Group("Read and acknowledge stored domain events.", {"list": "events.list_events", "ack": "events.ack"}),
     "audit": Group("Look at who did what.", {"list": "audit.list_audit"}),
     "classify": Verb("Say what kind of failure an error is, and how it would be retried.", "inspect.classify"),
     "worker": Group("Retry failed workflows.", {"list": "workers.list_workers"}, runs="processes.worker"),
