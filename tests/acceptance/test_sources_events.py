@@ -18,6 +18,7 @@ from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import FaultyStore
 from tests.acceptance.event_node import app_on
 from tests.acceptance.node import ROOT, WrongClock
+from tests.opensearch import Servers
 from tests.unit.core.test_domain_events import Heard
 
 
@@ -123,3 +124,22 @@ async def test_a_broadcast_is_heard_while_the_store_is_away(store_url: str) -> N
         assert (first.payload.value, second.payload.value) == ({"order": 7}, {"order": 8})
         (stored,) = (await app.events.read()).events
         assert stored.event_id == second.event_id != first.event_id
+
+
+@pytest.mark.opensearch
+async def test_where_no_events_are_used_there_is_no_index_for_them(opensearch: Servers, opensearch_prefix: str) -> None:
+    """What workers do now and then finds nothing, and leaves nothing behind; the first event makes the index."""
+
+    def indices() -> list[str]:
+        _, answer = opensearch.request("GET", f"/{opensearch_prefix}*?filter_path=*.settings.index.provided_name")
+        return [name for name in answer if "event" in name]
+
+    url = f"{opensearch.urls[0].replace('http', 'opensearch', 1)}/{opensearch_prefix}?timeout=30"
+    async with app_on(url, durable_names=[], durable_outbox=False) as app:
+        await app.dlq.enqueue("order-7", {"order": 7}, [], "connection refused")
+        assert await app.events.remove_old() == 0
+        assert (await app.events.read(consumer="billing")).events == ()
+        assert indices() == []
+        assert (await app.events.publish("order.paid", mode="durable")).stored
+        assert len((await app.events.read()).events) == 1
+        assert len(indices()) == 1

@@ -102,7 +102,7 @@ class Deletion:
             return evolve(current, archived_at=None, previous_entry_id=current.entry_id)
 
         done = await update_with_retry(self._letters, key, buried)
-        return (0, None) if done is None else (not done.before.is_deleted, done.after)
+        return (0, None) if done is None else (int(not done.before.is_deleted), done.after)
 
     async def _note_nothing_left(self, tombstone: DeadLetter) -> None:
         """Note that all is deleted that belonged to it; if it has a successor by now, that is as good."""

@@ -84,6 +84,13 @@ class Index(Generic[T]):
                 await self.apply_plan(await self.look())
         return True
 
+    async def is_there(self) -> bool:
+        """Whether it can be read now. It is made where it is missing, unless its kind is lazy: then it stays so."""
+        if self.kind.lazy and not self.ready and await self.look() is None:
+            return False
+        await self.ensure()
+        return True
+
     def invalidate(self) -> None:
         """Have the next `ensure` look again: somebody dropped or replaced the index."""
         self.ready = False

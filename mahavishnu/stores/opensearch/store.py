@@ -208,19 +208,20 @@ class OpenSearchCollection(Generic[T]):
         asked = [key for key in keys if is_usable(key)]
         found: list[Any] = []
         for start in range(0, len(asked), MOST_KEYS):
-            found += await self._read(partial(self._look_up, asked[start : start + MOST_KEYS]))
+            some = asked[start : start + MOST_KEYS]
+            found += await self._read(partial(self._look_up, some), [None] * len(some))
         records = iter(found)
         return [next(records) if is_usable(key) else None for key in keys]
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)
-        return await self._read_timed(query, partial(self._find, query, after))
+        return await self._read_timed(query, partial(self._find, query, after), Page([]))
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         self.kind.check_tally(query, by, sums, spans)
-        return await self._read_timed(query, partial(self._tally, query, by, sums, spans))
+        return await self._read_timed(query, partial(self._tally, query, by, sums, spans), Tally({}))
 
     async def finish(self) -> None:
         """Return when all writes are done."""
@@ -337,9 +338,13 @@ class OpenSearchCollection(Generic[T]):
                     return Tally(cells)
                 body["aggs"]["groups"]["composite"]["after"] = groups["after_key"]
 
-    async def _read(self, request: Callable[[], Awaitable[R]]) -> R:
-        """The answer to a read. If somebody has dropped the index, it is made again, and the read finds nothing."""
-        await self.index.ensure()
+    async def _read(self, request: Callable[[], Awaitable[R]], nothing: R) -> R:
+        """The answer to a read, `nothing` where a lazy kind has no index yet: who only looks makes none.
+
+        If somebody has dropped the index of another kind, it is made again, and the read finds nothing.
+        """
+        if not await self.index.is_there():
+            return nothing
         try:
             try:
                 return await request()
@@ -347,16 +352,15 @@ class OpenSearchCollection(Generic[T]):
                 if problem.type != "index_not_found_exception":
                     raise
                 self.index.invalidate()
-                await self.index.ensure()
-                return await request()
+                return await request() if await self.index.is_there() else nothing
         except RequestRejected as problem:
             refusal = str(problem)
         raise InvalidQuery(f"OpenSearch refuses to answer this: {refusal}")
 
-    async def _read_timed(self, query: Query, request: Callable[[], Awaitable[R]]) -> R:
+    async def _read_timed(self, query: Query, request: Callable[[], Awaitable[R]], nothing: R) -> R:
         start = time.monotonic()
         try:
-            return await self._read(request)
+            return await self._read(request, nothing)
         finally:
             if (seconds := time.monotonic() - start) > SLOW_SECONDS:
                 log.warning("%.1f s for %s: %s", seconds, self.kind.name, opensearch_query.shape(query))
