@@ -184,7 +184,7 @@ class EventRules:
     durable_outbox: bool = False
     acknowledged_days: int | None = 7
     durable_days: int | None = 30
-    webhook_url: str | None = None
+    webhook_url: str | None = field(default=None, repr=False)  # it may have a token in it
     webhook_secret: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

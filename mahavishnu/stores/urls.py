@@ -118,9 +118,17 @@ def mask(url: str) -> str:
     'opensearchs://ann:***@host:9200/x'
     >>> mask("sqlite:///letters.db")
     'sqlite:///letters.db'
+    >>> mask("https://token:x@hooks.example/billing?secret")  # of a webhook also the user and the query may be tokens
+    'https://***@hooks.example/billing?***'
     """
     if url.startswith("sqlite:///"):  # a file's name may have an @
         return url
+    if found := re.fullmatch(r"(https?://)([^?#]*)([?#]?)(.*)", url, re.DOTALL):
+        scheme, place, mark, query = found.groups()
+        if "@" in query and "@" not in place:  # perhaps a password that was not encoded
+            return f"{scheme}***"
+        _, at, host = place.rpartition("@")
+        return f"{scheme}{'***@' if at else ''}{host}{mark}{'***' if query else ''}"
     scheme, colon, rest = url.partition(":")
     credentials, at, host = rest.rpartition("@")
     host = re.sub(r"(?<==)[^&#'\s]*", "***", host)  # the values of options

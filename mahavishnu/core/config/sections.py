@@ -8,6 +8,7 @@ from typing import Annotated, Any, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
+from mahavishnu.core.config.schema import without_passwords
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.templates import read_templates
 
@@ -34,6 +35,11 @@ class Section(BaseModel):
         if isinstance(value, bool) and bool not in kinds and {int, float}.intersection(kinds):
             raise PydanticKnownError("int_type" if int in kinds else "float_type")
         return value
+
+    def __repr_args__(self) -> Any:
+        """Without what URLs may hold of passwords and tokens; `__str__` uses it too."""
+        for name, value in super().__repr_args__():
+            yield name, without_passwords(value) if isinstance(value, str) else value
 
 
 class CircuitSettings(Section):

@@ -33,7 +33,6 @@ from mahavishnu.core.config.schema import (
     is_opensearch,
     schema_at,
     variable,
-    without_passwords,
 )
 from mahavishnu.core.config.sections import (
     AutoRequeueSettings,
@@ -352,11 +351,6 @@ class MahavishnuSettings(Section):
     def _expand_home(cls, value: Any) -> Any:
         # unlike Path's, this one does not raise where there is no home
         return type(value)(os.path.expanduser(value)) if isinstance(value, str | Path) else value  # noqa: PTH111
-
-    def __repr_args__(self) -> Any:
-        """Without the passwords that URLs may hold; `__str__` uses it too."""
-        for name, value in super().__repr_args__():
-            yield name, without_passwords(value) if isinstance(value, str) else value
 
 
 def _checked(key: str, url: Any) -> Any:

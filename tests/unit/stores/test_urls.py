@@ -23,6 +23,13 @@ SECRETS = [
     "memory://ann:{}@x",
     "sqlite://ann:{}@x",
     "redis://ann:{}@x",
+    "http://{}:x@host/hook",
+    "https://{}@host/hook",
+    "https://ann:se/{}@host/hook",
+    "https://ann:se?{}@host/hook",
+    "https://host/hook?{}",
+    "https://host/hook?a@{}",
+    "https://host/hook?token={}&b=c#d",
 ]
 
 
@@ -42,6 +49,8 @@ def test_a_mask_keeps_what_is_no_secret() -> None:
     assert mask("opensearchs://ann:pw@host:9200/x?ca=/etc/ca.pem") == "opensearchs://ann:***@host:9200/x?ca=***"
     assert mask("sqlite:///letters.db") == "sqlite:///letters.db"
     assert mask("memory:") == "memory:"
+    assert mask("https://host/hook?token=x") == "https://host/hook?***"
+    assert mask("https://host/hook") == "https://host/hook"
 
 
 def test_each_kind_of_store() -> None:

@@ -23,6 +23,8 @@ LEAKS: list[dict[str, Any]] = [
     {"dlq_store_url": f"opensearchs://ann:{SECRET}@search"},
     {"dlq_store_url": f"opensearchs://{SECRET}@search,other"},
     {"dlq_store_url": "memory:", "dlq_local_url": f"opensearchs://ann:{SECRET}@search"},
+    {"events": {"webhook_url": f"https://hooks.example/billing?{SECRET}"}},
+    {"events": {"webhook_url": f"https://{SECRET}:x@hooks.example/billing"}},
 ]
 REFUSED: list[dict[str, Any]] = [
     {"dlq_store_url": f"opensearchs://ann:a/{SECRET}@search"},
