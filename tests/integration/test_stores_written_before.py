@@ -499,7 +499,7 @@ async def test_new_indices_have_the_same_mappings(opensearch: Servers, opensearc
         for kind in BEFORE:  # an index is made with its first document
             old_documents = json.loads(unpacked("opensearch.json"))["records"][kind.name]
             assert old_documents, kind.name
-            await store.collection(kind).find(Query(limit=1))
+            await store.collection(kind).index.ensure()
     status, found = opensearch.request("GET", f"/{opensearch_prefix}_*")
     assert status == 200, found
     for index in old_indices(opensearch_prefix):
