@@ -19,16 +19,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-from mahavishnu.adapters.hints import local_names
 from mahavishnu.model.errors import InvalidInput, NoSuchAdapter
 from mahavishnu.model.json_value import Json, safe_repr
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind, fast_constructor
-from mahavishnu.model.typed_json import plain_text, write_all
-from mahavishnu.model.value_kinds import ValueKind
 
 if TYPE_CHECKING:
     from mahavishnu.adapters.arguments import Signature
+    from mahavishnu.model.value_kinds import ValueKind
 
 _THREAD = "mahavishnu-run"  # begins the names of threads that run sync functions
 _NO_NAMES: Mapping[str, Any] = MappingProxyType({})
@@ -62,6 +60,8 @@ class PythonAdapter:
 
         Raises InvalidInput for a generator function: calling it runs nothing of it.
         """
+        from mahavishnu.adapters.hints import local_names  # what only reads letters does not wait for it
+
         if is_generator(function):
             raise InvalidInput(
                 f"{function!r} is a generator function: calling it would run nothing of it. "
@@ -265,6 +265,8 @@ class Attempt:
         if task_id is not None:
             return task_id in (self.letter.task_id, source.id)
         try:
+            from mahavishnu.model.typed_json import plain_text, write_all
+
             text = plain_text(task)
             plain = Json(text) if text is not None else Json.of(write_all(task, safe_repr)[0])
             return plain == self.letter.payload

@@ -36,7 +36,6 @@ from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCate
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Query
 from mahavishnu.model.requeue_rules import BY_RULE
-from mahavishnu.model.typed_edit import require_types
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.source_kinds import STORED
 
@@ -226,6 +225,8 @@ class DeadLetterQueue:
         A failure of a task that has an open letter is merged into it; of one whose letter is closed, starts the next
         generation. Raises InvalidInput for what cannot be kept, DLQFullError if there is no room, StoreError.
         """
+        from mahavishnu.model.typed_edit import require_types  # what only reads letters does not wait for it
+
         request = LetterRequest(
             task_id=task_id,
             task=task,

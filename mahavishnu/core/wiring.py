@@ -24,12 +24,12 @@ from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.staleness import StalenessRules
 from mahavishnu.model.templates import read_templates
-from mahavishnu.model.value_kinds import ValueKind, named_kind
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
+    from mahavishnu.model.value_kinds import ValueKind
 
 log = logging.getLogger(__name__)
 # Where letters are kept is decided when an app starts, whatever the settings say later.
@@ -202,6 +202,8 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
 
 def value_kinds_from(chain: Chain) -> tuple[ValueKind, ...]:
     """The types that plugins have values kept of."""
+    from mahavishnu.model.value_kinds import named_kind  # what only reads letters does not wait for it
+
     found: dict[str, ValueKind] = {}
 
     def note(name: str, kind: Any) -> None:

@@ -37,7 +37,6 @@ from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.staleness import StalenessRules
 from mahavishnu.model.tasks import TaskRecord
-from mahavishnu.model.value_kinds import ValueKind
 from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS, WORKERS
@@ -45,6 +44,7 @@ from mahavishnu.stores.lease_watch import LeaseWatch
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
+    from mahavishnu.model.value_kinds import ValueKind
 
 DEFAULT_ACTOR = "api_user"  # who acts, where the caller names nobody
 OPEN_LETTERS = letter_query(resolution=ResolutionStatus.PENDING)

@@ -26,10 +26,10 @@ from mahavishnu.model.letter_parts import (
     fast_constructor,
 )
 from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.model.value_kinds import ValueKind
 
 if TYPE_CHECKING:
     from mahavishnu.classify.assess import Assessment
+    from mahavishnu.model.value_kinds import ValueKind
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 # In the metadata of letters that could not be made as they were asked for:

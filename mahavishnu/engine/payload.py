@@ -10,14 +10,12 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from mahavishnu.adapters.arguments import Signature, WrittenValues
 from mahavishnu.model.json_value import EMPTY, Json, safe_repr, type_label
-from mahavishnu.model.typed_json import LOST, MASKED, plain_text
-from mahavishnu.model.value_kinds import ValueKind
-from mahavishnu.model.value_parts import pointer_step, unescape
 
 if TYPE_CHECKING:
+    from mahavishnu.adapters.arguments import WrittenValues
     from mahavishnu.engine.letter_factory import LetterRequest
+    from mahavishnu.model.value_kinds import ValueKind
 
 MASK = "***"
 # In the metadata of letters that nothing retries by itself:
@@ -40,6 +38,9 @@ def write_payload(request: LetterRequest, patterns: Sequence[str] = (), kinds: I
 
     What would not come back equal is noted, and so is what the request wants to be masked: a person has to look at it.
     """
+    from mahavishnu.model.typed_json import LOST, MASKED, plain_text
+    from mahavishnu.model.value_parts import unescape
+
     is_usual = request.write is None and not patterns and not request.redact
     if is_usual and (text := plain_text(request.task)) is not None:  # nearly always
         return Payload(Json(text), request.payload_types)
@@ -67,6 +68,9 @@ def write_payload(request: LetterRequest, patterns: Sequence[str] = (), kinds: I
 
 def write_values(request: LetterRequest, describe: Callable[[Any], str], kinds: Iterable[ValueKind]) -> WrittenValues:
     """The request's task with its types: by the hints of what runs it, if they are known here."""
+    from mahavishnu.adapters.arguments import Signature, WrittenValues
+    from mahavishnu.model.typed_json import plain_text
+
     if request.payload_types.text != EMPTY.text:  # it is written already
         return WrittenValues(Json.of(request.task), request.payload_types)
     if request.write is not None:
@@ -77,6 +81,8 @@ def write_values(request: LetterRequest, describe: Callable[[Any], str], kinds: 
 
 
 def _changed_paths(plain: Any, masked: Any, path: str) -> Iterator[str]:
+    from mahavishnu.model.value_parts import pointer_step
+
     if isinstance(plain, dict) and isinstance(masked, dict):
         for name, item in plain.items():
             yield from _changed_paths(item, masked[name], f"{path}/{pointer_step(name)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from mahavishnu.classify.verdict import policy
 from mahavishnu.model import backoff, lifecycle
@@ -16,9 +16,9 @@ from mahavishnu.model.json_value import EMPTY, Json, merge_patch, texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.patch_paths import has_path, patch_paths, refuse_unknown_paths
-from mahavishnu.model.typed_edit import check_edit, require_types
-from mahavishnu.model.typed_json import write_json
-from mahavishnu.model.value_kinds import ValueKind
+
+if TYPE_CHECKING:
+    from mahavishnu.model.value_kinds import ValueKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _parse_instant(value: Any) -> datetime | None:
 # How the fields that a person may change are called outside, and what they are inside.
 _INSIDE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "task": ("payload", lambda value: Json.of(value)),
-    "payload_types": ("payload_types", lambda value: Json.of(require_types(value), "payload_types")),
+    "payload_types": ("payload_types", lambda value: _given_types(value)),
     "metadata": ("labels", lambda value: _object(value, "metadata")),
     "repos": ("repos", lambda value: texts(value, "repos")),
     "depends_on": ("depends_on", lambda value: texts(value, "depends_on")),
@@ -143,6 +143,8 @@ class Edit:
         fields = {_INSIDE[name][0]: _INSIDE[name][1](value) for name, value in changes.items() if name != "task"}
         if "task" not in changes and patch is None:
             return cls(fields, None, redrive)
+        from mahavishnu.model.typed_json import write_json  # what only reads letters does not wait for it
+
         if patch is not None:
             written, types = write_json(dict(patch), kinds, "patch")
             return cls(fields, written, redrive, types, create)
@@ -199,8 +201,16 @@ def adapter_name(value: Any) -> str:
     return str(value)
 
 
+def _given_types(value: Any) -> Json:
+    from mahavishnu.model.typed_edit import require_types
+
+    return Json.of(require_types(value), "payload_types")
+
+
 def _types_after(letter: DeadLetter, payload: Json, given: Json, kinds: Sequence[ValueKind]) -> Json:
     """The types of the changed task: those that it had, and in place of them those of values that were given."""
+    from mahavishnu.model.typed_edit import check_edit
+
     if letter.payload_types.text == EMPTY.text:
         return given
     new: dict[str, str] = given.value
