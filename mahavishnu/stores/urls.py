@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.kinds import KINDS
+from mahavishnu.stores.source_kinds import STORED
 
 if TYPE_CHECKING:
     from opensearchpy import AsyncOpenSearch
@@ -31,7 +31,7 @@ def open_store(
     password: str | None = None,
     headers: Mapping[str, str] | None = None,
     timeout: float | None = None,
-    kinds: Sequence[Kind[Any]] = KINDS,
+    kinds: Sequence[Kind[Any]] = STORED,
 ) -> Store:
     """The store that `url` means, to be used with `async with`.
 

@@ -61,6 +61,8 @@ def moved(letter: DeadLetter, move: Move, clock: ManualClock, token: str) -> Dea
         Move.RESTORE: lambda: lifecycle.restore(letter, now=now),
         Move.DELETE: lambda: lifecycle.delete(letter, **by),
         Move.RETIRE: lambda: lifecycle.retire(letter, **by, partition="2026_01"),
+        Move.WITHDRAW: lambda: lifecycle.withdraw(letter, now=now, reason="expired"),
+        Move.MOVE: lambda: lifecycle.move(letter, **by, to="orders-dead"),
     }
     return moves[move]()
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.ledger import WITH_NUMBERS
 from mahavishnu.core.queue.queue_letters import QueueLetters
 from mahavishnu.core.queue.statistics import BY_REASON
 from mahavishnu.engine.letters import without_deleted
@@ -242,9 +243,7 @@ def test_letters_are_counted_by_reason_without_being_looked_at(connection: sqlit
 def test_letters_of_one_cause_are_counted_without_being_looked_at(connection: sqlite3.Connection) -> None:
     lately = within_namespace(Query((Between("created_at", at_least=LATER),)), "eu")
     spans = ["created_at"]
-    moments = ["created_at", "captured_at"]
     for kind, query, by, sums, spanned in (
-        (LETTERS, HERE, ["fingerprint", "resolution_status"], ["occurrences"], moments),
         (LETTERS, lately, ["fingerprint"], [], []),
         (HISTORY, HERE, ["fingerprint"], [], spans),
         (HISTORY, lately, ["fingerprint"], [], []),
@@ -252,6 +251,13 @@ def test_letters_of_one_cause_are_counted_without_being_looked_at(connection: sq
         first, *rest = plan(connection, sqlite_sql.tally(Table(kind), query, by, sums, spanned))
         assert "USING COVERING INDEX" in first
         assert rest in ([], ["USE TEMP B-TREE FOR GROUP BY"])
+
+
+def test_closed_letters_whose_numbers_are_in_a_sum_are_passed_over(connection: sqlite3.Connection) -> None:
+    for numbers in WITH_NUMBERS:
+        query = within_namespace(Query(numbers), "eu")
+        first, *_ = plan(connection, sqlite_sql.tally(Table(LETTERS), query, ["fingerprint"], [], ["created_at"]))
+        assert "SEARCH letters USING INDEX letters.namespace.generation.tally_reopened" in first
 
 
 def test_what_became_of_the_letters_of_a_bulk_run_is_counted_without_looking_at_the_others(

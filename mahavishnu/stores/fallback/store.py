@@ -22,8 +22,8 @@ from mahavishnu.stores.fallback.collection import FallbackCollection
 from mahavishnu.stores.fallback.drain import DrainResult
 from mahavishnu.stores.fallback.local_copy import local_copy_kind
 from mahavishnu.stores.kind import FieldType, Kind, T
-from mahavishnu.stores.kinds import KINDS
 from mahavishnu.stores.lease_watch import LeaseWatch
+from mahavishnu.stores.source_kinds import STORED
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class FallbackStore(OpenClose):
         primary: Store,
         local: Store,
         *,
-        kinds: Sequence[Kind[Any]] = KINDS,
+        kinds: Sequence[Kind[Any]] = STORED,
         clock: Clock | None = None,
         pause_seconds: float = 1.0,
         longest_pause_seconds: float = 10.0,
