@@ -165,7 +165,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
     ),
     "task": Group(
         "Look at what runs now, and move what hangs to the dead-letter queue.",
-        {"list": "tasks.list_tasks", "show": "tasks.show", "move": "tasks.move"},
+        {"list": "tasks.list_tasks", "show": "tasks.show", "move": "tasks.move", "detect": "tasks.detect"},
     ),
     "event": Group("Read and acknowledge stored domain events.", {"list": "events.list_events", "ack": "events.ack"}),
     "audit": Group("Look at who did what.", {"list": "audit.list_audit"}),

@@ -5,7 +5,8 @@ A task is stale that has been in its state, or has existed, for longer than its 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -239,24 +240,25 @@ def signs(task: TaskRecord) -> bool:
     return task.run is not None and task.alive_at is not None and task.state in ACTIVE
 
 
+_WATCHED = 100_000  # silent runs whose signs are remembered
+
+
 class SignWatch:
     """Sees whether runs live, whatever their clocks say: a sign that has not changed for long enough is their end."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[tuple[object, ...], float]] = {}
+        self._seen: OrderedDict[str, tuple[tuple[object, ...], float]] = OrderedDict()
 
     def is_over(self, task: TaskRecord, monotonic: float) -> bool:
         """Whether no sign of life came since a look that is longer ago than `LIVES`."""
         sign = (task.run, task.alive_at, task.transition_count)
-        seen = self._seen.get(task.task_id)
+        seen = self._seen.pop(task.task_id, None)
         if seen is None or seen[0] != sign:
-            self._seen[task.task_id] = sign, monotonic
-            return False
+            seen = sign, monotonic
+        self._seen[task.task_id] = seen
+        while len(self._seen) > _WATCHED:  # those that nobody has asked about for longest have mostly ended
+            self._seen.popitem(last=False)
         return monotonic - seen[1] > LIVES.total_seconds()
-
-    def keep(self, task_ids: Collection[str]) -> None:
-        """Forget all other tasks."""
-        self._seen = {task_id: seen for task_id, seen in self._seen.items() if task_id in task_ids}
 
 
 def judge(

@@ -304,6 +304,12 @@ def _require_complete(page: Page[Any]) -> None:
         raise StoreError(f"the list is not complete: {page.degraded}")
 
 
+async def is_unchanged(collection: Collection[T], record: T) -> bool:
+    """Whether the store has the record as it is here. Raises the record's own StoreError."""
+    current = await get_one(collection, record.key)
+    return current is not None and current.version == record.version
+
+
 async def write_one(collection: Collection[T], record: T) -> T | None:
     """Write a single record: the stored one, or None if somebody else got there first. Raises its StoreError."""
     (result,) = await collection.write([record])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, StrictBool, StrictInt
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,7 +12,7 @@ from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_nam
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import json_response, page_headers, to_json
 from mahavishnu.api.routing import Depends, Query, Router
-from mahavishnu.api.schemas import ActionRequest, NamespacePageQuery, ResponseModel, fields_of
+from mahavishnu.api.schemas import ActionRequest, Name, NamespacePageQuery, RequestModel, ResponseModel, fields_of
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.model.tasks import TaskRecord
 
@@ -54,6 +54,28 @@ class MovedTask(ResponseModel):
     task_id: str
     original_state: str | None
     created: bool
+
+
+class DetectRequest(RequestModel):
+    """Whether stale tasks are only listed, and at most how many of them."""
+
+    dry_run: StrictBool = Field(default=True, description="List them, and change nothing")
+    batch_size: Annotated[StrictInt, Field(ge=1, le=10_000)] = 100
+    by: Name | None = None
+
+
+class StaleTask(ResponseModel):
+    """A task that hangs, and what became of it, or with `dry_run` would."""
+
+    task_uuid: str
+    namespace_name: str
+    task_name: str
+    current_state: str
+    time_in_state_minutes: int
+    staleness_threshold_minutes: int
+    action_taken: str
+    moved_to_dlq: bool
+    transition_success: bool
 
 
 def _shown(task: TaskRecord) -> dict[str, Any]:
@@ -104,3 +126,13 @@ async def move(dlq: Queue, actor: Operator, task_id: str, body: ActionRequest | 
     letter = done.letter
     answer = {"task_id": letter.task_id, "original_state": letter.source.state, "created": done.created}
     return json_response(answer, 200)
+
+
+@router.post("/detect", response_model=list[StaleTask], summary="Find tasks that hang, and hand them over")
+async def detect(dlq: OwnQueue, actor: Operator, body: DetectRequest | None = None) -> Response:
+    """Those first that are overdue longest; nothing is changed unless `dry_run` is false."""
+    body = body or DetectRequest()
+    rows = await make_lifecycle(dlq.context).detect_and_transition_stale_tasks(
+        body.dry_run, body.batch_size, by=acting_name(actor, body.by)
+    )
+    return json_response(list(rows), 200)

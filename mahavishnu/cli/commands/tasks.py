@@ -9,7 +9,7 @@ import typer
 from mahavishnu.cli.client import Connection, path_part, run_conversation
 from mahavishnu.cli.namespaces import namespace_column
 from mahavishnu.cli.options import Every, Limit, Reason, Texts, session_of
-from mahavishnu.cli.output import AsJson, brief, print_block, print_json, print_line, print_table
+from mahavishnu.cli.output import AsJson, brief, print_block, print_json, print_line, print_notice, print_table
 from mahavishnu.cli.times import when
 
 Task: TypeAlias = Annotated[str, typer.Argument(metavar="TASK", help="The id of the lifecycle task, as list shows it.")]
@@ -97,6 +97,40 @@ def move(context: typer.Context, task: Task, reason: Reason = None, json: AsJson
             print_line(f"task {task} is in error, it was {done['original_state']}: its letter is {done['task_id']}")
         else:
             print_line(f"task {task} has a letter already: {done['task_id']}")
+
+    run_conversation(session_of(context), converse)
+
+
+def detect(
+    context: typer.Context,
+    apply: Annotated[bool, typer.Option("--apply", help="Hand them over; without it nothing is changed.")] = False,
+    limit: Limit = 100,
+    json: AsJson = False,
+) -> None:
+    """Find lifecycle tasks that hang; without --apply only say what would become of them."""
+
+    async def converse(api: Connection) -> None:
+        found = await api.post("/tasks/detect", api.with_actor(dry_run=not apply, batch_size=limit))
+        if json:
+            print_json(found)
+            return
+        print_table(
+            ("task", "name", "state", "minutes in it", "allowed", "what"),
+            [
+                (
+                    each["task_uuid"],
+                    each["task_name"],
+                    each["current_state"],
+                    each["time_in_state_minutes"],
+                    each["staleness_threshold_minutes"],
+                    each["action_taken"].replace("_", " "),
+                )
+                for each in found
+            ],
+            empty="no lifecycle task is stale",
+        )
+        if found and not apply:
+            print_notice("nothing was changed: --apply does it")
 
     run_conversation(session_of(context), converse)
 

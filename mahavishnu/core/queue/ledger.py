@@ -39,6 +39,7 @@ from mahavishnu.stores.base import (
     get_one,
     home_of,
     is_home_away,
+    is_unchanged,
     pages,
     scan,
     write_one,
@@ -253,15 +254,19 @@ class _Folding:
 
     async def take_back(self, letter: DeadLetter) -> DeadLetter | None:
         """Store the letter in the place of a placeholder that today lists. None if its key is taken."""
+        listed = ListedTombstone.of(letter, returning=True)
         for _ in range(_TRIES):
             place = await write_one(self._letters, placeholder(letter, self._today, self._now))
             if place is None:
                 return None
-            listed = ListedTombstone.of(letter, returning=True)
 
-            def with_letter(day: LedgerEntry | None, listed: ListedTombstone = listed) -> LedgerEntry:
+            async def with_letter(day: LedgerEntry | None, place: DeadLetter = place) -> LedgerEntry | None:
+                # After the day was read: who puts the letter back instead of us has to write the day.
+                if not await is_unchanged(self._letters, place):
+                    return None
+                # Listed twice it would be taken off twice; but who found the place empty must not finish the day.
                 day = day or self._empty_day()
-                return replace(day, folding=(*day.folding, listed))
+                return day if listed in day.folding else replace(day, folding=(*day.folding, listed))
 
             _, day = await write_with_retry(self._ledger, self._today, with_letter, what="the numbers of")
             stored = await write_one(self._letters, evolve(letter, version=place.version))

@@ -78,6 +78,7 @@ ROUTES = {
     ("GET", "/api/v1/tasks"): VIEW,
     ("GET", "/api/v1/tasks/{task_id}"): VIEW,
     ("POST", "/api/v1/tasks/{task_id}/move"): ACT,
+    ("POST", "/api/v1/tasks/detect"): ACT,
     ("GET", "/api/v1/domain-events"): VIEW,
     ("POST", "/api/v1/domain-events/acknowledge"): ACT,
     ("GET", "/api/v1/audit"): VIEW,

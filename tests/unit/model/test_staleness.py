@@ -15,6 +15,7 @@ from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.staleness import (
     LIVES,
     Pause,
+    SignWatch,
     StalenessPlan,
     StalenessRules,
     counted_since,
@@ -247,3 +248,11 @@ def test_limits_below_one_are_refused(name: str) -> None:
         given: dict[str, Any] = {name: value}
         with pytest.raises(InvalidInput, match=name):
             StalenessRules(**given)
+
+
+def test_a_run_is_over_when_no_sign_came_for_longer_than_a_live_one_is_silent() -> None:
+    watch, task = SignWatch(), task_in(TaskState.STEPS_IN_PROCESS, 40)
+    silence = LIVES.total_seconds()
+    assert [watch.is_over(task, at) for at in (0, 1, silence, silence + 1)] == [False, False, False, True]
+    alive = replace(task, alive_at=NOW)
+    assert [watch.is_over(alive, silence + at) for at in (2, silence + 2, silence + 3)] == [False, False, True]

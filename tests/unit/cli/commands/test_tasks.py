@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
+
+import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.tasks import StepRecord
 from mahavishnu.stores.source_kinds import STORED
 from mahavishnu.stores.sqlite import SQLiteStore
@@ -52,3 +56,20 @@ def test_a_task_that_is_not_there(run: Run) -> None:
     assert run("task", *STORE, "show", "x").code == 3
     assert "no lifecycle task 'x'" in run("task", *STORE, "move", "x").err
     assert run("task", *STORE, "list", "--state", "done").code == 2
+
+
+def test_a_task_that_hangs_is_found_and_handed_over(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = make_task()
+    assert run("task", *STORE, "detect").out == "no lifecycle task is stale\n"
+    now = SystemClock.now
+    monkeypatch.setattr(SystemClock, "now", lambda self: now(self) + timedelta(hours=2))
+    found = run("task", *STORE, "detect")
+    assert task in found.out and "would transition to dlq and error" in found.out
+    assert "--apply does it" in found.out + found.err
+    assert run("task", *STORE, "list", "--json").json[0]["state"] == "waiting_for_dependencies"
+
+    (row,) = run("task", *STORE, "detect", "--apply", "--json").json
+    assert (row["task_uuid"], row["action_taken"]) == (task, "transitioned_to_dlq_and_error")
+    letter = run("dlq", *STORE, "show", task, "--json").json
+    assert letter["dlq_reason"] == "staleness_timeout"
+    assert run("task", *STORE, "detect").out == "no lifecycle task is stale\n"

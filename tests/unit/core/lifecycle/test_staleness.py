@@ -202,7 +202,7 @@ async def test_of_ten_detectors_one_moves_each_task(any_house: House) -> None:
     for task in tasks:
         taken = [row["action_taken"] for rows in all_rows for row in rows if row["task_uuid"] == task.task_id]
         assert taken.count("transitioned_to_dlq_and_error") == 1
-        assert set(taken) <= {"transitioned_to_dlq_and_error", "skipped_conflict"}
+        assert set(taken) <= {"transitioned_to_dlq_and_error", "skipped_conflict", "already_in_dlq"}
         ended = await detectors[0].get(task.task_id)
         assert [move.to_state for move in ended.transitions].count("error") == 1
     letters = await letters_of(detectors[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -228,6 +229,39 @@ async def test_two_who_restore_at_once_put_it_back_once(any_house: House) -> Non
     restored = [each for each in outcomes if isinstance(each, DeadLetter)]
     assert restored == [letter]
     assert all(isinstance(each, DeadLetter | IllegalMove | NoSuchLetter) for each in outcomes), outcomes
+    assert (await sound(one))["lifetime_stats"] == before
+
+
+async def test_another_may_restore_it_at_any_moment(any_house: House) -> None:
+    """Whoever is quicker, its numbers are taken out of the sums once."""
+    one, other = any_house.queue(), any_house.queue()
+    assert isinstance(one.store, FaultyStore)
+    letters = await archived(one, any_house, 24)
+    await Ledger(one.context).fold()
+    before = (await sound(one))["lifetime_stats"]
+
+    async def restore(queue: DeadLetterQueue, task: str) -> None:
+        with contextlib.suppress(IllegalMove, NoSuchLetter):
+            await queue.archive.restore(task)
+
+    reached = 0
+    for moment, letter in enumerate(letters):
+        calls = 0
+
+        async def interrupt(call: Call, moment: int = moment, task: str = letter.task_id) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == moment + 1:
+                await Ledger(other.context).fold()
+                await restore(other, task)
+
+        for operation in (*CHANGES, *READS):
+            one.store.faults.before(operation, interrupt)
+        await restore(one, letter.task_id)
+        one.store.faults.clear()
+        reached += calls > moment
+    assert 8 < reached < 24
+    assert sorted(await living(one)) == sorted(letter.task_id for letter in letters)
     assert (await sound(one))["lifetime_stats"] == before
 
 
