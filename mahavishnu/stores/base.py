@@ -270,7 +270,7 @@ async def scan(collection: Collection[T], query: Query) -> AsyncIterator[T]:
 
     A corrupt record raises too, after the readable ones of its page: use `pages` to step over it.
     """
-    async for page in _find_pages(collection, query):
+    async for page in find_pages(collection, query):
         for item in page.items:
             yield item
         if page.corrupt:
@@ -283,13 +283,14 @@ async def pages(collection: Collection[T], query: Query) -> AsyncIterator[Sequen
 
     Raises StoreError, before its records, at a page that is not the whole truth.
     """
-    async for page in _find_pages(collection, query):
+    async for page in find_pages(collection, query):
         _require_complete(page)
         if page.items:
             yield page.items
 
 
-async def _find_pages(collection: Collection[T], query: Query) -> AsyncIterator[Page[T]]:
+async def find_pages(collection: Collection[T], query: Query) -> AsyncIterator[Page[T]]:
+    """Page after page as the store gives them: each says itself what of it is corrupt or missing. Raises StoreError."""
     after: Cursor | None = None
     while True:
         page = await collection.find(query, after)

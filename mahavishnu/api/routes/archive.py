@@ -125,10 +125,14 @@ async def run(dlq: Queue, actor: Operator, body: RunRequest | None = None) -> Re
     return json_response(to_json(done))
 
 
+async def _list_partitions(dlq: Queue) -> Response:
+    return json_response(to_json([view.to_dict() for view in await dlq.archive.partitions()]))
+
+
 @router.get("/partitions", response_model=list[Partition], summary="The months of the archive", name="partitions")
 async def partitions(dlq: Queue, actor: Viewer) -> Response:
     """Those that are detached too. They have the letters of all namespaces."""
-    return json_response(to_json([view.to_dict() for view in await dlq.archive.partitions()]))
+    return await _list_partitions(dlq)
 
 
 @router.post(
@@ -154,7 +158,7 @@ async def detach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest |
 async def attach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
     """Its file has to be back where it was. Age does not detach it any more."""
     await dlq.archive.attach(decode_id(partition), by=acting_name(actor, body.by if body else None))
-    return json_response(to_json([view.to_dict() for view in await dlq.archive.partitions()]))
+    return await _list_partitions(dlq)
 
 
 @router.delete(
@@ -167,7 +171,7 @@ async def attach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest |
 async def drop(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
     """With all that is in it."""
     await dlq.archive.drop(decode_id(partition), by=acting_name(actor, body.by if body else None))
-    return json_response(to_json([view.to_dict() for view in await dlq.archive.partitions()]))
+    return await _list_partitions(dlq)
 
 
 @router.get("/{name}", response_model=ArchivedDetail, responses=_NO_LETTER, summary="One archived letter", name="one")

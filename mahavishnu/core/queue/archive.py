@@ -7,22 +7,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.core.queue.archive_places import ArchivePlaces
+from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
 from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivedLine, ArchivePage, ArchiveReader, read_case
 from mahavishnu.core.queue.archive_restoring import restore_letter
 from mahavishnu.core.queue.archiving import Archiving
 from mahavishnu.core.queue.old_records import delete_old_records
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model.clock import instant
-from mahavishnu.model.errors import InvalidInput, NoSuchLetter, StoreUnavailable
+from mahavishnu.model.errors import InvalidInput, NoSuchLetter
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Condition, Is
 from mahavishnu.model.retention import BY_RETENTION, ArchiveResult, RetentionRules, is_past
 from mahavishnu.stores.archived import ArchivePartition, PartitionState
-from mahavishnu.stores.base import Cursor, home_of, is_home_away
-
-_AWAY = "the archive is in the store that all processes share, which is out of reach"
+from mahavishnu.stores.base import Cursor, is_home_away
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +89,7 @@ class Archive:
         context = self._context
         require_namespace(context.namespace)
         await context.open()
-        if is_home_away(context.store):
-            raise StoreUnavailable(_AWAY)
+        require_home(context)
         archiving = Archiving(context, rules, by)
         if dry_run:
             return await archiving.run(batch_size, dry_run=True)
@@ -188,9 +185,7 @@ class Archive:
             await self._places().drop(partition)
 
     def _places(self) -> ArchivePlaces:
-        if is_home_away(self._context.store):
-            raise StoreUnavailable(_AWAY)
-        return ArchivePlaces(home_of(self._context.store), self._context.clock)
+        return ArchivePlaces(require_home(self._context), self._context.clock)
 
     async def _find_line(self, name: str, queue: str | None) -> ArchivedLine:
         await self._context.open()

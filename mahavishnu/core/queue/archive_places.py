@@ -6,17 +6,34 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import IllegalMove, NoSuchPartition, StoreError
+from mahavishnu.model.errors import IllegalMove, NoSuchPartition, StoreError, StoreUnavailable
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.model.retention import may_hold, partition_name
 from mahavishnu.stores.archived import ArchivedLetter, ArchivePartition, PartitionState, archive_kind
-from mahavishnu.stores.base import Collection, Store, get_one, scan, update_with_retry, write_with_retry
+from mahavishnu.stores.base import (
+    Collection,
+    Store,
+    get_one,
+    home_of,
+    is_home_away,
+    scan,
+    update_with_retry,
+    write_with_retry,
+)
 from mahavishnu.stores.partitions import require_partitions
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
 
 _LATEST_FIRST = Query((), (Sort("month", descending=True), Sort("made_at", descending=True)))
 _ASKED = 500
+
+
+def require_home(context: QueueContext) -> Store:
+    """The store that all processes share, which has the archive. Raises StoreUnavailable where it is away."""
+    if is_home_away(context.store):
+        raise StoreUnavailable("the archive is in the store that all processes share, which is out of reach")
+    return home_of(context.store)
 
 
 class ArchivePlaces:

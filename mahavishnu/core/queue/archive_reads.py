@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.core.queue.archive_places import ArchivePlaces
+from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
-from mahavishnu.model.errors import CorruptRecord, StoreError, StoreUnavailable
+from mahavishnu.model.errors import CorruptRecord, StoreError
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
 from mahavishnu.model.retention import is_archived
 from mahavishnu.stores.archived import ArchivedLetter
-from mahavishnu.stores.base import Cursor, home_of, is_home_away
+from mahavishnu.stores.base import Cursor
 from mahavishnu.stores.kind import foreign_cursor
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.retained import Revision
@@ -66,9 +66,7 @@ class ArchiveReader:
     """Finds archived letters of one namespace, or of all."""
 
     def __init__(self, context: QueueContext) -> None:
-        if is_home_away(context.store):
-            raise StoreUnavailable("the archive is in the store that all processes share, which is out of reach")
-        home = home_of(context.store)
+        home = require_home(context)
         self.places = ArchivePlaces(home, context.clock)
         self._namespace = context.namespace
         self._letters, self._history = home.collection(LETTERS), home.collection(HISTORY)

@@ -18,7 +18,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
 from mahavishnu.model.queues import QueueDefinition
-from mahavishnu.stores.base import get_one, write_one
+from mahavishnu.stores.base import find_pages, get_one, write_one
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds between two tries to move items into a queue that does not take them
 _PAGE = 500
@@ -100,14 +100,11 @@ class QueueMoves:
             Is("status", (DeadLetterStatus.EXHAUSTED,)),
             Not(Missing("bound_for")),
         )
-        moved, after = 0, None
-        while True:
-            page = await self.letters.records.find(Query(where, IN_ORDER, _PAGE), after)
+        moved = 0
+        async for page in find_pages(self.letters.records, Query(where, IN_ORDER, _PAGE)):
             for letter in page.items:
                 moved += await self.finish_move(letter)
-            if page.next is None:
-                return moved
-            after = page.next
+        return moved
 
     async def redrive(
         self,
@@ -131,16 +128,11 @@ class QueueMoves:
                         raise IllegalMove(letter.entry_id, "redrive", status, "or on its way already", what="item")
                     sent += await self._send(letter, to)
             else:
-                after = None
                 query = Query((self.letters.where(queue), OPEN, *where), IN_ORDER, _PAGE)
-                while True:
-                    page = await self.letters.records.find(query, after)
+                async for page in find_pages(self.letters.records, query):
                     for letter in page.items:
                         done = rules.is_redrivable(letter) and await self._send(letter, to)
                         sent, skipped = sent + done, skipped + (not done)
-                    if page.next is None:
-                        break
-                    after = page.next
             act.add(redriven=sent, skipped=skipped)
         return {"redriven": sent, "skipped": skipped}
 
