@@ -1,4 +1,4 @@
-"""The external programs the test servers need: a JDK, Maven and openssl."""
+"""The external programs that tests need: a JDK, Maven and openssl for OpenSearch, a browser, the monitoring."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ _DEBIAN_PACKAGE = {
     "javac": "default-jdk-headless",
     "mvn": "maven",
     "openssl": "openssl",
+    "chromium": "chromium",
+    "prometheus": "prometheus",
+    "promtool": "prometheus",
+    "prometheus-alertmanager": "prometheus-alertmanager",
+    "amtool": "prometheus-alertmanager",
+    "nginx": "nginx-light",
 }
 
 
@@ -34,7 +40,9 @@ def tool(name: str) -> str:
             path = _find(name) or _install(name)
     if path is None:
         packages = " ".join(sorted(set(_DEBIAN_PACKAGE.values())))
-        raise ToolMissing(f"{name} not found: OpenSearch for tests needs a JDK, Maven and openssl (Debian: {packages})")
+        raise ToolMissing(
+            f"{name} not found: install it (Debian: {_DEBIAN_PACKAGE[name]}); all that the tests need is {packages}"
+        )
     return path
 
 
