@@ -30,7 +30,7 @@ from mahavishnu.model.letter_parts import (
     Tallies,
 )
 from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, Query, Sort
-from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind
+from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind, scalar_text
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -151,6 +151,8 @@ def _leaf(each: Field[Any], texts: st.SearchStrategy[str]) -> st.SearchStrategy[
         case FieldType.INTEGER:
             return missing | _is(name, counts) | _between(name, counts | st.sampled_from([2**70, -(2**70)]))
     known: list[Any] = [*DeadLetterStatus, *ResolutionStatus, *RetryPolicy, *DlqReason, *SourceKind, *ErrorCategory]
+    if each.name == "task_values":
+        texts |= st.builds("{}={}".format, st.sampled_from(["a.b", "a", "b", "é"]), texts | scalars.map(scalar_text))
     # A number is no text, even where both are spelled alike.
     return missing | _is(name, texts | st.sampled_from(known) | st.just(1))
 

@@ -24,6 +24,7 @@ from mahavishnu.api.routes import (
     groups,
     health,
     letters,
+    query,
     queues,
     runs,
     tasks,
@@ -86,7 +87,20 @@ def create_app(
     )
     api.state.dlq = dlq
     api.state.live = events.LiveFeed(dlq)
-    for resource in (letters, runs, groups, claims, queues, tasks, workers, audit, archive, domain_events, events):
+    for resource in (
+        letters,
+        query,
+        runs,
+        groups,
+        claims,
+        queues,
+        tasks,
+        workers,
+        audit,
+        archive,
+        domain_events,
+        events,
+    ):
         resource.router.add_to(api, API)
     start.add_to(api)
     health.router.add_to(api)

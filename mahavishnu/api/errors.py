@@ -28,6 +28,7 @@ from mahavishnu.model.errors import (
     InvalidOption,
     InvalidPayload,
     InvalidQuery,
+    InvalidQueryText,
     LostLease,
     MahavishnuError,
     NoSuchLetter,
@@ -100,6 +101,8 @@ def problem_for(error: Exception) -> Response:
         return problem(status, name, detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
     if isinstance(error, NoSuchLetter | IllegalMove):
         return problem(status, name, str(error), key=error.key)
+    if isinstance(error, InvalidQueryText):
+        return problem(status, name, str(error), start=error.start, end=error.end, near=list(error.near))
     return problem(status, name, str(error))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any
@@ -27,6 +27,8 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, without_payload
 from mahavishnu.model.letter_parts import Failure, Version
+from mahavishnu.model.namespaces import named_namespaces
+from mahavishnu.model.query_text import read_conditions
 from mahavishnu.stores.base import Page
 
 JSON = "application/json"
@@ -34,16 +36,16 @@ _FAILURE = tuple(field.name for field in fields(Failure))
 
 
 def as_query(
-    letter_filter: Filter, *, limit: int = 500, sort: tuple[queries.Sort, ...] = queries.NEWEST_FIRST
+    letter_filter: Filter, now: datetime, *, limit: int = 500, sort: tuple[queries.Sort, ...] = queries.NEWEST_FIRST
 ) -> queries.Query:
-    """The query that a filter means. Raises InvalidQuery."""
+    """The query that a filter means; the ages in its text are counted from `now`. Raises InvalidQuery."""
     metadata = {}
     for pair in letter_filter.metadata or ():
         path, equals, value = pair.partition("=")
         if not equals or not path:
             raise InvalidQuery(f"{pair!r:.80} is no condition on the metadata: write path=value")
         metadata[path] = value
-    return queries.letter_query(
+    query = queries.letter_query(
         status=_enum_values(letter_filter.status),
         resolution=_enum_values(letter_filter.resolution_status),
         category=_enum_values(letter_filter.category),
@@ -66,6 +68,10 @@ def as_query(
         sort=sort,
         limit=limit,
     )
+    conditions = read_conditions(letter_filter.q or "", now)
+    if letter_filter.namespace and named_namespaces(queries.Query(conditions)) is not None:
+        raise InvalidQuery("the namespace is said twice: in the text and beside it")
+    return replace(query, where=(*query.where, *conditions))
 
 
 def _enum_values(given: Sequence[Enum] | None) -> list[str] | None:

@@ -32,6 +32,7 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
 from mahavishnu.model.query import MOST_LISTED, MOST_VALUES
+from mahavishnu.model.query_text import LONGEST_TEXT
 
 Name = Annotated[StrictStr, Field(min_length=1, max_length=500)]
 TaskId = Annotated[StrictStr, Field(min_length=1, max_length=MAX_TASK_ID_BYTES)]
@@ -342,6 +343,11 @@ class ImportSummary(ResponseModel):
 class Filter(RequestModel):
     """Which letters are meant: those for which all of these hold. A list of values means any of them."""
 
+    q: Annotated[StrictStr, Field(max_length=LONGEST_TEXT)] | None = Field(
+        default=None,
+        description="A query as text, which has to hold as well: see GET /query/suggest",
+        examples=["status:exhausted age>2h -category:network"],
+    )
     status: AnyOf[DeadLetterStatus] | None = None
     resolution_status: AnyOf[Ending] | None = None
     category: AnyOf[ErrorCategory] | None = None

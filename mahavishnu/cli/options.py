@@ -130,6 +130,10 @@ def _option(name: str, what: str, metavar: str = "TEXT") -> Any:
 class Filters:
     """Which letters: those for which all options hold; several values of one option mean any of them."""
 
+    where: Annotated[
+        str | None,
+        _option("--where", "A query, such as 'adapter:orders age>2h -category:network'; it has to hold, too.", "QUERY"),
+    ] = None
     status: Annotated[Texts, _option("--status", "pending, retrying, exhausted, completed or archived.")] = None
     resolution: Annotated[
         Texts,
@@ -181,14 +185,18 @@ class Filters:
     @property
     def says_which(self) -> bool:
         """Whether a filter says in which state the letters are, or names tasks or a run: all of these are meant."""
-        return bool(self.status or self.resolution or self.open or self.task_id or self.source_id or self.run)
+        if self.status or self.resolution or self.open or self.task_id or self.source_id or self.run:
+            return True
+        return bool(_names_in(self.where) & {"is", "status", "resolution", "task_id", "source_id", "run"})
 
     def api_filter(self) -> dict[str, Any]:
         """The filter as the API takes it. Raises InvalidInput."""
         if self.open and self.resolution:
             raise InvalidInput("give --open or --resolution, not both")
+        _names_in(self.where)  # raises what is wrong with it, and shows where
         return without_empty(
             {
+                "q": self.where,
                 "status": self.status,
                 "resolution_status": ["pending"] if self.open else self.resolution,
                 "category": self.category,
@@ -216,6 +224,13 @@ _PLACE = ("namespace", "queue")
 
 def _option_name(name: str) -> str:
     return {"reason_code": "dlq-reason"}.get(name, name.replace("_", "-"))
+
+
+def _names_in(text: str | None) -> frozenset[str]:
+    """The names that a query uses. Raises InvalidQueryText."""
+    from mahavishnu.model.query_text import names_in
+
+    return names_in(text) if text else frozenset()
 
 
 def without_empty(values: Mapping[str, Any]) -> dict[str, Any]:

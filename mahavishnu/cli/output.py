@@ -24,6 +24,7 @@ from mahavishnu.model.errors import (
     IllegalMove,
     IllegalRunMove,
     InvalidInput,
+    InvalidQueryText,
     MahavishnuError,
     NoSuchGroup,
     NoSuchLetter,
@@ -104,6 +105,8 @@ def explain_error(error: Exception) -> tuple[tuple[str, ...], ExitCode]:
         return (f"there is no {missing}: pip install 'mahavishnu-dlq[cli]'",), ExitCode.FAILED
     for kind, code in _CODES:
         if isinstance(error, kind):
+            if isinstance(error, InvalidQueryText):
+                return (str(error), *error.marked_text.splitlines()), code
             return tuple(line for line in str(error).splitlines() if line.strip()) or (type(error).__name__,), code
     message = " ".join(str(error).split())
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -125,6 +125,27 @@ class InvalidQuery(InvalidInput):
     """The query uses a field that the kind of record does not have, or a value that the field cannot have."""
 
 
+class InvalidQueryText(InvalidQuery):
+    """A query written as text is wrong from `start` to `end` of `text`; `near`: what may have been meant there."""
+
+    def __init__(self, problem: str, text: str, start: int, end: int, near: tuple[str, ...] = ()) -> None:
+        super().__init__(f"{problem} (at character {start + 1} of the query)")
+        self.problem, self.text, self.start, self.end, self.near = problem, text, start, end, near
+
+    @property
+    def marked_text(self) -> str:
+        """The text in one line, and under it what is wrong.
+
+        >>> print(InvalidQueryText("there is no name 'stats'", "stats:open", 0, 5).marked_text)
+        stats:open
+        ^^^^^
+        """
+        shown = "".join(char if char.isprintable() else " " for char in self.text)
+        first = max(0, self.start - 60)
+        line, width = shown[first : first + 120], max(1, min(self.end - self.start, 60))
+        return f"{line}\n{' ' * (self.start - first)}{'^' * width}"
+
+
 class InvalidOption(InvalidInput):
     """A queue cannot have this option; nothing was changed."""
 

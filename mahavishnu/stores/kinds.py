@@ -25,7 +25,7 @@ from mahavishnu.stores.dataclass_codec import UNREADABLE, dataclass_kind, json_t
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, instant_text
 from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, with_version
 from mahavishnu.stores.letter_document import SCHEMA, TALLIES, TalliesPart
-from mahavishnu.stores.letter_words import derived_text, more_words_of, words_of
+from mahavishnu.stores.letter_words import derived_text, more_words_of, task_values_of, words_of
 from mahavishnu.stores.retained import LedgerEntry, Revision
 
 KEYWORD, KEYWORDS, DATE, INTEGER = FieldType.KEYWORD, FieldType.KEYWORDS, FieldType.DATE, FieldType.INTEGER
@@ -78,6 +78,7 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
     Field("counted_group", KEYWORD, lambda letter: letter.counted and letter.counted.group),
     Field("words", KEYWORDS, words_of, derived=True),
     Field("more_words", KEYWORDS, more_words_of, derived=True, late=True),
+    Field("task_values", KEYWORDS, task_values_of, derived=True, late=True),
     *_fields(DATE, "failed_at", "created_at"),
     Field("captured_at", DATE, attrgetter("captured_at"), derived=True, path="captured_at"),
     *_fields(DATE, "updated_at", "due_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any
 
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import words
-from mahavishnu.stores.kind import instant_text, scalar_text
+from mahavishnu.stores.kind import flatten, instant_text, scalar_text
 
 
 def words_of(letter: DeadLetter) -> tuple[str, ...]:
@@ -32,6 +33,18 @@ def more_words_of(letter: DeadLetter) -> tuple[str, ...]:
     return words(letter.task_id, *types, _searchable_text(letter.payload))
 
 
+def task_values_of(letter: DeadLetter) -> tuple[str, ...]:
+    """The values inside of its payload as `path=value`, by which one of them is searched for.
+
+    Bounded, as the words are: of a payload that is larger than that none, of one with many values the first ones.
+    """
+    payload = letter.payload
+    if payload.text == "{}" or len(payload.text) > _LARGEST_WITH_VALUES:
+        return ()
+    pairs = dict.fromkeys(f"{path}={text}" for path, text in flatten(payload.shared_value) if path)
+    return tuple(islice((pair for pair in pairs if len(pair) <= _LONGEST_VALUE), _MOST_VALUES))
+
+
 def derived_text(letter: DeadLetter) -> str:
     """The members of a document that are only there to be searched, as JSON: all follow from lasting fields."""
     cached = getattr(letter, "cached_text", None)
@@ -39,8 +52,11 @@ def derived_text(letter: DeadLetter) -> str:
         known: str = cached.derived
         return known
     found, more = ",".join(map(_quoted, words_of(letter))), ",".join(map(_quoted, more_words_of(letter)))
+    values = ",".join(map(_quoted, task_values_of(letter)))
     at, partition = instant_text(letter.captured_at), letter.partition
-    text = f'"words":[{found}],"more_words":[{more}],"captured_at":"{at}","partition":{partition}'
+    text = (
+        f'"words":[{found}],"more_words":[{more}],"task_values":[{values}],"captured_at":"{at}","partition":{partition}'
+    )
     if cached is not None:
         cached.derived = text
     return text
@@ -48,6 +64,9 @@ def derived_text(letter: DeadLetter) -> str:
 
 _SHORT = 1000
 _LONGEST_PAYLOAD = 8000  # characters of a payload that can be searched
+_LARGEST_WITH_VALUES = 64_000  # characters of a payload whose values can be searched for
+_MOST_VALUES = 500
+_LONGEST_VALUE = 300  # characters, with the path
 
 
 def _searchable_text(payload: Json) -> str | None:

@@ -22,6 +22,7 @@ from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.named_queues import NamedQueues
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.requeue import Requeues
+from mahavishnu.core.queue.search import Search
 from mahavishnu.core.queue.transfer import Transfer
 from mahavishnu.core.queue.workers import Workers
 from mahavishnu.engine.audit import AuditLog
@@ -58,6 +59,7 @@ def test_the_reference_lists_every_method(thing: type) -> None:
 SERVICES = {
     "letters": LetterOperations,
     "groups": Groups,
+    "search": Search,
     "claims": Claims,
     "requeues": Requeues,
     "transfer": Transfer,

@@ -44,7 +44,15 @@ PREFIX = "mahavishnu"
 _LATER = "tally_cleared|tally_moved|adapter|unfit|tags|expires_at|bound_for|counted_group|by_group"
 LATER_COLUMN = rf"""\[?\\+"({_LATER})\\+"(, \\+"\w+\\+"\])?, """
 LAST_COLUMN = r', \[?\\+"namespace\\+"(, \\+"keyword\\+"\])?'  # of records that are no letters
-LATER_PARTS = ("more_words", "policy_by_verdict", "former_fingerprints", "captured_task", "unfit", "typed")
+LATER_PARTS = (
+    "more_words",
+    "task_values",
+    "policy_by_verdict",
+    "former_fingerprints",
+    "captured_task",
+    "unfit",
+    "typed",
+)
 LATER_OF_ITEMS = (
     "tally_moved",
     "expires_at",
@@ -207,6 +215,7 @@ def opensearch_rows(cluster: Servers, prefix: str) -> dict[str, dict[str, Any]]:
         found[index.name] = {hit["_id"]: {**hit["_source"], "store_stamp": None} for hit in hits}
         for document in found[index.name].values():
             words = document.pop("more_words", None)
+            document.pop("task_values", None)
             if (adapter := document.pop("adapter", None)) is not None:  # written since
                 assert words, "what a text search finds it by, besides its errors"
                 assert adapter == named_adapter(document)

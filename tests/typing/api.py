@@ -37,6 +37,7 @@ from mahavishnu.model.letter_parts import (
 )
 from mahavishnu.model.lifecycle import TABLE, Move
 from mahavishnu.model.query import Between, Is, Not, Query, Sort, letter_query, words
+from mahavishnu.model.query_completion import Suggestions
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
 from mahavishnu.stores.base import (
     Cell,
@@ -243,6 +244,8 @@ async def a_users_services(dlq: DeadLetterQueue) -> None:
     assert_type(await dlq.letters.archive_many(category="network", dry_run=True), BulkResult)
     assert_type(await dlq.letters.find(a_users_query()), Page[DeadLetter])
     assert_type(await dlq.groups.list(state="new", sort="growth"), GroupPage)
+    assert_type(dlq.search.query("status:exhausted"), Query)
+    assert_type(await dlq.search.suggest("sta"), Suggestions)
     assert_type(await dlq.claims.claim("w", limit=5), list[Claim])
     assert_type(await dlq.runs.start("redrive", status="exhausted", by="ann"), BulkRun)
     assert_type(await dlq.audit.list(actor="ann"), Page[AuditEntry])
@@ -263,6 +266,7 @@ def a_script_without_an_event_loop(app: MahavishnuApp, failed: FailedRetry) -> N
         assert_type(sync.dlq.retry_task("wf_1", by="ann"), dict[str, Any])
         assert_type(sync.dlq.letters.edit("wf_1", patch={"a": 1}, by="ann"), DeadLetter)
         assert_type(sync.dlq.groups.list(), GroupPage)
+        assert_type(sync.dlq.search.suggest("is:"), Suggestions)
         assert_type(sync.dlq.claims.claim("worker", limit=2), list[Claim])
         assert_type(sync.dlq.runs.start("redrive", status="exhausted", by="ann"), BulkRun)
         assert_type([line for line in sync.dlq.transfer.export()], list[str])

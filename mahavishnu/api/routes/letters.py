@@ -88,7 +88,7 @@ async def list_letters(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[LetterQuery, Query()]
 ) -> Response:
     """A page of letters; the Link header leads to the next one, X-Degraded says why some may be missing."""
-    query = as_query(params, limit=params.limit, sort=SORTS[params.sort])
+    query = as_query(params, dlq.context.clock.now(), limit=params.limit, sort=SORTS[params.sort])
     after = None if params.cursor is None else Cursor.parse(params.cursor)
     page = await dlq.letters.find(query, after, offset=params.offset, most_bytes=PAGE_BYTES)
     headers = page_headers(request, page)
@@ -161,7 +161,7 @@ def _import_problem(problem: MahavishnuError) -> str:
 )
 async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[Filter, Query()]) -> Response:
     """Whole, as they are stored. An answer that ends early, without the end that HTTP gives it, is not complete."""
-    lines = dlq.transfer.export(as_query(params))
+    lines = dlq.transfer.export(as_query(params, dlq.context.clock.now()))
     first = await anext(lines, None)  # if the store is away, the status can still say so
 
     return StreamingResponse(_join_lines(first, lines), media_type=NDJSON)

@@ -349,7 +349,7 @@ async def redrive(dlq: Queue, actor: Operator, queue: str, body: QueueRedrive | 
         decode_id(queue),
         ids=wanted.ids,
         to=wanted.to,
-        query=None if wanted.filter is None else as_query(wanted.filter),
+        query=None if wanted.filter is None else as_query(wanted.filter, dlq.context.clock.now()),
         by=acting_name(actor, wanted.by),
         notes=wanted.notes,
     )

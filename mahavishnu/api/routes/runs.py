@@ -125,7 +125,7 @@ async def preview(dlq: Queue, actor: Viewer, body: NewRun) -> Response:
     """Which letters are meant, how many of them cannot be moved and why, and in which waves. Nothing is changed."""
     seen = await dlq.runs.preview(
         body.verb,
-        as_query(body.filter),
+        as_query(body.filter, dlq.context.clock.now()),
         ramp=body.ramp,
         max_per_second=body.max_per_second,
         stop_percent=body.stop_percent,
@@ -142,7 +142,7 @@ async def begin(request: Request, dlq: Queue, actor: Operator, body: NewRun) -> 
     """It is carried out by the workers, whatever becomes of this server; look at it under its Location."""
     run = await dlq.runs.start(
         body.verb,
-        as_query(body.filter),
+        as_query(body.filter, dlq.context.clock.now()),
         by=acting_name(actor, body.by),
         reason=body.reason,
         ramp=body.ramp,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.processing import Processing
     from mahavishnu.core.queue.replies import Replies
     from mahavishnu.core.queue.requeue import Requeues
+    from mahavishnu.core.queue.search import Search
     from mahavishnu.core.queue.transfer import Transfer
     from mahavishnu.core.queue.workers import Workers
     from mahavishnu.engine.context import QueueContext
@@ -55,6 +56,13 @@ def make_groups(context: QueueContext) -> Groups:
     from mahavishnu.core.queue.groups import Groups
 
     return Groups(context)
+
+
+def make_search(context: QueueContext) -> Search:
+    """Queries as text."""
+    from mahavishnu.core.queue.search import Search
+
+    return Search(context)
 
 
 def make_requeues(context: QueueContext) -> Requeues:

@@ -218,7 +218,10 @@ def _late(table: Table[Any], name: str, condition: Condition) -> Sql:
 
 def _hint(term: str) -> str:
     """What the lower-case text of a document has to contain if it has the term: JSON escapes all but ASCII."""
-    return max(_PLAIN.findall(term.lower()), key=len, default="")
+    plain = _PLAIN.findall(term)
+    if len(plain) > 1:  # a number may be spelled in another way there
+        plain = [word for word in plain if not word[0].isdigit()]
+    return str(max(plain, key=len, default="")).lower()
 
 
 _PLAIN = re.compile(r"\w+", re.ASCII)

@@ -9,7 +9,7 @@ from typing import Any
 
 from mahavishnu.model.ids import MAX_KEY_BYTES, MAX_TASK_ID_BYTES
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, Sort, letter_query
+from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, Query, Sort, letter_query
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kind import LONGEST_TERM
 from mahavishnu.stores.kinds import LETTERS
@@ -283,6 +283,34 @@ class SearchContract(ContractTests):
             for text in wanted
         }
         assert found == wanted
+
+    async def test_values_inside_of_tasks(self, store: Store, shelf: str) -> None:
+        collection = store.collection(LETTERS)
+        payloads: dict[str, Any] = {
+            "a": {"currency": "EURO", "order": {"lines": [{"sku": "x-1"}, {"sku": "x 2"}], "paid": True}},
+            "b": {"currency": "euro", "order": {"lines": [], "paid": False}, "amount": 12.5, "count": 10**20},
+            "c": {"a=b": "c", "currency": None, "é": 'say "ü"\n', "amount": 1e16},
+            "d": {"long": "y" * 400, "last": "z"},
+            "e": {"much": "y" * 70_000, "last": "z"},
+            "f": {},
+        }
+        await collection.write(
+            [make_letter(task_id=name, task=task, namespace=shelf) for name, task in payloads.items()]
+        )
+        wanted = {
+            "currency=EURO": "a", "currency=euro": "b", "currency=EUR": "", "currency": "", "EURO": "",
+            "order.lines.sku=x-1": "a", "order.lines.sku=x 2": "a", "order.paid=true": "a", "order.paid=false": "b",
+            "amount=12.5": "b", "amount=1e+16": "c", "count=100000000000000000000": "b", "a=b=c": "c",
+            'é=say "ü"\n': "c", "currency=null": "", "last=z": "d", f"long={'y' * 400}": "",
+        }  # fmt: skip
+        for text, names in wanted.items():
+            here = (Is("namespace", (shelf,)), Is("task_values", (text,)))
+            found = await everything(collection, Query(here, (Sort("task_id"),)))
+            assert "".join(each.task_id for each in found) == names, text
+        several = (Is("namespace", (shelf,)), Not(Is("task_values", ("currency=EURO", "last=z", "a=b=c"))))
+        assert [each.task_id for each in await everything(collection, Query(several, (Sort("task_id"),)))] == [*"bef"]
+        none = (Is("namespace", (shelf,)), Missing("task_values"))
+        assert [each.task_id for each in await everything(collection, Query(none, (Sort("task_id"),)))] == [*"ef"]
 
     async def _check(self, store: Store, shelf: str, expected: Sequence[tuple[Any, ...]]) -> None:
         """Each entry is the names of what has to be found, and the conditions."""

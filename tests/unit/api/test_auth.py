@@ -23,6 +23,7 @@ ROUTES = {
     ("GET", "/"): VIEW,
     ("GET", "/api/v1"): VIEW,
     ("GET", "/api/v1/dlq"): VIEW,
+    ("GET", "/api/v1/query/suggest"): VIEW,
     ("POST", "/api/v1/dlq"): ACT,
     ("GET", "/api/v1/dlq/stats"): VIEW,
     ("GET", "/api/v1/dlq/statistics"): VIEW,

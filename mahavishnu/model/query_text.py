@@ -1,0 +1,384 @@
+"""Queries as text: `status:exhausted age>2h -category:network`, read into the `Query` that every store understands.
+
+`mahavishnu.model.query_names` has the names, `mahavishnu.model.query_spelling` writes a query as text again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from mahavishnu.model.errors import InvalidInput, InvalidQueryText
+from mahavishnu.model.letter_parts import ResolutionStatus
+from mahavishnu.model.query import (
+    MAX_CONDITION_DEPTH,
+    NEWEST_FIRST,
+    AnyOf,
+    At,
+    Between,
+    Condition,
+    Is,
+    Missing,
+    Not,
+    Query,
+    Sort,
+    adapter_is,
+    require_query,
+    words,
+)
+from mahavishnu.model.query_names import BY_NAME, CUSTOM_POLICY, OPEN, QueryName, near_names, values_of
+from mahavishnu.model.query_times import RESOLUTION, parse_duration, parse_span, shift
+
+LONGEST_TEXT = 4000  # characters of a query
+TASK_VALUES = "task_values"  # the field in which the values inside of a task are looked for
+QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
+NAME: Final = re.compile(rf'([^\W\d]\w*)((?:\.(?:{QUOTED}|[^\s:=<>!()",]+))?)(!=|>=|<=|[:=<>])', re.DOTALL)
+VALUE: Final = re.compile(rf'{QUOTED}|\(none\)|[^\s,()"]+', re.DOTALL)
+WORD: Final = re.compile(rf'{QUOTED}|[^\s()"]+', re.DOTALL)
+_SPACE = re.compile(r"\s*")
+_INTEGER = re.compile(r"[+-]?\d{1,18}")
+_OPEN_CASE = Is("resolution_status", (ResolutionStatus.PENDING.value,))
+_STANDS_ALONE = "namespace:* stands for itself: not negated, in parentheses, in a list or beside an or"
+_QUOTE_IT = "quote it to search for the text"
+
+
+def read_query(text: str, now: datetime, *, sort: tuple[Sort, ...] = NEWEST_FIRST, limit: int = 500) -> Query:
+    """The query that the text means; `now` is what ages and times such as `now-1h` are counted from.
+
+    Raises InvalidQueryText, which says where the text is wrong and what may have been meant.
+
+    >>> read_query("status:exhausted -queue:mail", datetime(2030, 1, 1, tzinfo=UTC)).where
+    (Is(field='status', values=('exhausted',)), Not(condition=Is(field='queue', values=('mail',))))
+    """
+    return require_query(Query(read_conditions(text, now), sort, limit))
+
+
+def read_conditions(text: str, now: datetime) -> tuple[Condition, ...]:
+    """The conditions of a query. Raises InvalidQueryText."""
+    if len(text) > LONGEST_TEXT:
+        raise InvalidQueryText(
+            f"a query has {LONGEST_TEXT} characters at most, this one {len(text)}", text[:LONGEST_TEXT], 0, LONGEST_TEXT
+        )
+    return _Reader(text, now).read()
+
+
+def names_in(text: str) -> frozenset[str]:
+    """The names that the query uses. Raises InvalidQueryText.
+
+    >>> sorted(names_in("status:exhausted or -task.currency:EURO"))
+    ['status', 'task']
+    """
+    reader = _Reader(text, datetime(2000, 1, 1, tzinfo=UTC))
+    reader.read()
+    return frozenset(reader.names)
+
+
+class _Part(NamedTuple):
+    """A piece of the text and where it stands."""
+
+    text: str
+    start: int
+    end: int
+    is_quoted: bool = False
+
+
+class _Reader:
+    def __init__(self, text: str, now: datetime) -> None:
+        self._text, self._now, self._at, self._depth = text, now, 0, 0
+        self._everywhere: _Part | None = None  # what says that all namespaces are meant
+        self.names: list[str] = []
+
+    def read(self) -> tuple[Condition, ...]:
+        self._skip_space()
+        if self._at == len(self._text):
+            return ()
+        alternatives = self._alternatives()
+        if self._at < len(self._text):
+            raise self._problem("this ) has no ( before it", self._at, self._at + 1)
+        if len(alternatives) == 1:
+            return tuple(alternatives[0])
+        if self._everywhere is not None:
+            raise self._problem(_STANDS_ALONE, self._everywhere.start, self._everywhere.end)
+        return (_any_of(alternatives),)
+
+    def _alternatives(self) -> list[list[Condition]]:
+        """What stands between `or`, up to the end or a closing parenthesis."""
+        found: list[list[Condition]] = [[]]
+        while True:
+            self._skip_space()
+            at = self._at
+            if at == len(self._text) or self._text[at] == ")":
+                if not found[-1]:
+                    what = "here are no conditions" if len(found) == 1 else "after this or there is nothing"
+                    start = max(0, at - (at == len(self._text)))
+                    raise self._problem(what, start, start + 1)
+                return found
+            match self._keyword():
+                case "or" if not found[-1]:
+                    raise self._problem(
+                        'before this or there is nothing; to search for the word write "or"', at, at + 2
+                    )
+                case "or":
+                    found.append([])
+                case "and":
+                    pass
+                case _:
+                    found[-1] += self._term()
+
+    def _keyword(self) -> str | None:
+        """`or`, `and` or `not`, if that is what comes next as a word of its own; `and` and `or` are passed over."""
+        word = WORD.match(self._text, self._at)
+        name = word[0].lower() if word and not NAME.match(self._text, self._at) else ""
+        if name not in ("or", "and"):
+            return "not" if name == "not" else None
+        assert word is not None
+        self._at = word.end()
+        return name
+
+    def _term(self) -> Sequence[Condition]:
+        """One condition, or those of several words."""
+        start = self._at
+        negations = 0
+        while self._text.startswith("-", self._at) or self._keyword() == "not":
+            self._at += 1 if self._text[self._at] == "-" else 3
+            self._skip_space()
+            negations += 1
+            if self._at == len(self._text) or self._text[self._at] == ")":
+                raise self._problem("after this there is nothing to be left out", start, self._at)
+        found = self._group() if self._text[self._at] == "(" else self._one(alone=not negations and not self._depth)
+        return (_negation(_all_of(found)),) if negations % 2 else found
+
+    def _group(self) -> Sequence[Condition]:
+        start = self._at
+        self._depth += 1
+        if self._depth > MAX_CONDITION_DEPTH // 3:  # a group is a condition, and so are its negation and its parts
+            raise self._problem("the parentheses are nested too deeply", start, start + 1)
+        self._at += 1
+        alternatives = self._alternatives()
+        if self._at == len(self._text):
+            raise self._problem("this ( is never closed", start, start + 1)
+        self._at += 1
+        self._depth -= 1
+        return (_any_of(alternatives),)
+
+    def _one(self, *, alone: bool) -> Sequence[Condition]:
+        named = NAME.match(self._text, self._at)
+        if named is None:
+            return self._words(self._part(WORD))
+        start, (given, path, operator) = self._at, named.groups()
+        name = self._name(given, start)
+        self.names.append(name.name)
+        self._at = named.end()
+        if path and name.shape != "path":
+            raise self._problem(f"{name.name} has nothing inside: only task and metadata have", start, named.end(2))
+        if operator not in (":", "=", *name.operators):
+            raise self._problem(
+                f"{name.name} is not compared with {operator}: it takes {' '.join(name.operators)}",
+                named.start(3),
+                named.end(3),
+            )
+        values = self._values(name)
+        wanted = operator in (":", "=", "!=")
+        if not wanted and len(values) > 1:
+            raise self._problem(f"{operator} takes one value", values[1].start, values[-1].end)
+        condition = self._condition(name, path, operator if not wanted else ":", values, alone and operator != "!=")
+        return (_negation(_all_of(condition)),) if operator == "!=" else condition
+
+    def _name(self, given: str, start: int) -> QueryName:
+        if (name := BY_NAME.get(given.lower())) is not None:
+            return name
+        end = start + len(given)
+        near = near_names(given, BY_NAME)
+        hint = f"did you mean {near[0]}?" if near else _QUOTE_IT
+        raise self._problem(f"there is no name {given!r:.80}; {hint}", start, end, near)
+
+    def _condition(
+        self, name: QueryName, path: str, operator: str, values: Sequence[_Part], alone: bool
+    ) -> Sequence[Condition]:
+        match name.shape:
+            case "words":
+                return [word for value in values for word in self._words(value)]
+            case "state":
+                states = [self._of_set(name, value) for value in values]
+                return (_any_of([[_OPEN_CASE if state == OPEN else Not(_OPEN_CASE)] for state in states]),)
+            case "set":
+                return (Is(name.field, tuple(self._of_set(name, value) for value in values)),)
+            case "has":
+                fields = [BY_NAME[self._of_set(name, value)].field for value in values]
+                return (_any_of([[Not(Missing(field))] for field in fields]),)
+            case "path":
+                return (self._inside(name, path, values),)
+            case "number":
+                return (self._numbers(name, operator, values),)
+            case "age":
+                return (self._age(name, operator, values[0]),)
+            case "moment":
+                return (_any_of([[self._moment(name, operator, value)] for value in values]),)
+        return (self._word(name, values, alone),)
+
+    def _words(self, part: _Part) -> Sequence[Condition]:
+        found = words(part.text)
+        if not found:
+            raise self._problem(
+                f"there is no word in {part.text!r:.80} that could be searched for", part.start, part.end
+            )
+        return [has_word(word) for word in found]
+
+    def _word(self, name: QueryName, values: Sequence[_Part], alone: bool) -> Condition:
+        for value in values:
+            if "*" in value.text and not value.is_quoted and name.name != "namespace":
+                raise self._problem(
+                    "a * stands for nothing here: name the whole value, or quote it if the * belongs to it",
+                    value.start,
+                    value.end,
+                )
+        texts = tuple(value.text for value in values)
+        if name.field == "adapter":
+            return adapter_is(texts)
+        if name.field == "namespace" and "*" in texts:
+            if not alone or len(texts) > 1:
+                raise self._problem(_STANDS_ALONE, values[0].start, values[-1].end)
+            self._everywhere = values[0]
+        if name.field == "namespace" and alone and self.names.count("namespace") > 1:
+            raise self._problem(
+                "say the namespace once: namespace:one,other means both", values[0].start, values[-1].end
+            )
+        return Is(name.field, texts)
+
+    def _of_set(self, name: QueryName, value: _Part) -> str:
+        known = values_of(name)
+        given = value.text.lower()
+        if name.shape == "has" and given in BY_NAME:
+            given = BY_NAME[given].name
+        if given in known:
+            return given
+        if name.name == "policy" and value.text.startswith(CUSTOM_POLICY):
+            return value.text
+        near = near_names(given, known)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise self._problem(f"{name.name} is never {value.text!r:.80}; {hint}", value.start, value.end, near)
+
+    def _inside(self, name: QueryName, path: str, values: Sequence[_Part]) -> Condition:
+        if not path:
+            raise self._problem(
+                f"say which value of the {name.name}: {name.name}.order.currency:EURO", values[0].start, values[-1].end
+            )
+        inside = unquote(path[1:])
+        texts = [value.text for value in values]
+        if name.field == TASK_VALUES:
+            return Is(TASK_VALUES, tuple(f"{inside}={text}" for text in texts))
+        return _any_of([[At(name.field, inside, text)] for text in texts])
+
+    def _numbers(self, name: QueryName, operator: str, values: Sequence[_Part]) -> Condition:
+        numbers = [self._number(name, value) for value in values]
+        match operator:
+            case ">=":
+                return Between(name.field, at_least=numbers[0])
+            case ">":
+                return Between(name.field, at_least=numbers[0] + 1)
+            case "<=":
+                return Between(name.field, at_most=numbers[0])
+            case "<":
+                return Between(name.field, below=numbers[0])
+        return Is(name.field, tuple(numbers))
+
+    def _number(self, name: QueryName, value: _Part) -> int:
+        if not _INTEGER.fullmatch(value.text):
+            raise self._problem(f"{name.name} is a whole number, {value.text!r:.80} is none", value.start, value.end)
+        return int(value.text)
+
+    def _age(self, name: QueryName, operator: str, value: _Part) -> Condition:
+        if operator == ":":
+            raise self._problem("an age is compared: age>2h is older, age<2h younger", value.start, value.end)
+        with self._blaming(value):
+            at = shift(self._now, -parse_duration(value.text))
+            match operator:
+                case ">":
+                    return Between(name.field, below=at)
+                case ">=":
+                    return Between(name.field, at_most=at)
+                case "<":
+                    return Between(name.field, at_least=shift(at, RESOLUTION))
+        return Between(name.field, at_least=at)
+
+    def _moment(self, name: QueryName, operator: str, value: _Part) -> Condition:
+        with self._blaming(value):
+            first, end = parse_span(value.text, self._now, ahead=name.name == "due")
+        is_day = end - first > RESOLUTION
+        match operator:
+            case ">=":
+                return Between(name.field, at_least=first)
+            case ">":
+                return Between(name.field, at_least=end)
+            case "<":
+                return Between(name.field, below=first)
+            case "<=":
+                return Between(name.field, below=end) if is_day else Between(name.field, at_most=first)
+        return Between(name.field, at_least=first, below=end) if is_day else Is(name.field, (first,))
+
+    @contextmanager
+    def _blaming(self, value: _Part) -> Iterator[None]:
+        """Say of this value what is found wrong with it."""
+        try:
+            yield
+        except InvalidInput as problem:
+            raise self._problem(str(problem), value.start, value.end) from None
+
+    def _values(self, name: QueryName) -> list[_Part]:
+        found = []
+        while True:
+            if not VALUE.match(self._text, self._at):
+                self._refuse_open_quote()
+                raise self._problem(f"after {name.name} a value is missing", max(0, self._at - 1), max(1, self._at))
+            found.append(self._part(VALUE))
+            if not self._text.startswith(",", self._at):
+                return found
+            self._at += 1
+
+    def _part(self, pattern: re.Pattern[str]) -> _Part:
+        found = pattern.match(self._text, self._at)
+        if found is None:
+            self._refuse_open_quote()
+            raise self._problem("nothing is expected here", self._at, self._at + 1)
+        self._at = found.end()
+        return _Part(unquote(found[0]), found.start(), found.end(), found[0].startswith('"'))
+
+    def _refuse_open_quote(self) -> None:
+        if self._text.startswith('"', self._at):
+            raise self._problem("this quote is never closed", self._at, len(self._text))
+
+    def _skip_space(self) -> None:
+        space = _SPACE.match(self._text, self._at)
+        assert space is not None
+        self._at = space.end()
+
+    def _problem(self, what: str, start: int, end: int, near: tuple[str, ...] = ()) -> InvalidQueryText:
+        return InvalidQueryText(what, self._text, start, end, near)
+
+
+def unquote(text: str) -> str:
+    """The text that is meant, with or without quotes; in quotes `\\"` is a quote and `\\\\` a backslash."""
+    return re.sub(r'\\(["\\])', r"\1", text[1:-1]) if text.startswith('"') else text
+
+
+def has_word(word: str) -> Condition:
+    """Whether a text search finds a letter by this word."""
+    return AnyOf((Is("words", (word,)), Is("more_words", (word,))))
+
+
+def _negation(condition: Condition) -> Condition:
+    return condition.condition if isinstance(condition, Not) else Not(condition)
+
+
+def _all_of(conditions: Sequence[Condition]) -> Condition:
+    if len(conditions) == 1:
+        return conditions[0]
+    return Not(AnyOf(tuple(map(_negation, conditions))))
+
+
+def _any_of(alternatives: Sequence[Sequence[Condition]]) -> Condition:
+    several = tuple(map(_all_of, alternatives))
+    return several[0] if len(several) == 1 else AnyOf(several)
