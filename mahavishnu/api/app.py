@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,6 +14,10 @@ from mahavishnu import __version__
 from mahavishnu.api.auth import Access, Viewer
 from mahavishnu.api.errors import Problem, handle_errors, problem_responses
 from mahavishnu.api.middleware import ApiMiddleware
+from mahavishnu.api.pages import LINKS, PAGES
+from mahavishnu.api.pages.console import Console
+from mahavishnu.api.pages.overview import show_overview
+from mahavishnu.api.pages.problems import ProblemPages, wants_page
 from mahavishnu.api.responses import json_response
 from mahavishnu.api.routes import (
     archive,
@@ -32,6 +36,8 @@ from mahavishnu.api.routes import (
 )
 from mahavishnu.api.routing import API, Router
 from mahavishnu.api.schemas import ResponseModel
+from mahavishnu.api.sessions import Sessions
+from mahavishnu.api.throttle import LoginThrottle
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -58,11 +64,17 @@ class ServerInfo(ResponseModel):
 
 
 def create_app(
-    dlq: DeadLetterQueue, *, access: Access | None = None, max_body_bytes: int = MAX_BODY_BYTES, via: str = "http"
+    dlq: DeadLetterQueue,
+    *,
+    access: Access | None = None,
+    max_body_bytes: int = MAX_BODY_BYTES,
+    via: str = "http",
+    session_keys: Sequence[str] = (),
 ) -> FastAPI:
     """An ASGI app for a queue: serve it, or mount it in another one. The queue is opened when it is first needed.
 
     Without `access` everybody who reaches it from this machine may do everything; pages of other sites may not.
+    `session_keys` sign the logins of browsers, the first one new ones; without any, logins end with this process.
 
     >>> create_app(DeadLetterQueue()).title
     'Mahavishnu'
@@ -85,7 +97,10 @@ def create_app(
         redirect_slashes=False,
         generate_unique_id_function=lambda route: f"{route.tags[0] if route.tags else ''}_{route.name}",
     )
-    api.state.dlq = dlq
+    access = access or Access()
+    sessions = Sessions(access, dlq.clock, session_keys)
+    api.state.dlq, api.state.access, api.state.sessions = dlq, access, sessions
+    api.state.console, api.state.throttle = Console(dlq, LINKS, sessions.keys), LoginThrottle()
     api.state.live = events.LiveFeed(dlq)
     for resource in (
         letters,
@@ -104,16 +119,20 @@ def create_app(
         resource.router.add_to(api, API)
     start.add_to(api)
     health.router.add_to(api)
+    for page in PAGES:
+        page.router.add_to(api)
     handle_errors(api, API)
     api.add_middleware(
         ApiMiddleware,
         dlq=dlq,
-        access=access or Access(),
+        access=access,
+        sessions=sessions,
         max_body_bytes=max_body_bytes,
         via=via,
         shared=SHARED,
         endless=STREAMS,
     )
+    api.add_middleware(ProblemPages, console=api.state.console)
     _document(api)
     return api
 
@@ -121,12 +140,15 @@ def create_app(
 @start.get("/", response_model=ServerInfo, summary="What this server is", name="root")
 @start.get(API, response_model=ServerInfo, summary="What this server is, and where everything is", name="start")
 async def server_info(request: Request, actor: Viewer) -> Response:
-    """Its version, and the paths of the API, of its description and of its health."""
+    """Its version, and the paths of the API, of its description and of its health; to a browser, the overview."""
+    if wants_page(request.scope):
+        return await show_overview(request, request.app.state.dlq)
     mounted_at = request.scope.get("root_path", "")
     openapi = str(request.app.openapi_url)
     paths = {"api": openapi.rpartition("/")[0], "openapi": openapi, "health": "/readyz"}
     known = {"name": "mahavishnu", "version": __version__, "namespace": request.app.state.dlq.namespace}
-    return json_response(known | {name: mounted_at + path for name, path in paths.items()})
+    shown = known | {name: mounted_at + path for name, path in paths.items()}
+    return json_response(shown, 200, {"Vary": "Accept"})
 
 
 def _document(api: FastAPI) -> None:

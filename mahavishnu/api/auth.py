@@ -7,7 +7,7 @@ import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated
 
 from starlette.exceptions import HTTPException
@@ -74,6 +74,18 @@ class Access:
         kind, _, token = (authorization or "").partition(" ")
         return self.tokens.get(_digest(token.strip())) if kind.lower() == "bearer" else None
 
+    def holder(self, token: str) -> Actor | None:
+        """Whose token it is; None if nobody's."""
+        return self.tokens.get(_digest(token))
+
+    def actor_by_mark(self, mark: str) -> Actor | None:
+        """Whose token has this mark; None once that token is not known any more."""
+        return self._marks.get(mark)
+
+    @cached_property
+    def _marks(self) -> Mapping[str, Actor]:
+        return {_mark(digest): actor for digest, actor in self.tokens.items()}
+
 
 @lru_cache(32)
 def is_loopback(host: str) -> bool:
@@ -101,6 +113,15 @@ def is_foreign_request(headers: Mapping[str, str], client: tuple[str, int] | Non
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     origin = headers.get("origin")
     return not is_loopback(name) or (origin is not None and origin.partition("://")[2] != host)
+
+
+def mark_of(token: str) -> str:
+    """What stands for a token in a session: of no use to anybody who wants to send the token itself."""
+    return _mark(_digest(token))
+
+
+def _mark(digest: bytes) -> str:
+    return hashlib.sha256(b"session of " + digest).hexdigest()[:32]
 
 
 def _digest(token: str) -> bytes:

@@ -15,10 +15,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Access, Actor, Role, is_foreign_request
 from mahavishnu.api.errors import problem, problem_for
+from mahavishnu.api.sessions import Session, Sessions, is_from_other_site
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.replies import Reply
 from mahavishnu.engine.audit import acting_as
@@ -37,6 +39,7 @@ log = logging.getLogger(__name__)
 MARK = "\ue000"  # begins the stand-in for a slash inside a part of the path, and for itself
 ESCAPED_SLASH, ESCAPED_MARK = f"{MARK}s", f"{MARK}m"  # a task id may contain both
 PUBLIC_PATHS = ("/healthz", "/readyz")
+LOGIN_PATH, STATIC_PATHS = "/login", "/static/"  # what somebody sees who has not logged in yet
 BODY_SECONDS = 60.0
 _CHANGING_METHODS = ("POST", "PATCH", "PUT", "DELETE")
 
@@ -62,10 +65,14 @@ class ApiMiddleware:
         via: str,
         shared: Collection[str],
         endless: Collection[str] = (),
+        sessions: Sessions | None = None,
     ) -> None:
-        """`shared` are paths whose responses depend on the query alone, not on who asks; `endless` are streams."""
+        """`sessions` are those of browsers; without them only tokens count.
+
+        `shared` are paths whose responses depend on the query alone, not on who asks; `endless` are streams.
+        """
         self._app, self._dlq, self._access = app, dlq, access
-        self._max_body_bytes, self._via = max_body_bytes, via
+        self._max_body_bytes, self._via, self._sessions = max_body_bytes, via, sessions
         self._shared, self._endless = frozenset(shared), frozenset(endless)
         self._reads = SharedReads[CompleteResponse]()
 
@@ -87,6 +94,9 @@ class ApiMiddleware:
                 await read(scope, receive, send)
                 return
             body, receive = read, _receive_once(read)
+            if why := self._why_forged(scope, headers, body):
+                await problem(403, "forbidden", why)(scope, receive, send)
+                return
         actor: Actor = scope["actor"]
         with acting_as(role=actor.role.name.lower(), via=self._via):
             key = headers.get("idempotency-key")
@@ -113,7 +123,12 @@ class ApiMiddleware:
                 "forbidden",
                 "without tokens this server answers this machine only, and no page of another site: give it a token",
             )
-        if actor is None and (scope["method"] in _CHANGING_METHODS or _local_path(scope) not in PUBLIC_PATHS):
+        session = None
+        if actor is None and self._sessions is not None:
+            session = self._sessions.find_in(HTTPConnection(scope))
+            actor = None if session is None else session.actor
+        scope["session"] = session
+        if actor is None and not _is_public(scope):
             return problem(
                 401,
                 "unauthorized",
@@ -121,6 +136,15 @@ class ApiMiddleware:
                 headers={"WWW-Authenticate": "Bearer"},
             )
         scope["actor"] = actor or Actor("anybody", Role.NOBODY)
+        return None
+
+    def _why_forged(self, scope: Scope, headers: Headers, body: bytes) -> str | None:
+        """Why a change is refused that a browser sent: a page of another site may have made it do so."""
+        session: Session | None = scope["session"]
+        if self._sessions is not None and session is not None and _local_path(scope) != LOGIN_PATH:
+            return self._sessions.why_forged(session, headers, body)
+        if "authorization" not in headers and is_from_other_site(headers):
+            return "a page of another site sent this; nothing was done"
         return None
 
     async def _send_shared(self, scope: Scope, send: Send) -> None:
@@ -224,6 +248,14 @@ async def _complete_response(app: App, scope: Scope) -> CompleteResponse:
 
     await app(scope, _receive_once(b""), collect)
     return CompleteResponse(status, headers, b"".join(parts))
+
+
+def _is_public(scope: Scope) -> bool:
+    """Whether anybody may ask this."""
+    path = _local_path(scope)
+    if scope["method"] in _CHANGING_METHODS:
+        return path == LOGIN_PATH and scope["method"] == "POST"
+    return path in PUBLIC_PATHS or path == LOGIN_PATH or path.startswith(STATIC_PATHS)
 
 
 def _local_path(scope: Scope) -> str:

@@ -79,8 +79,9 @@ class Route:
 class Router:
     """The routes of one resource, in the order in which they are tried."""
 
-    def __init__(self, *, tag: str, prefix: str = "") -> None:
-        self.tag, self.prefix, self.routes = tag, prefix, list[Route]()
+    def __init__(self, *, tag: str, prefix: str = "", documented: bool = True) -> None:
+        """`documented`: whether the routes are in OpenAPI; pages are not."""
+        self.tag, self.prefix, self.documented, self.routes = tag, prefix, documented, list[Route]()
 
     def get(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
         """Declare what answers GET."""
@@ -102,7 +103,8 @@ class Router:
         """Add the routes to a FastAPI application, below the path `at`."""
         for route in self.routes:
             handler = _for_fastapi(route.handler)
-            app.add_api_route(at + route.path, handler, methods=[route.method], tags=[self.tag], **route.options)
+            options = {**route.options, "include_in_schema": self.documented}
+            app.add_api_route(at + route.path, handler, methods=[route.method], tags=[self.tag], **options)
 
     def _declare(self, method: str, path: str, options: Mapping[str, Any]) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:

@@ -133,7 +133,12 @@ def api_of(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> FastAPI:
     """The API of this queue as the settings say. Raises InvalidInput for tokens that are wrong."""
     from mahavishnu.api import create_app
 
-    return create_app(dlq, access=access_of(settings), max_body_bytes=settings.server.max_body_bytes)
+    return create_app(
+        dlq,
+        access=access_of(settings),
+        max_body_bytes=settings.server.max_body_bytes,
+        session_keys=[key.get_secret_value() for key in settings.server.session_keys],
+    )
 
 
 def _server(api: FastAPI) -> uvicorn.Server:

@@ -77,6 +77,10 @@ class ServerSettings(Section):
         {}, "Names and tokens of those who may also act on letters, groups and runs"
     )
     admins: Mapping[str, SecretStr] = setting({}, "Names and tokens of those who may also delete letters")
+    session_keys: tuple[SecretStr, ...] = setting(
+        (),
+        "Keys that sign the logins of browsers, 32 characters or more: the first signs, the others are still believed",
+    )
 
 
 def _check_templates(given: dict[str, Any] | str) -> dict[str, Any] | str:

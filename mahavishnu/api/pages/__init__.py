@@ -1,0 +1,14 @@
+"""The pages of the web console: a module for each, which reads what it shows with the methods of the queue.
+
+To add one: write a module with a `router` (`Router(tag=…, documented=False)`) and, for the navigation, a `LINK`; write
+its template into `templates/`; and name the module here, where it is to stand in the navigation.
+"""
+
+from __future__ import annotations
+
+from mahavishnu.api.pages import groups, login, overview, static
+
+PAGES = (static, login, overview, groups)
+LINKS = tuple(page.LINK for page in (overview, groups))
+
+__all__ = ["LINKS", "PAGES"]

@@ -1,0 +1,94 @@
+"""The overview: what needs a person now, and how everything is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.pages.console import show
+from mahavishnu.api.pages.frame import Link
+from mahavishnu.api.pages.words import plural
+from mahavishnu.api.routing import Router
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.lifecycle.staleness import StaleRow
+from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.core.queue.workers import WorkerReport
+from mahavishnu.model.attention import Attention, Need, rank_needs
+from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
+from mahavishnu.model.errors import MahavishnuError
+from mahavishnu.model.group import GroupPage
+
+LINK = Link("", "Overview", "Now", first=True, key="o")
+router = Router(tag="overview", documented=False)  # its path is that of the start page, which decides who gets it
+T = TypeVar("T")
+MOST_RANKED = 200  # groups that are looked at, those with most letters
+MOST_NEEDS, MOST_STALE, MOST_RUNS = 8, 5, 3
+_UNDER_WAY = (*ACTIVE, RunState.PAUSED, RunState.HALTED)
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewView:
+    """What is known now; None for what cannot be told."""
+
+    groups: GroupPage | None
+    needs: Sequence[Need]
+    numbers: Mapping[str, Any] | None
+    workers: Sequence[WorkerReport] | None
+    runs: Sequence[BulkRun] | None
+    stale: Sequence[StaleRow] | None
+
+    @property
+    def headline(self) -> str:
+        """The answer to what needs somebody."""
+        if self.groups is None:
+            return "What needs somebody is not known now"
+        needed, given = self.how_many(Attention.NEEDED), self.how_many(Attention.GIVEN)
+        looked_after = f"{given} {'is' if given == 1 else 'are'} looked after"
+        if needed:
+            whole = f"{plural(needed, 'group')} {'needs' if needed == 1 else 'need'} somebody"
+            return f"{whole}, {looked_after}" if given else whole
+        if given:
+            return f"Nothing new: {plural(given, 'group')} {'is' if given == 1 else 'are'} looked after"
+        return "Nothing needs anybody" if self.groups.items else "No letters: nothing has failed, or nothing is caught"
+
+    def how_many(self, attention: Attention) -> int:
+        """How many groups need so much of it."""
+        return sum(need.attention is attention for need in self.needs)
+
+    @property
+    def shown(self) -> Sequence[Need]:
+        return self.needs[:MOST_NEEDS]
+
+
+async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
+    """The start page."""
+    await dlq.open()
+    groups, numbers, workers, runs, stale = await asyncio.gather(
+        read_or_none(dlq.groups.list(limit=MOST_RANKED)),
+        read_or_none(dlq.get_statistics()),
+        read_or_none(dlq.workers.list()),
+        read_or_none(_runs(dlq)),
+        read_or_none(make_lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE)),
+    )
+    needs = rank_needs(groups.items, dlq.clock.now()) if groups else ()
+    view = OverviewView(groups, needs, numbers, workers, runs, stale)
+    return await show(request, "overview.html", view)
+
+
+async def read_or_none(read: Awaitable[T]) -> T | None:
+    """What a read finds; None if it cannot be told: one part of a page that fails must not take the others along."""
+    try:
+        return await read
+    except MahavishnuError:
+        return None
+
+
+async def _runs(dlq: DeadLetterQueue) -> Sequence[BulkRun]:
+    pages = await asyncio.gather(*(dlq.runs.list(state, limit=MOST_RUNS) for state in _UNDER_WAY))
+    found = [run for page in pages for run in page.items]
+    return sorted(found, key=lambda run: run.created_at, reverse=True)[:MOST_RUNS]

@@ -1,0 +1,89 @@
+"""Problems as pages: whoever sends a browser's request gets the same answer as a program, to be read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.errors import MEDIA_TYPE
+from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
+from mahavishnu.api.pages.console import Console
+from mahavishnu.api.pages.frame import root_from
+from mahavishnu.api.routing import API
+
+_HEALTH = ("/healthz", "/readyz", "/metrics")
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemView:
+    """What went wrong, and what to do."""
+
+    status: int
+    title: str
+    detail: str
+
+
+class ProblemPages:
+    """The outermost layer: what is answered with a problem document is shown as a page, to those who want pages."""
+
+    def __init__(self, app: App, *, console: Console) -> None:
+        self._app, self._console = app, console
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not wants_page(scope):
+            await self._app(scope, receive, send)
+            return
+        start: Message | None = None
+        parts: list[bytes] = []
+
+        async def send_page(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start":
+                if Headers(raw=message["headers"]).get("content-type") == MEDIA_TYPE:
+                    start = message
+                    return
+            elif start is not None:
+                parts.append(message.get("body", b""))
+                if not message.get("more_body", False):
+                    document = json.loads(b"".join(parts))
+                    response = await self._page(scope, document, Headers(raw=start["headers"]))
+                    await response(scope, receive, send)
+                return
+            await send(message)
+
+        await self._app(scope, receive, send_page)
+
+    async def _page(self, scope: Scope, document: dict[str, object], headers: Headers) -> Response:
+        status = int(str(document["status"]))
+        request = Request(scope)
+        if status == 401:
+            return _lead_to_login(scope, request)
+        view = ProblemView(status, str(document["title"]), str(document["detail"]))
+        response = await self._console.show(request, "problem.html", view, status=status)
+        for name in ("retry-after", "allow"):
+            if name in headers:
+                response.headers[name] = headers[name]
+        return response
+
+
+def wants_page(scope: Scope) -> bool:
+    """Whether the request is for a page, and not for the API or a probe."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    if path.startswith(f"{API}/") or path in (API, *_HEALTH):
+        return False
+    headers = Headers(scope=scope)
+    return "text/html" in headers.get("accept", "") or headers.get("hx-request") == "true"
+
+
+def _lead_to_login(scope: Scope, request: Request) -> Response:
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    wanted = path + (f"?{request.url.query}" if request.url.query else "") if request.method == "GET" else "/"
+    place = f"{root_from(path)}login?next={quote(wanted, safe='')}"
+    if "hx-request" in request.headers:  # a fragment is no place for the login: the whole page goes there
+        return Response(None, 200, {"HX-Redirect": place, "Cache-Control": "no-store"})
+    return Response(None, 303, {"Location": place, "Cache-Control": "no-store"})

@@ -1,0 +1,155 @@
+"""Sessions of browsers: a login makes a signed cookie of a token, and forms carry a proof that they are ours.
+
+No store keeps sessions. The cookie holds a mark of the token, so that a token that is taken away takes its sessions
+along, and a random id, so that a logout ends the session wherever a copy of its cookie is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qsl
+
+from itsdangerous import BadSignature, URLSafeSerializer
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Access, Actor, mark_of
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.errors import InvalidInput
+
+LIFETIME = timedelta(hours=12)
+FORM_FIELD, FORM_HEADER = "form_token", "x-form-token"
+SHORTEST_KEY = 32  # characters
+_NAME = "mahavishnu_session"
+_MOST_ENDED = 10_000  # sessions that somebody ended, which are remembered until their cookies are worth nothing anyway
+_MOST_FIELDS = 1000  # of one form
+_FORM_TYPE = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody who has logged in with a browser. `form_token` is in every form that this session is shown."""
+
+    id: str
+    actor: Actor
+    until: datetime
+    form_token: str
+
+
+class Sessions:
+    """Begins, finds and ends sessions of those who have a token."""
+
+    def __init__(self, access: Access, clock: Clock, keys: Sequence[str] = ()) -> None:
+        """The first of `keys` signs, the others are still believed; without any, a key that this process forgets.
+
+        Raises InvalidInput for a key that is too short.
+        """
+        if any(len(key) < SHORTEST_KEY for key in keys):
+            raise InvalidInput(f"a key in server.session_keys has at least {SHORTEST_KEY} characters")
+        self._access, self._clock = access, clock
+        self.keys = tuple(keys) or (secrets.token_hex(32),)
+        self._cookies = URLSafeSerializer([*reversed(self.keys)], salt="mahavishnu session")  # the last one signs
+        self._ended: OrderedDict[str, datetime] = OrderedDict()
+
+    def begin(self, token: str) -> tuple[Session, str] | None:
+        """A session for whoever has this token, and its cookie; None if nobody has it."""
+        actor = self._access.holder(token)
+        if actor is None:
+            return None
+        id, until = secrets.token_urlsafe(16), self._clock.now() + LIFETIME
+        cookie = self._cookies.dumps([id, mark_of(token), int(until.timestamp())])
+        return Session(id, actor, until, self._form_token(id)), str(cookie)
+
+    def find(self, cookie: str | None) -> Session | None:
+        """The session of a cookie; None if it is over, was ended, is no cookie of ours, or its token is gone."""
+        if not cookie:
+            return None
+        try:
+            id, mark, until = self._cookies.loads(cookie)
+        except (BadSignature, ValueError, TypeError):
+            return None
+        actor, ends = self._access.actor_by_mark(mark), datetime.fromtimestamp(until, UTC)
+        if actor is None or ends <= self._clock.now() or id in self._ended:
+            return None
+        return Session(id, actor, ends, self._form_token(id))
+
+    def find_in(self, connection: HTTPConnection) -> Session | None:
+        """The session that a request belongs to."""
+        return self.find(connection.cookies.get(cookie_name(connection.url.scheme)))
+
+    def end(self, session: Session) -> None:
+        """Let its cookie be worth nothing from now on, in this process."""
+        now = self._clock.now()
+        while self._ended and (len(self._ended) >= _MOST_ENDED or next(iter(self._ended.values())) <= now):
+            self._ended.popitem(last=False)
+        self._ended[session.id] = session.until
+
+    def why_forged(self, session: Session, headers: Mapping[str, str], body: bytes) -> str | None:
+        """Why a change does not come from a page that this session was shown; None if it does."""
+        if is_from_other_site(headers):
+            return "a page of another site sent this; nothing was done"
+        given = headers.get(FORM_HEADER) or _form_value(headers, body)
+        if not hmac.compare_digest(given.encode(), session.form_token.encode()):
+            return "the form is not of this login: load its page again, and send it once more; nothing was done"
+        return None
+
+    def _form_token(self, session_id: str) -> str:
+        # of all keys: with a new one in front, a form that is open in a browser is sent once more
+        return hmac.new("\0".join(self.keys).encode(), session_id.encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def cookie_name(scheme: str) -> str:
+    """What the cookie is called; by the prefix, browsers see to it that no other host has set it.
+
+    >>> cookie_name("https")
+    '__Host-mahavishnu_session'
+    """
+    return f"__Host-{_NAME}" if scheme == "https" else _NAME
+
+
+def set_cookie(response: Response, scheme: str, cookie: str) -> None:
+    """Have the browser keep the session, out of the reach of scripts and of other sites."""
+    response.set_cookie(
+        cookie_name(scheme),
+        cookie,
+        max_age=int(LIFETIME.total_seconds()),
+        path="/",
+        secure=scheme == "https",
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def remove_cookie(response: Response, scheme: str) -> None:
+    """Have the browser forget the session."""
+    response.delete_cookie(cookie_name(scheme), path="/", secure=scheme == "https", httponly=True, samesite="lax")
+
+
+def is_from_other_site(headers: Mapping[str, str]) -> bool:
+    """Whether a browser says that a page of another site made it send the request.
+
+    >>> is_from_other_site({"sec-fetch-site": "cross-site"}), is_from_other_site({"sec-fetch-site": "same-origin"})
+    (True, False)
+    >>> is_from_other_site({"origin": "https://evil.example", "host": "dlq.example"}), is_from_other_site({})
+    (True, False)
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    return origin is not None and origin.partition("://")[2] != headers.get("host")
+
+
+def _form_value(headers: Mapping[str, str], body: bytes) -> str:
+    if not headers.get("content-type", "").startswith(_FORM_TYPE):
+        return ""
+    try:
+        fields = dict(parse_qsl(body.decode(), max_num_fields=_MOST_FIELDS))
+    except ValueError:
+        return ""
+    return fields.get(FORM_FIELD, "")
