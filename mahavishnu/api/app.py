@@ -23,6 +23,7 @@ from mahavishnu.api.routes import (
     archive,
     audit,
     claims,
+    dashboard,
     domain_events,
     events,
     groups,
@@ -113,6 +114,7 @@ def create_app(
         workers,
         audit,
         archive,
+        dashboard,
         domain_events,
         events,
     ):

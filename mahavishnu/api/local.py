@@ -29,6 +29,7 @@ _MODULES = {
     "workers": "workers",
     "audit": "audit",
     "archive": "archive",
+    "dashboard": "dashboard",
     "events": "events",
 }
 

@@ -39,6 +39,7 @@ _ABOUT_LETTERS = frozenset(
         "workers",
         "queues",
         "archive",
+        "dashboard",
         "tasks",
         "events",
     }
@@ -88,6 +89,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "revisions": "letters.revisions",
             "restore": "letters.restore",
             "stats": "letters.stats",
+            "dashboard": "dashboard.dashboard",
             "watch": "watch.watch",
             "retry": "letter_actions.retry",
             "redrive": "letter_actions.redrive",

@@ -131,6 +131,7 @@ class DeadLetterQueue:
     intake = cached_property(lambda self: services.make_intake(self.context))
     processing = cached_property(lambda self: services.make_processing(self))
     archive = cached_property(lambda self: services.make_archive(self.context))
+    dashboard = cached_property(lambda self: services.make_dashboard(self.context))
     replies = cached_property(lambda self: services.make_replies(self.context))
     deletion = cached_property(lambda self: services.make_deletion(self.context))
     _ledger = cached_property(lambda self: Ledger(self.context))
@@ -292,10 +293,7 @@ class DeadLetterQueue:
     async def get_statistics_by_reason(self) -> numbers.ReasonLines:
         """One line for each reason that letters were written for; its `degraded` says why numbers may be wrong."""
         await self.context.open()
-        tally = await self.context.letters.tally(
-            Query(), numbers.BY_REASON, sums=["dlq_retry_count"], spans=["created_at"]
-        )
-        return numbers.by_reason(tally)
+        return await numbers.count_by_reason(self.context.letters)
 
     async def health(self) -> Health:
         """How the store is. Never raises."""

@@ -22,6 +22,7 @@ from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.core.lifecycle.run import current_run
 from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.claims import Claims
+from mahavishnu.core.queue.dashboard import Dashboard
 from mahavishnu.core.queue.deletion import Deletion
 from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.named_queues import NamedQueues
@@ -171,6 +172,14 @@ class SyncArchive(SyncFace[Archive]):
     drop = SyncMethod(_of(Archive).drop)
 
 
+class SyncDashboard(SyncFace[Dashboard]):
+    """`dlq.dashboard`."""
+
+    dlq = SyncMethod(_of(Dashboard).dlq)
+    staleness = SyncMethod(_of(Dashboard).staleness)
+    archive = SyncMethod(_of(Dashboard).archive)
+
+
 class SyncNamedQueues(SyncFace[NamedQueues]):
     """`dlq.queues`."""
 
@@ -242,6 +251,9 @@ class SyncQueue(SyncFace[DeadLetterQueue]):
     workers = cached_property(lambda self: SyncWorkers(self.calls, lambda: self.service.workers, "dlq.workers."))
     deletion = cached_property(lambda self: SyncDeletion(self.calls, lambda: self.service.deletion, "dlq.deletion."))
     archive = cached_property(lambda self: SyncArchive(self.calls, lambda: self.service.archive, "dlq.archive."))
+    dashboard = cached_property(
+        lambda self: SyncDashboard(self.calls, lambda: self.service.dashboard, "dlq.dashboard.")
+    )
     queues = cached_property(lambda self: SyncNamedQueues(self.calls, lambda: self.service.queues, "dlq.queues."))
     domain_events = cached_property(
         lambda self: SyncDomainEvents(self.calls, lambda: self.service.domain_events, "dlq.domain_events.")

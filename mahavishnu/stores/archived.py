@@ -13,7 +13,7 @@ from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.stores.dataclass_codec import dataclass_kind
-from mahavishnu.stores.kind import FieldType, Kind, T
+from mahavishnu.stores.kind import Field, FieldType, Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision
 
@@ -149,6 +149,15 @@ class ArchivePartition:
         return self.name
 
 
+def _former_count(copy: ArchivedLetter) -> int:
+    return len(copy.former)
+
+
+def _document_bytes(copy: ArchivedLetter) -> int:
+    """How large the documents are that it keeps."""
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in (copy.letter, *copy.former, *copy.revisions))
+
+
 _ARCHIVED = dataclass_kind(
     ArchivedLetter,
     name="archive",
@@ -156,6 +165,10 @@ _ARCHIVED = dataclass_kind(
     key="entry_id",
     types=dict.fromkeys(("letter", "former", "revisions", "checksum"), FieldType.BLOB),
     indexes=[("namespace", "closed_at"), ("task_id",)],
+    more=[
+        Field("former_count", FieldType.INTEGER, _former_count, derived=True),
+        Field("document_bytes", FieldType.INTEGER, _document_bytes, derived=True),
+    ],
 )
 
 

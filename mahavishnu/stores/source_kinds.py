@@ -24,6 +24,11 @@ def _moved_at(task: TaskRecord) -> datetime:
     return task.transitions[-1].at if task.transitions else task.created_at
 
 
+def _entered_second(task: TaskRecord) -> int:
+    """When it came into its state, as a number that can be added up: stores find the mean of it."""
+    return int(task.state_entered_at.timestamp())
+
+
 TASKS = dataclass_kind(
     TaskRecord,
     name="tasks",
@@ -38,7 +43,10 @@ TASKS = dataclass_kind(
         ("namespace", "state", "created_at"),
         ("namespace", "created_at"),
     ],
-    more=[Field("moved_at", FieldType.DATE, _moved_at, derived=True)],
+    more=[
+        Field("moved_at", FieldType.DATE, _moved_at, derived=True),
+        Field("entered_second", FieldType.INTEGER, _entered_second, derived=True),
+    ],
 )
 TRANSITIONS = dataclass_kind(
     OldTransition, name="transitions", index="dlq_transitions", indexes=[("task_id", "number")]

@@ -18,6 +18,7 @@ from mahavishnu.core.domain_events import DomainEvents
 from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.claims import Claims
+from mahavishnu.core.queue.dashboard import Dashboard
 from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.named_queues import NamedQueues
 from mahavishnu.core.queue.operations import LetterOperations
@@ -64,6 +65,7 @@ SERVICES = {
     "requeues": Requeues,
     "transfer": Transfer,
     "archive": Archive,
+    "dashboard": Dashboard,
     "audit": AuditLog,
     "runs": BulkRuns,
     "workers": Workers,

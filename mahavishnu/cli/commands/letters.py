@@ -240,7 +240,7 @@ def _stats(context: typer.Context, by_reason: bool, json: bool) -> None:
         if json:
             print_json(numbers)
         elif by_reason:
-            _reasons(numbers)
+            print_reasons(numbers)
             api.note_list_end(len(numbers))
         else:
             _numbers(numbers, api)
@@ -291,7 +291,8 @@ def _numbers(numbers: dict[str, Any], api: Connection) -> None:
         print_line(f"the causes: {api.session.command('group', 'list')}")
 
 
-def _reasons(lines: list[dict[str, Any]]) -> None:
+def print_reasons(lines: list[dict[str, Any]]) -> None:
+    """Print a line for each reason."""
     spare = ("mean requeues", "oldest", "requeued", "cancelled")
     columns = ("reason", "letters", "pending", "requeued", "failed", "resolved", "cancelled", "mean requeues", "oldest")
     rows = [

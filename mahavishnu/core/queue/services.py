@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.archive import Archive
     from mahavishnu.core.queue.claims import Claims
     from mahavishnu.core.queue.closing import Closing
+    from mahavishnu.core.queue.dashboard import Dashboard
     from mahavishnu.core.queue.deletion import Deletion
     from mahavishnu.core.queue.groups import Groups
     from mahavishnu.core.queue.named_queues import NamedQueues
@@ -120,6 +121,13 @@ def make_archive(context: QueueContext) -> Archive:
     from mahavishnu.core.queue.archive import Archive
 
     return Archive(context)
+
+
+def make_dashboard(context: QueueContext) -> Dashboard:
+    """Letters by reason, tasks by state, the archive by month."""
+    from mahavishnu.core.queue.dashboard import Dashboard
+
+    return Dashboard(context)
 
 
 def make_claims(dlq: DeadLetterQueue) -> Claims:

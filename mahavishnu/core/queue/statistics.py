@@ -17,7 +17,7 @@ from mahavishnu.stores.base import Cell, Tally
 if TYPE_CHECKING:
     from mahavishnu.core.queue.workers import Workers
     from mahavishnu.engine.context import QueueContext
-    from mahavishnu.engine.letters import NamespaceRecords
+    from mahavishnu.engine.letters import NamespaceRecords, VisibleLetters
     from mahavishnu.engine.processor import Processor
     from mahavishnu.model.letter import DeadLetter
 
@@ -121,6 +121,11 @@ def lifetime(live: Cell, deleted: Mapping[str, int]) -> dict[str, int]:
     letters = live.sums.get("generation", 0) + deleted.get("letters", 0)
     numbers["cleared"] += deleted.get("cleared", 0)
     return {"enqueued_total": letters + numbers["reopened"], **numbers}
+
+
+async def count_by_reason(letters: VisibleLetters) -> ReasonLines:
+    """What `get_statistics_by_reason` answers."""
+    return by_reason(await letters.tally(Query(), BY_REASON, sums=["dlq_retry_count"], spans=["created_at"]))
 
 
 def by_reason(tally: Tally) -> ReasonLines:

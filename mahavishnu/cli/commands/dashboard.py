@@ -1,0 +1,74 @@
+"""`mahavishnu dlq dashboard`: letters by reason, what runs now by state, and the archive by month."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from mahavishnu.cli.client import Connection, run_conversation
+from mahavishnu.cli.commands.letters import print_reasons
+from mahavishnu.cli.options import session_of
+from mahavishnu.cli.output import AsJson, NotFound, print_json, print_line, print_table
+
+
+def dashboard(
+    context: typer.Context,
+    view: Annotated[
+        str | None, typer.Argument(metavar="[VIEW]", help="dlq, staleness or archive; all three if none is named.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Show letters by reason, what runs now by state, and the archive by month."""
+    if view is not None and view not in _PRINTS:
+        raise NotFound.among("view", view, list(_PRINTS))
+
+    async def converse(api: Connection) -> None:
+        if json:
+            found = {name: await api.get(f"/dashboard/{name}") for name in ([view] if view else _PRINTS)}
+            print_json(found[view] if view else found)
+            return
+        for number, (name, print_lines) in enumerate(_PRINTS.items()):
+            if view in (None, name):
+                if number and view is None:
+                    print_line("")
+                print_lines(await api.get(f"/dashboard/{name}"))
+
+    run_conversation(session_of(context), converse)
+
+
+def _print_states(lines: list[dict[str, Any]]) -> None:
+    print_table(
+        ("state", "tasks", "mean minutes", "longest", "over 1 h", "over 1 day", "longest in it"),
+        [
+            (
+                each["current_state"],
+                each["task_count"],
+                each["avg_minutes_in_state"],
+                each["max_minutes_in_state"],
+                each["stale_over_1h"],
+                each["stale_over_1day"],
+                " ".join(each["top_stale_tasks"]),
+            )
+            for each in lines
+        ],
+        empty="no lifecycle task is open",
+        spare=("mean minutes",),
+    )
+
+
+def _print_months(lines: list[dict[str, Any]]) -> None:
+    print_table(
+        ("month", "letters", "former letters", "bytes"),
+        [(each["month"], each["tasks_archived"], each["steps_archived"], each["archive_size"]) for each in lines],
+        empty="nothing is archived",
+        texts=(),
+    )
+
+
+_PRINTS: dict[str, Callable[[list[dict[str, Any]]], None]] = {
+    "dlq": print_reasons,
+    "staleness": _print_states,
+    "archive": _print_months,
+}

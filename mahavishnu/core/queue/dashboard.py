@@ -1,0 +1,175 @@
+"""Three views of the whole: letters by reason, what runs now by state, and the archive by month.
+
+They are counted by the store. Only records that lack a number, because an earlier version wrote them, are read for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
+from mahavishnu.core.queue.statistics import ReasonLines, count_by_reason
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.model.query import Between, Condition, Is, Missing, Query, Sort
+from mahavishnu.model.task_states import OPEN, TaskState
+from mahavishnu.model.tasks import TaskRecord
+from mahavishnu.stores.archived import ArchivePartition, PartitionState, archive_kind
+from mahavishnu.stores.base import Cell, Tally, find_pages
+from mahavishnu.stores.kind import Kind, T
+from mahavishnu.stores.source_kinds import TASKS
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+MOST_NAMED = 10  # tasks that a state names
+_MINUTE = timedelta(minutes=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_STILL_THERE = Missing("restored_at")  # a letter that was taken out of the archive leaves its copy there
+
+
+class DashboardLines(list[dict[str, Any]]):
+    """The lines of a view; `degraded` says, in words, why numbers may be wrong, and is None for the whole truth."""
+
+    degraded: str | None = None
+
+
+class Dashboard:
+    """The views of one namespace, or of all."""
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context = context
+
+    async def dlq(self) -> ReasonLines:
+        """A line for each reason that letters were written for, most letters first. Raises StoreError.
+
+        They are what `get_statistics_by_reason` answers.
+        """
+        await self._context.open()
+        return await count_by_reason(self._context.letters)
+
+    async def staleness(self) -> DashboardLines:
+        """A line for each state that lifecycle tasks are in now; the one with most tasks of over an hour first.
+
+        Each names the tasks that are in it longest. Raises StoreError.
+
+        >>> (await dlq.dashboard.staleness())[0]["stale_over_1h"]  # doctest: +SKIP
+        17
+        """
+        context = self._context
+        await context.open()
+        tasks = NamespaceRecords(context.store.collection(TASKS), context.namespace)
+        now, is_open = context.clock.now(), Is("state", OPEN)
+        whole, hour, day = await asyncio.gather(
+            _count(tasks, TASKS, (is_open,), ["state"], ["entered_second"], ["state_entered_at"]),
+            tasks.tally(Query((is_open, Between("state_entered_at", below=now - HOUR))), ["state"]),
+            tasks.tally(Query((is_open, Between("state_entered_at", below=now - DAY))), ["state"]),
+        )
+        states = [TaskState(values[0]) for values, cell in whole.cells.items() if cell.count]
+        found = await asyncio.gather(
+            *(tasks.find(Query((Is("state", (state,)),), (Sort("state_entered_at"),), MOST_NAMED)) for state in states)
+        )
+        longest = {state: page.items for state, page in zip(states, found, strict=True)}
+        lines = DashboardLines(state_lines(now, whole, hour, day, longest))
+        reasons = [*(tally.degraded for tally in (whole, hour, day)), *(page.degraded for page in found)]
+        lines.degraded = next(filter(None, reasons), None)
+        return lines
+
+    async def archive(self) -> DashboardLines:
+        """A line for each month of the archive, the latest first; `archive_size` are the bytes of its documents.
+
+        A month whose partition is detached is not known: its numbers are None, and `degraded` names the partition.
+        Raises StoreUnavailable while the store that all processes share is away, and StoreError.
+        """
+        context = self._context
+        await context.open()
+        places = ArchivePlaces(require_home(context), context.clock)
+        partitions = await places.every()
+        there = [each for each in partitions if each.state is PartitionState.ATTACHED]
+        tallies = await asyncio.gather(
+            *(
+                _count(
+                    NamespaceRecords(places.letters(each.name), context.namespace),
+                    archive_kind(each.name),
+                    (_STILL_THERE,),
+                    sums=["former_count", "document_bytes"],
+                )
+                for each in there
+            )
+        )
+        counted = {each.name: tally.total for each, tally in zip(there, tallies, strict=True)}
+        lines = DashboardLines(month_lines(partitions, counted))
+        lines.degraded = _why_incomplete(partitions, tallies)
+        return lines
+
+
+def state_lines(
+    now: datetime, whole: Tally, hour: Tally, day: Tally, longest: Mapping[TaskState, Sequence[TaskRecord]]
+) -> list[dict[str, Any]]:
+    """One line for each state, from tallies by state: of all open tasks, and of those over an hour and over a day."""
+    over_hour, over_day = hour.by(0), day.by(0)
+    lines = []
+    for state, tasks in longest.items():
+        cell = whole.cells[state.value,]
+        began = cell.earliest.get("state_entered_at", now)
+        middle = _EPOCH + timedelta(seconds=cell.sums["entered_second"] / cell.count)
+        lines.append(
+            {
+                "current_state": state.value,
+                "task_count": cell.count,
+                "avg_minutes_in_state": round(max(now - middle, timedelta()) / _MINUTE, 1),
+                "max_minutes_in_state": round(max(now - began, timedelta()) / _MINUTE, 1),
+                "stale_over_1h": over_hour.get(state.value, Cell()).count,
+                "stale_over_1day": over_day.get(state.value, Cell()).count,
+                "top_stale_tasks": [task.task_id for task in tasks],
+            }
+        )
+    return sorted(lines, key=lambda line: (-line["stale_over_1h"], -line["task_count"], line["current_state"]))
+
+
+def month_lines(partitions: Iterable[ArchivePartition], counted: Mapping[str, Cell]) -> list[dict[str, Any]]:
+    """One line for each month, the latest first, from the numbers of those partitions that are attached."""
+    months: dict[str, list[Cell]] = defaultdict(list)
+    for each in partitions:
+        months[each.month] += [counted[each.name]] if each.name in counted else []
+    lines = []
+    for month, cells in sorted(months.items(), reverse=True):
+        known = bool(cells)
+        lines.append(
+            {
+                "month": month,
+                "tasks_archived": sum(cell.count for cell in cells) if known else None,
+                "steps_archived": sum(cell.sums.get("former_count", 0) for cell in cells) if known else None,
+                "archive_size": sum(cell.sums.get("document_bytes", 0) for cell in cells) if known else None,
+            }
+        )
+    return lines
+
+
+def _why_incomplete(partitions: Iterable[ArchivePartition], tallies: Iterable[Tally]) -> str | None:
+    detached = [each.name for each in partitions if each.state is PartitionState.DETACHED]
+    if detached:
+        names = f"{', '.join(detached[:MOST_NAMED])}{' and others' if len(detached) > MOST_NAMED else ''}"
+        return f"what is in detached partitions is not counted: {names}"
+    return next((tally.degraded for tally in tallies if tally.degraded), None)
+
+
+async def _count(
+    records: NamespaceRecords[T],
+    kind: Kind[T],
+    where: tuple[Condition, ...],
+    by: Sequence[str] = (),
+    sums: Sequence[str] = (),
+    spans: Sequence[str] = (),
+) -> Tally:
+    """A tally, with the numbers of those records that were written before the store knew them."""
+    tally = await records.tally(Query(where), by, sums=sums, spans=spans)
+    cells = dict(tally.cells)
+    async for earlier in find_pages(records, Query((*where, Missing(sums[0])))):
+        for record in earlier.items:
+            values = tuple(kind.by_name[name].term(record) for name in by)
+            more = Cell(0, {name: kind.by_name[name].term(record) for name in sums})
+            cells[values] = cells.get(values, Cell()).plus(more)
+    return Tally(cells, tally.degraded)
