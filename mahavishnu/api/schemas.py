@@ -111,7 +111,7 @@ class ResponseModel(BaseModel):
 
 
 def fields_of(record: type, names: str) -> Callable[[type[ResponseModel]], type[Any]]:
-    """Add these fields of a dataclass to a response, with the types that `to_json` makes of theirs."""
+    """Add these fields of a dataclass, or keys of a typed dict, to a response; types are those that `to_json` makes."""
 
     def extend(model: type[ResponseModel]) -> type[Any]:
         hints = get_type_hints(record)

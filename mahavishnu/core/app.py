@@ -18,7 +18,7 @@ from mahavishnu.core.config import MahavishnuSettings, ReloadResult
 from mahavishnu.core.config.queue_files import DeclaredQueues
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
-from mahavishnu.core.executions import Executions
+from mahavishnu.core.executions import Executions, RunOrder
 from mahavishnu.core.local_files import describe_file, other_local_files
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.queue.services import make_lifecycle
@@ -234,7 +234,7 @@ class MahavishnuApp:
         one. `enqueue` True asks for a letter (under MANUAL too), False for none. With `track` the run is a lifecycle
         task: others see it, and a retry goes on after the steps that have ended.
         """
-        return await self._executions.run(task, adapter_name, repos, task_id, metadata, enqueue, track=track)
+        return await self._executions.run(RunOrder(task, adapter_name, repos, task_id, metadata, enqueue), track=track)
 
     async def execute_workflow_parallel(
         self,
@@ -250,7 +250,7 @@ class MahavishnuApp:
 
         The letter of a partial failure has those repos only that failed, unless `retry_only_failed_repos` is off.
         """
-        return await self._executions.run(task, adapter_name, repos, task_id, metadata, enqueue, each=True)
+        return await self._executions.run(RunOrder(task, adapter_name, repos, task_id, metadata, enqueue), each=True)
 
     async def run_again(self, task: Any, repos: list[str]) -> WorkflowResult:
         """Run a letter's task with the adapter that the letter, or the task, names: the default retry callback.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mahavishnu.adapters.base import current_attempt, live_attempt, run_as
 from mahavishnu.adapters.runner import WorkflowResult
@@ -23,34 +23,35 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class RunOrder(NamedTuple):
+    """What `execute_workflow` is asked to run, and whether its failure becomes a letter."""
+
+    task: Any
+    adapter_name: str
+    repos: Sequence[str] | None
+    task_id: str | None
+    metadata: Mapping[str, Any] | None
+    enqueue: bool | None
+
+
 class Executions:
     """Runs workflows of one app by their name."""
 
     def __init__(self, app: MahavishnuApp) -> None:
         self._app = app
 
-    def run(
-        self,
-        task: Any,
-        adapter_name: str,
-        repos: Sequence[str] | None,
-        task_id: str | None,
-        metadata: Mapping[str, Any] | None,
-        enqueue: bool | None,
-        *,
-        each: bool = False,
-        track: bool = False,
-    ) -> Awaitable[WorkflowResult]:
+    def run(self, order: RunOrder, *, each: bool = False, track: bool = False) -> Awaitable[WorkflowResult]:
         """Run a workflow, once for all repos or once for `each` of them."""
         if track and self._app.queue_if_enabled is not None:
-            run = self._run_tracked(task, adapter_name, repos, task_id, metadata, enqueue)
+            run = self._run_tracked(order)
         else:
-            run = self._run(task, adapter_name, repos, task_id, metadata, enqueue, each=each)
+            run = self._run(order, each=each)
         if current_attempt.get() is None:  # it costs nothing where it is not needed
             return run
         dlq = self._app.queue_if_enabled
         namespace = None if dlq is None else dlq.context.namespace
-        return _inside_attempt(run, given_id(task_id, task), task, adapter_name, namespace)
+        name = given_id(order.task_id, order.task)
+        return _inside_attempt(run, name, order.task, order.adapter_name, namespace)
 
     async def run_again(self, letter: DeadLetter, task: Any, adapter_name: str, repos: list[str]) -> WorkflowResult:
         """Run a letter's task again; a tracked one goes on after the steps that have ended."""
@@ -68,18 +69,8 @@ class Executions:
             await run.succeed()
         return done.result
 
-    async def _run(
-        self,
-        task: Any,
-        adapter_name: str,
-        repos: Sequence[str] | None,
-        task_id: str | None,
-        metadata: Mapping[str, Any] | None,
-        enqueue: bool | None,
-        *,
-        each: bool = False,
-        tracked: TaskRun | None = None,
-    ) -> WorkflowResult:
+    async def _run(self, order: RunOrder, *, each: bool = False, tracked: TaskRun | None = None) -> WorkflowResult:
+        task, adapter_name, repos, task_id, metadata, enqueue = order
         integration, name = self._app.dlq_integration, given_id(task_id, task)
         began = None if name is None or integration is None else integration.begin_run()
         try:
@@ -109,24 +100,16 @@ class Executions:
             await tracked.fail(run.error)
         return run.result
 
-    async def _run_tracked(
-        self,
-        task: Any,
-        adapter_name: str,
-        repos: Sequence[str] | None,
-        task_id: str | None,
-        metadata: Mapping[str, Any] | None,
-        enqueue: bool | None,
-    ) -> WorkflowResult:
-        given = given_id(task_id, task)
-        chosen = texts(repos or (), "repos")
-        request = self._request(given or new_task_id(), task, adapter_name, chosen, metadata)
+    async def _run_tracked(self, order: RunOrder) -> WorkflowResult:
+        order = order._replace(repos=(chosen := texts(order.repos or (), "repos")))
+        given = given_id(order.task_id, order.task)
+        request = self._request(given or new_task_id(), order.task, order.adapter_name, chosen, order.metadata)
         tracked = await self._app.lifecycle.tracking.begin(request)
         if tracked is None:  # it was done before, and only its letter did not know
-            return WorkflowResult(status="completed", result=None, adapter=adapter_name)
+            return WorkflowResult(status="completed", result=None, adapter=order.adapter_name)
         with tracked.inside():
             try:
-                result = await self._run(task, adapter_name, chosen, task_id, metadata, enqueue, tracked=tracked)
+                result = await self._run(order, tracked=tracked)
             except asyncio.CancelledError:
                 await tracked.cancel()
                 raise

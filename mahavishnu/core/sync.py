@@ -284,6 +284,7 @@ class SyncLifecycle(SyncFace[Lifecycle]):
     detect_and_transition_stale_tasks = SyncMethod(_of(Lifecycle).detect_and_transition_stale_tasks)
     move_to_dlq = SyncMethod(_of(Lifecycle).move_to_dlq)
     change = SyncMethod(_of(Lifecycle).change)
+    keep_alive = SyncMethod(_of(Lifecycle).keep_alive)
     begin_step = SyncMethod(_of(Lifecycle).begin_step)
     complete_step = SyncMethod(_of(Lifecycle).complete_step)
     fail_step = SyncMethod(_of(Lifecycle).fail_step)

@@ -20,6 +20,7 @@ from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.reasons import ReasonRules
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.staleness import StalenessRules
@@ -164,6 +165,7 @@ def queue_from(
             retention=retention_from(settings),
             events=event_rules_from(settings),
             staleness=staleness_from(settings),
+            reasons=ReasonRules(**settings.dlq_reasons.model_dump()),
             backoffs=backoffs_from(settings),
             namespace=settings.dlq_namespace,
         ),
@@ -187,6 +189,8 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
         dlq.context.event_rules = event_rules_from(settings)
     if given.staleness is None:
         dlq.context.staleness = staleness_from(settings)
+    if given.reasons is None:
+        dlq.context.reasons = ReasonRules(**settings.dlq_reasons.model_dump())
     if dlq.context.backoffs is backoff.DEFAULT:
         dlq.context.backoffs = backoffs_from(settings)
     own = dict(dlq.context.backoffs.custom)
@@ -232,5 +236,6 @@ def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
     dlq.context.retention = retention_from(settings)
     dlq.context.event_rules = event_rules_from(settings)
     dlq.context.staleness = staleness_from(settings)
+    dlq.context.reasons = ReasonRules(**settings.dlq_reasons.model_dump())
     dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings), keep_interval=True)
     follow_event_rules(dlq)

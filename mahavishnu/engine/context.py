@@ -33,6 +33,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
 from mahavishnu.model.namespaces import require_namespace, require_namespace_or_all, written_namespace
 from mahavishnu.model.query import letter_query
+from mahavishnu.model.reasons import ReasonRules
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.staleness import StalenessRules
@@ -94,6 +95,7 @@ class QueueOptions:
     retention: RetentionRules | None = None
     events: EventRules | None = None
     staleness: StalenessRules | None = None
+    reasons: ReasonRules | None = None
     backoffs: BackoffRegistry = backoff.DEFAULT
     owner: str | None = None
     callback: Workflow | None = None
@@ -116,6 +118,7 @@ class QueueContext:
         self.retention = options.retention or RetentionRules()
         self.event_rules = options.events or EventRules()
         self.staleness = options.staleness or StalenessRules()
+        self.reasons = options.reasons or ReasonRules()
         self.backoffs = options.backoffs
         self.owner = options.owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
         self.lease_watch = LeaseWatch(clock)
@@ -134,6 +137,7 @@ class QueueContext:
             stale_tasks_detected=0,
             stale_tasks_transitioned=0,
             staleness_errors=0,
+            stuck_tasks_reset=0,
             durable_events_dropped=0,
             events_refused=0,
         )

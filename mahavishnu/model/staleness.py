@@ -5,26 +5,23 @@ A task is stale that has been in its state, or has existed, for longer than its 
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypedDict
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import DlqReason, Version
-from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
-from mahavishnu.model.task_states import ACTIVE, OPEN, TaskState
+from mahavishnu.model.run_signs import lives
+from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import TaskRecord, cycle_in
 from mahavishnu.model.templates import LifecycleLimits, StalenessAction
 
 STALE = "stale:"  # begins the fingerprints of what went stale
 DETECTOR = "automatic_staleness_detection"
-LIVES = timedelta(minutes=5)  # after its last sign of life a run that is tracked counts as running
 MINUTE = timedelta(minutes=1)
-SIGN = timedelta(minutes=1)  # between the signs of a run; `LIVES` has room for several that do not come
 KEPT_PAUSES = 20
 FLAGGED = "flagged"  # the `attention` of a task that a person has to look at
 WARNED = "warned"  # of one that will be stale soon
@@ -50,13 +47,27 @@ class StalenessOutcome(StrEnum):
     ALREADY_IN_DLQ = "already_in_dlq"  #: it has an open letter
 
 
+class StaleRow(TypedDict):
+    """What is said of a stale task, and of what became of it, or in a dry run would."""
+
+    task_uuid: str
+    namespace_name: str
+    task_name: str
+    current_state: str
+    time_in_state_minutes: int
+    staleness_threshold_minutes: int
+    action_taken: str
+    moved_to_dlq: bool
+    transition_success: bool
+
+
 @dataclass(frozen=True, slots=True)
 class StalenessRules:
     """What is stale, unless a template says something else, and what is done about it. Raises InvalidInput.
 
     With `enabled` each worker looks every `detection_interval_seconds`; `dry_run` has it look only. `warn_ratio` is the
     share of a limit after which a task gets a warning. For downtime of all workers together, of more than
-    `grace_after_downtime_seconds` (None: one interval), no task is blamed.
+    `grace_after_downtime_seconds` (None: one interval), no task is blamed. What is stuck is a matter of `model.stuck`.
     """
 
     enabled: bool = True
@@ -83,10 +94,10 @@ class StalenessRules:
     templates_directory: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "max_batches_per_cycle", "detection_interval_seconds", *_DEFAULTS):
+        for name, least in _LEAST.items():
             value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise InvalidInput(f"{name} must be a whole number from 1, not {value!r:.80}")
+            if type(value) is not int or value < least:
+                raise InvalidInput(f"{name} must be a whole number from {least}, not {value!r:.80}")
         if not 0 < self.warn_ratio < 1:
             raise InvalidInput(f"warn_ratio must be between 0 and 1, not {self.warn_ratio!r:.80}")
 
@@ -95,16 +106,24 @@ class StalenessRules:
         return self.templates.get(template, _NOTHING) if template is not None else _NOTHING
 
     @property
+    def interval(self) -> timedelta:
+        """The time between two looks."""
+        return timedelta(seconds=self.detection_interval_seconds)
+
+    @property
     def grace(self) -> timedelta:
         """For how long beyond its interval the detection may not have looked before that counts as downtime."""
         given = self.grace_after_downtime_seconds
-        return timedelta(seconds=self.detection_interval_seconds if given is None else given)
+        return self.interval if given is None else timedelta(seconds=given)
 
 
-_DEFAULTS = (
-    *(default for _, default in _OWN_LIMITS.values()), "other_states_minutes", "task_max_lifetime_hours",
-    "max_stuck_duration_minutes",
-)  # fmt: skip
+_LEAST = {
+    **dict.fromkeys((default for _, default in _OWN_LIMITS.values()), 1),
+    **dict.fromkeys(("other_states_minutes", "task_max_lifetime_hours", "max_stuck_duration_minutes"), 1),
+    **dict.fromkeys(("batch_size", "max_batches_per_cycle", "detection_interval_seconds"), 1),
+    "stuck_task_detection_interval_seconds": 1,
+    "max_recoveries_per_task": 0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +136,15 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class StalenessWatch:
-    """When it was last looked for stale tasks in a namespace, by whichever worker, and when nobody did."""
+    """When it was last looked for stale tasks in a namespace, by whichever worker, and when nobody did.
+
+    While it is `off` nobody is to look, so that this is no downtime.
+    """
 
     namespace: str
     looked_at: datetime
     pauses: tuple[Pause, ...] = ()
+    off: bool = False
     version: Version | None = field(default=None, compare=False)
 
     @property
@@ -131,14 +154,29 @@ class StalenessWatch:
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """A task is stale: for how long it has been in its state, and by how much it has exceeded its limit."""
+    """A task is stale: for how long it has been in its state, and by how much it has exceeded which limit.
+
+    `late` is by how much it has been too long in its state, `over_age` by how much it is too old; one of them may be
+    below zero.
+    """
 
     in_state: timedelta
     threshold_minutes: int
     age: timedelta
     lifetime_minutes: int
-    overdue: timedelta
+    late: timedelta
+    over_age: timedelta
     reason: DlqReason = DlqReason.STALENESS_TIMEOUT
+
+    @property
+    def overdue(self) -> timedelta:
+        """By how much it has exceeded a limit."""
+        return max(self.late, self.over_age)
+
+    @property
+    def is_unexplained(self) -> bool:
+        """Whether nothing but the time is known against it."""
+        return self.reason is DlqReason.STALENESS_TIMEOUT
 
     @property
     def by_lifetime(self) -> bool:
@@ -158,6 +196,10 @@ class StalenessPlan:
         """Whether the task stays where it is, for a person."""
         return not self.to_letter and not self.to_error
 
+    def without_letter(self) -> StalenessPlan:
+        """The same where no letter is to be made."""
+        return StalenessPlan(False, self.to_error)
+
 
 # -------------------------------------------------------------------------------------------------------------- limits
 
@@ -176,13 +218,22 @@ def threshold_minutes(rules: StalenessRules, template: str | None, state: TaskSt
     >>> threshold_minutes(StalenessRules(), None, TaskState.WAITING_FOR_RETRY)
     30
     """
-    own, default = _OWN_LIMITS.get(state, (None, "other_states_minutes"))
-    limits = rules.limits_of(template)
-    if own is not None and (given := getattr(limits, own)) is not None:
-        return int(given)
-    usual: int = getattr(rules, default)
-    longest = limits.max_duration_minutes or 0
-    return max(usual, longest) if longest > rules.task_max_lifetime_hours * 60 else usual
+    if (given := given_minutes(rules, template, state)) is not None:
+        return given
+    usual: int = getattr(rules, _OWN_LIMITS.get(state, (None, "other_states_minutes"))[1])
+    return max(usual, long_life_minutes(rules, template))
+
+
+def given_minutes(rules: StalenessRules, template: str | None, state: TaskState) -> int | None:
+    """What the template itself says of this state."""
+    minutes: int | None = getattr(rules.limits_of(template), _OWN_LIMITS[state][0]) if state in _OWN_LIMITS else None
+    return minutes
+
+
+def long_life_minutes(rules: StalenessRules, template: str | None) -> int:
+    """How long tasks live of a template that lets them live longer than others; 0 of any other one."""
+    longest = rules.limits_of(template).max_duration_minutes or 0
+    return longest if longest > rules.task_max_lifetime_hours * 60 else 0
 
 
 def plan_for(rules: StalenessRules, template: str | None) -> StalenessPlan:
@@ -223,44 +274,6 @@ def counted_since(since: datetime, now: datetime, pauses: Sequence[Pause] = ()) 
     return now - since - sum((each for each in paused if each > timedelta()), timedelta())
 
 
-def lives(task: TaskRecord, now: datetime) -> bool:
-    """Whether a run of the task is under way for all that is known: it gave a sign of life not long ago."""
-    if task.run is None or task.state not in ACTIVE:
-        return False
-    return not is_silent_for(task, now, LIVES)
-
-
-def is_silent_for(task: TaskRecord, now: datetime, time: timedelta) -> bool:
-    """Whether the last sign of life is longer ago than this."""
-    return now - max(task.state_entered_at, task.alive_at or task.state_entered_at) > time
-
-
-def signs(task: TaskRecord) -> bool:
-    """Whether a run has the task that gives signs of life: once they stop, its process has died."""
-    return task.run is not None and task.alive_at is not None and task.state in ACTIVE
-
-
-_WATCHED = 100_000  # silent runs whose signs are remembered
-
-
-class SignWatch:
-    """Sees whether runs live, whatever their clocks say: a sign that has not changed for long enough is their end."""
-
-    def __init__(self) -> None:
-        self._seen: OrderedDict[str, tuple[tuple[object, ...], float]] = OrderedDict()
-
-    def is_over(self, task: TaskRecord, monotonic: float) -> bool:
-        """Whether no sign of life came since a look that is longer ago than `LIVES`."""
-        sign = (task.run, task.alive_at, task.transition_count)
-        seen = self._seen.pop(task.task_id, None)
-        if seen is None or seen[0] != sign:
-            seen = sign, monotonic
-        self._seen[task.task_id] = seen
-        while len(self._seen) > _WATCHED:  # those that nobody has asked about for longest have mostly ended
-            self._seen.popitem(last=False)
-        return monotonic - seen[1] > LIVES.total_seconds()
-
-
 def judge(
     task: TaskRecord, rules: StalenessRules, now: datetime, pauses: Sequence[Pause] = (), share: float = 1
 ) -> Staleness | None:
@@ -275,10 +288,10 @@ def judge(
     in_state = counted_since(task.state_entered_at, now, pauses)
     age = counted_since(task.created_at, now, pauses)
     late = timedelta() if lives(task, now) else in_state - threshold * MINUTE * share
-    overdue = max(late, age - lifetime * MINUTE * share)
-    if overdue <= timedelta():
+    over_age = age - lifetime * MINUTE * share
+    if max(late, over_age) <= timedelta():
         return None
-    return Staleness(in_state, threshold, age, lifetime, overdue, reason_of(task))
+    return Staleness(in_state, threshold, age, lifetime, late, over_age, reason_of(task))
 
 
 def reason_of(task: TaskRecord) -> DlqReason:
@@ -286,54 +299,33 @@ def reason_of(task: TaskRecord) -> DlqReason:
     return DlqReason.DEPENDENCY_CYCLE_DETECTED if cycle_in(task.steps) else DlqReason.STALENESS_TIMEOUT
 
 
-def is_stuck(task: TaskRecord, rules: StalenessRules, now: datetime, pauses: Sequence[Pause] = ()) -> bool:
-    """Whether nothing has happened to a task in an active state for too long, and no run of it lives."""
-    if task.state not in ACTIVE or lives(task, now):
-        return False
-    last = task.transitions[-1].at if task.transitions else task.state_entered_at
-    idle = counted_since(max(last, task.state_entered_at), now, pauses)
-    return idle > rules.max_stuck_duration_minutes * MINUTE
-
-
 def pauses_after(
     pauses: Sequence[Pause], last: datetime | None, now: datetime, rules: StalenessRules
 ) -> tuple[Pause, ...]:
     """The pauses, and the one that ends now if nobody has looked for too long; those that no limit reaches are gone."""
     kept = list(pauses)[-KEPT_PAUSES + 1 :]
-    interval = timedelta(seconds=rules.detection_interval_seconds)
-    if last is not None and now - last > interval + rules.grace:
+    if last is not None and now - last > rules.interval + rules.grace:
         kept.append(Pause(last, now))
     return tuple(kept)
 
 
-# ------------------------------------------------------------------------------------------------------------- finding
+def watch_after(
+    before: StalenessWatch | None, rules: StalenessRules, now: datetime, *, namespace: str, seen_at: datetime | None
+) -> StalenessWatch | None:
+    """What is written of a look that begins now; None: nothing has to be.
 
-
-def stale_queries(
-    rules: StalenessRules, now: datetime, limit: int, *, share: float = 1, untold: bool = False
-) -> Iterator[Query]:
-    """What finds the tasks that may be stale, the oldest first: a query for each template and state, and each limit.
-
-    Tasks of no known template are one more. With `untold` only those of which nothing was told while they are in
-    their states. A pause makes tasks less stale, never more: so `judge` decides.
+    `seen_at` is when this process looked last, which the record need not say: while nothing was tracked, nothing was
+    written.
     """
-    known = tuple(rules.templates)
-    unless: tuple[Condition, ...] = (Missing("attention"),) if untold else ()
-    for template in (*known, None):
-        those: tuple[Condition, ...]
-        those = (Is("template", (template,)),) if template else (Not(Is("template", known)),) if known else ()
-        oldest = now - lifetime_minutes(rules, template) * MINUTE * share
-        for state in OPEN:
-            entered = now - threshold_minutes(rules, template, state) * MINUTE * share
-            for name, below in (("state_entered_at", entered), ("created_at", oldest)):
-                where = (Is("state", (state,)), Between(name, below=below), *those, *unless)
-                yield Query(where, (Sort(name),), limit)
-
-
-def stuck_query(rules: StalenessRules, now: datetime, limit: int) -> Query:
-    """What finds the tasks that may be stuck, the oldest first."""
-    below = now - rules.max_stuck_duration_minutes * MINUTE
-    return Query((Is("state", ACTIVE), Between("state_entered_at", below=below)), (Sort("state_entered_at"),), limit)
+    if not rules.enabled:
+        return None if before is None or before.off else replace(before, looked_at=now, off=True)
+    if before is None:
+        return StalenessWatch(namespace, now)
+    if not before.off and timedelta() <= now - before.looked_at < rules.interval / 4:
+        return None  # another one has looked just now
+    last = max(before.looked_at, seen_at or before.looked_at)
+    pauses = before.pauses if before.off else pauses_after(before.pauses, last, now, rules)
+    return replace(before, looked_at=max(now, last), pauses=pauses, off=False)
 
 
 # ------------------------------------------------------------------------------------------------------------- telling

@@ -242,7 +242,7 @@ def hand_back(
     metadata: Mapping[str, object] | None = None,
     processor: str | None = None,
 ) -> TaskRecord:
-    """The open `letter` was requeued: the task is pending again, and so are its steps that failed for good.
+    """The open `letter` was requeued: the task is pending again with fresh attempts, and so are its steps in error.
 
     Once for each `key`, which names the letter and its requeue: the second time the task stays as it is. Raises
     IllegalMove if it has ended otherwise.
@@ -253,7 +253,7 @@ def hand_back(
     for step in back.steps:
         if step.state is StepState.ERROR:
             back = move_step(back, step.name, StepState.PENDING, now=now, reason=BACK_FROM_ERROR, attempts=0)
-    return evolve(back, handed_back=key, priority=task.priority if priority is None else priority)
+    return evolve(back, handed_back=key, recovery_count=0, priority=task.priority if priority is None else priority)
 
 
 def return_from_error(
@@ -274,6 +274,18 @@ def return_from_error(
 def recover(
     task: TaskRecord, *, now: datetime, reason: str = "reset_to_waiting", processor: str | None = None
 ) -> TaskRecord:
-    """A task that hangs in an active state waits for a retry, and the recovery is counted. Raises IllegalMove."""
+    """A task that hangs in an active state waits for a retry, and the recovery is counted. Raises IllegalMove.
+
+    Steps that were handed out can be run again at once; what their former runs still report is too late.
+    """
+    for step in task.steps:
+        if (before := _BEFORE_IT_WAS_TAKEN.get(step.state)) is not None:
+            task = move_step(task, step.name, before, now=now, reason=reason, processor=processor, next_retry_at=None)
     waiting = move(task, TaskState.WAITING_FOR_RETRY, now=now, reason=reason, processor=processor)
     return evolve(waiting, recovery_count=task.recovery_count + 1, run=None)
+
+
+_BEFORE_IT_WAS_TAKEN = {
+    StepState.ENQUEUED: StepState.PENDING,
+    StepState.IN_PROGRESS: StepState.WAITING_FOR_RETRY,
+}

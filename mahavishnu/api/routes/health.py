@@ -53,6 +53,7 @@ _PROCESS_COUNTERS = {
     "stale_tasks_detected": "Stale tasks that this process found",
     "stale_tasks_transitioned": "Stale tasks that this process moved to error",
     "staleness_errors": "Stale tasks that this process could not move",
+    "stuck_tasks_reset": "Stuck tasks that this process reset to waiting",
 }
 
 

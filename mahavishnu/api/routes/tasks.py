@@ -14,6 +14,7 @@ from mahavishnu.api.responses import json_response, page_headers, to_json
 from mahavishnu.api.routing import Depends, Query, Router
 from mahavishnu.api.schemas import ActionRequest, Name, NamespacePageQuery, RequestModel, ResponseModel, fields_of
 from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.model.staleness import StaleRow
 from mahavishnu.model.tasks import TaskRecord
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "moving lifecycle tasks"))]
@@ -64,18 +65,9 @@ class DetectRequest(RequestModel):
     by: Name | None = None
 
 
+@fields_of(StaleRow, " ".join(StaleRow.__annotations__))
 class StaleTask(ResponseModel):
     """A task that hangs, and what became of it, or with `dry_run` would."""
-
-    task_uuid: str
-    namespace_name: str
-    task_name: str
-    current_state: str
-    time_in_state_minutes: int
-    staleness_threshold_minutes: int
-    action_taken: str
-    moved_to_dlq: bool
-    transition_success: bool
 
 
 def _shown(task: TaskRecord) -> dict[str, Any]:

@@ -118,6 +118,22 @@ class StalenessSettings(Section):
     grace_after_downtime_seconds: int | None = setting(
         None, "How long after its time a look may come before that was downtime; null: one interval", 0, 86400
     )
+    enable_stuck_task_detection: bool = setting(True, "Reset tasks that are active and in which nothing goes on")
+    stuck_task_detection_interval_seconds: int = setting(120, "How often it is looked for stuck tasks", 1, 86400)
+    max_stuck_duration_minutes: int = setting(10, "How long nothing may go on in an active task", 1, _LONGEST)
+    max_recoveries_per_task: int = setting(3, "How often a stuck task is reset before it is given up", 0, 100)
+
+
+class ReasonsSettings(Section):
+    """For which reasons lifecycle tasks get letters. A task that fails for one that is switched off has only failed."""
+
+    staleness_timeout: bool = setting(True, "Make letters of stale tasks")
+    max_retries_exceeded: bool = setting(True, "Make letters of tasks with a step that has no attempt left, or stuck")
+    worker_unavailable: bool = setting(True, "Make letters of stale tasks for which no worker lives")
+    dependency_cycle_detected: bool = setting(True, "Make letters of stale tasks whose steps wait for one another")
+    invalid_state_transition: bool = setting(
+        False, "Make letters of tasks that were to be moved as no task can be; the call raises either way"
+    )
 
 
 class RetentionSettings(Section):

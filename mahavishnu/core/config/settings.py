@@ -38,6 +38,7 @@ from mahavishnu.core.config.sections import (
     AutoRequeueSettings,
     CircuitSettings,
     EventsSettings,
+    ReasonsSettings,
     RetentionSettings,
     Section,
     ServerSettings,
@@ -195,6 +196,7 @@ class MahavishnuSettings(Section):
 
     # --- staleness ---
     staleness: StalenessSettings = setting(StalenessSettings(), "When tracked tasks are stale")
+    dlq_reasons: ReasonsSettings = setting(ReasonsSettings(), "For which reasons tracked tasks get letters")
     templates: Templates = setting(
         {},
         "Limits of tracked tasks by the name of their template",

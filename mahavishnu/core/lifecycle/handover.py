@@ -7,9 +7,9 @@ is made, and `finish` makes those that were never made because a process died.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -63,32 +63,42 @@ class HandOver:
         by: str = DEFAULT_ACTOR,
         reason: DlqReason | str = DlqReason.MANUAL,
         details: Mapping[str, Any] | None = None,
-        unless: datetime | None = None,
+        still: Callable[[TaskRecord], bool] = lambda task: True,
     ) -> HandedOver:
         """Make a letter of a task that has not ended, or failed: the task is in `error`, the letter says why.
 
-        A second time it is the letter that there is. `details` go into the letter's metadata. With `unless`, not if the
-        task has changed its state since then. Raises NoSuchTask, and IllegalMove for a task that has ended otherwise.
+        A second time it is the letter that there is. `details` go into the letter's metadata. `still` says whether the
+        task is the case that it was. Raises NoSuchTask, and IllegalMove if not, or for a task that has ended otherwise.
         """
         task = await self._lifecycle.get(task_id)
+        if not still(task):
+            raise _gone_on(task)
         known = await self.find_letter(task)
         if known is not None and known.is_open and task.state is TaskState.ERROR:
             return HandedOver(known, False)
         if task.state is not TaskState.ERROR:
-            task = await self._begin(task, notes, by, DlqReason(reason), unless)
+            task = await self._begin(task, notes, by, DlqReason(reason), still)
             known = await self.find_letter(task)
         if known is not None and known.is_open:
             return HandedOver(known, False)
         return HandedOver(await self._make_letter(task, notes, by, DlqReason(reason), details), True)
 
     async def _begin(
-        self, task: TaskRecord, notes: str | None, by: str, reason: DlqReason, unless: datetime | None
+        self,
+        task: TaskRecord,
+        notes: str | None,
+        by: str,
+        reason: DlqReason,
+        still: Callable[[TaskRecord], bool],
+        *,
+        letter: bool = True,
     ) -> TaskRecord:
-        detail = {MARK: str(reason), "by": by, "original_state": str(task.state), **({"notes": notes} if notes else {})}
+        mark = {MARK: str(reason)} if letter else {}
+        detail = {**mark, "by": by, **({"notes": notes} if notes else {})}
 
         def fail(current: TaskRecord) -> TaskRecord:
-            if unless is not None and current.state_entered_at > unless:
-                raise IllegalMove(task.task_id, "hand over", current.state, "it has gone on meanwhile", what="task")
+            if not still(current):
+                raise _gone_on(current)
             now, owner = self._context.clock.now(), self._context.owner
             return task_moves.hand_over(
                 current,
@@ -100,6 +110,25 @@ class HandOver:
             )
 
         return await self._lifecycle.change(task.task_id, fail, known=task)
+
+    async def give_up(
+        self,
+        task_id: str,
+        notes: str,
+        *,
+        by: str,
+        reason: DlqReason,
+        still: Callable[[TaskRecord], bool] = lambda task: True,
+        letter: bool = True,
+    ) -> None:
+        """The same without anybody who asked for it: where the settings want no letter for this reason, none is made.
+
+        The task is in `error` all the same. Raises what `move_to_dlq` does.
+        """
+        if letter and self._context.reasons.keeps(reason):
+            await self.move_to_dlq(task_id, notes, by=by, reason=reason, still=still)
+        else:
+            await self._begin(await self._lifecycle.get(task_id), notes, by, reason, still, letter=False)
 
     async def _make_letter(
         self, task: TaskRecord, notes: str | None, by: str, reason: DlqReason, details: Mapping[str, Any] | None
@@ -225,6 +254,10 @@ def original_state(task: TaskRecord) -> str:
     """In which state a task was before it went to `error`."""
     last = last_move(task)
     return last.from_state if last is not None and last.to_state == task.state else str(task.state)
+
+
+def _gone_on(task: TaskRecord) -> IllegalMove:
+    return IllegalMove(task.task_id, "hand over", task.state, "it has gone on meanwhile", what="task")
 
 
 def _is_letter_of(letter: DeadLetter | None, task: TaskRecord) -> bool:

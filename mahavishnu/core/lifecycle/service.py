@@ -12,12 +12,20 @@ from mahavishnu.core.lifecycle.steps import StepOptions
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model import task_moves
-from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, NoSuchTask, StoreError
+from mahavishnu.model.errors import (
+    ChangedMeanwhile,
+    IllegalMove,
+    InvalidInput,
+    MahavishnuError,
+    NoSuchTask,
+    StoreError,
+)
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
+from mahavishnu.model.staleness import StaleRow
 from mahavishnu.model.task_states import INITIAL, OPEN, WAITING, StepState, TaskState
 from mahavishnu.model.tasks import (
     OldTransition,
@@ -34,7 +42,7 @@ from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 
 if TYPE_CHECKING:
     from mahavishnu.core.lifecycle.handover import HandedOver, HandOver
-    from mahavishnu.core.lifecycle.staleness import StaleRow, StaleTasks
+    from mahavishnu.core.lifecycle.staleness import StaleTasks
     from mahavishnu.core.lifecycle.tracking import Tracking
 
 P = ParamSpec("P")
@@ -257,7 +265,22 @@ class Lifecycle:
                 task, goal, now=self._clock.now(), reason=reason, metadata=metadata, processor=self._context.owner
             )
 
-        return await self.change(task_id, move)
+        return await self._change_or_capture(task_id, move)
+
+    async def _change_or_capture(self, task_id: str, move: Callable[[TaskRecord], TaskRecord]) -> TaskRecord:
+        """Change the task. If it cannot be moved so, it gets a letter where the settings want one for that."""
+        try:
+            return await self.change(task_id, move)
+        except ChangedMeanwhile:
+            raise
+        except IllegalMove as problem:
+            reason = DlqReason.INVALID_STATE_TRANSITION
+            if self._context.reasons.keeps(reason) and problem.state in OPEN:
+                try:
+                    await self.handover.give_up(task_id, str(problem), by=self._context.owner, reason=reason)
+                except MahavishnuError as other:
+                    log.warning("task %s, which could not be moved, has no letter: %s", task_id, other)
+            raise
 
     async def finalize(self, task_id: str) -> bool:
         """The work was done: the task is complete. False if it was already; of several who try, one gets True.
@@ -273,7 +296,7 @@ class Lifecycle:
                 return task
             return task_moves.finalize(task, now=self._clock.now(), processor=self._context.owner)
 
-        await self.change(task_id, move)
+        await self._change_or_capture(task_id, move)
         return first
 
     async def move_to_dlq(
@@ -311,6 +334,13 @@ class Lifecycle:
             record.add(tasks=len(rows), moved_to_dlq=sum(row["moved_to_dlq"] for row in rows))
         return rows
 
+    async def keep_alive(self, task_id: str) -> TaskRecord:
+        """Say that the work on a task goes on, which otherwise only its moves and those of its steps say.
+
+        So it is not taken for stuck. A task that is in no active state stays as it is.
+        """
+        return await self.change(task_id, lambda task: task_moves.sign(task, now=self._clock.now()))
+
     async def begin_step(self, task_id: str, step: str) -> TaskRecord:
         """A step begins, which counts as an attempt. Raises IllegalMove if it may not be run."""
         now, owner = self._clock.now(), self._context.owner
@@ -339,7 +369,7 @@ class Lifecycle:
         if reported and (over := (await self.get(task_id)).step(step)) is not None and over.state is StepState.ERROR:
             why = f"step {step!r} failed {over.attempts} times: {error}"
             reason = DlqReason.WORKFLOW_FAILED if over.may_run else DlqReason.MAX_RETRIES_EXCEEDED
-            await self.move_to_dlq(task_id, why, by=self._context.owner, reason=reason)
+            await self.handover.give_up(task_id, why, by=self._context.owner, reason=reason)
         return reported
 
     async def _report(self, task_id: str, step: str, move: Callable[[TaskRecord], TaskRecord]) -> bool:

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import MahavishnuError, StoreError
-from mahavishnu.model.staleness import SIGN, is_silent_for
+from mahavishnu.model.run_signs import SIGN, is_silent_for
 from mahavishnu.model.task_moves import sign
 from mahavishnu.model.tasks import TaskRecord
 

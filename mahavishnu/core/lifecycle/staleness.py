@@ -1,52 +1,43 @@
-"""Finds lifecycle tasks that hang, and hands them over: to letters, to `error`, or to a person.
+"""Finds lifecycle tasks that hang, and has them handed over: to letters, to `error`, or to a person.
 
 What is found is decided again on the record that is written, by compare-and-set: whoever is quicker wins, and what
-went on is left alone. The task goes to `error` by one write, and gets its letter by another; `HandOver.finish` makes
-the letters that were never made.
+went on is left alone.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
 
-from mahavishnu.core.lifecycle.handover import MARK
-from mahavishnu.core.lifecycle.stale_letters import make_stale_letter
+from mahavishnu.core.lifecycle.stale_moves import StaleMoves
+from mahavishnu.core.lifecycle.stale_search import PAGE, Judge, StaleTask, search_stale
 from mahavishnu.core.lifecycle.templates import TemplateFiles
 from mahavishnu.core.queue.workers import Workers
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.intake import LetterIntake
-from mahavishnu.model import task_moves
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchTask, StoreError
+from mahavishnu.model.errors import InvalidInput, NoSuchTask, StoreError
 from mahavishnu.model.events import Event, EventName
-from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.query import Query
+from mahavishnu.model.run_signs import SignWatch, lives, signs
+from mahavishnu.model.stale_queries import stale_queries
 from mahavishnu.model.staleness import (
-    DETECTOR,
     FLAGGED,
     WARNED,
     Pause,
-    SignWatch,
     Staleness,
     StalenessOutcome,
     StalenessRules,
+    StaleRow,
     describe_stale,
-    in_minutes,
     judge,
-    lives,
-    outcome_of,
-    plan_for,
-    signs,
-    stale_detail,
-    stale_queries,
 )
 from mahavishnu.model.task_states import ACTIVE, TaskState
-from mahavishnu.model.tasks import OldTransition, TaskRecord, old_transitions
+from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.base import get_one
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.source_kinds import STALENESS
@@ -55,55 +46,40 @@ if TYPE_CHECKING:
     from mahavishnu.core.lifecycle.service import Lifecycle
 
 log = logging.getLogger(__name__)
-Judge = Callable[[TaskRecord], Staleness | None]
-_MOST = 10_000  # that one page may have
-_AT_ONCE = 16  # queries
-_TRIES = 20
+_MOST = 10_000  # that one look by hand may answer for
 _WARNED_AT_ONCE = 1000
 
 
-class StaleRow(TypedDict):
-    """A stale task, and what became of it."""
+@dataclass(slots=True)
+class _Look:
+    """What one look goes by. `worked`: whether there may be a worker for what waits, once that was asked."""
 
-    task_uuid: str
-    namespace_name: str
-    task_name: str
-    current_state: str
-    time_in_state_minutes: int
-    staleness_threshold_minutes: int
-    action_taken: str
-    moved_to_dlq: bool
-    transition_success: bool
+    rules: StalenessRules
+    pauses: Sequence[Pause]
+    worked: bool | None = None
+
+    def judge(self, now: datetime, task: TaskRecord) -> Staleness | None:
+        """Whether and how the task is stale."""
+        stale = judge(task, self.rules, now, self.pauses)
+        if stale is None or self.worked is not False or task.state in ACTIVE:
+            return stale
+        return replace(stale, reason=DlqReason.WORKER_UNAVAILABLE) if stale.is_unexplained else stale
 
 
 @dataclass(frozen=True, slots=True)
-class StaleTask:
-    """A task as it was read, and how it is stale."""
+class _Batch:
+    """Stale tasks of which something is to become; and, of those seen so far, some of which nothing is."""
 
-    task: TaskRecord
-    stale: Staleness
-
-    def row(self, action: StalenessOutcome, *, moved: bool = False, ended: bool = False) -> StaleRow:
-        """What is said of it."""
-        return StaleRow(
-            task_uuid=self.task.task_id,
-            namespace_name=self.task.namespace,
-            task_name=self.task.name,
-            current_state=str(self.task.state),
-            time_in_state_minutes=in_minutes(self.stale.in_state),
-            staleness_threshold_minutes=self.stale.threshold_minutes,
-            action_taken=str(action),
-            moved_to_dlq=moved,
-            transition_success=ended,
-        )
+    found: Sequence[StaleTask]
+    idle: Sequence[tuple[StaleTask, StaleRow]]
 
 
 class StaleTasks:
-    """Looks for stale tasks of one namespace, and moves them."""
+    """Looks for stale tasks of one namespace, and has them moved."""
 
     def __init__(self, context: QueueContext, lifecycle: Lifecycle, *, spares_runs: bool = False) -> None:
         self._context, self._lifecycle, self._spares_runs = context, lifecycle, spares_runs
-        self._intake, self._files, self._signs = LetterIntake(context), TemplateFiles(), SignWatch()
+        self._files, self._signs, self._moves = TemplateFiles(), SignWatch(), StaleMoves(context, lifecycle)
 
     @property
     def rules(self) -> StalenessRules:
@@ -116,29 +92,87 @@ class StaleTasks:
         watch = await get_one(self._context.store.collection(STALENESS), self._context.namespace)
         return watch.pauses if watch is not None else ()
 
-    async def detect(
-        self, dry_run: bool = True, batch_size: int = 100, *, answered: Iterable[str] = ()
-    ) -> list[StaleRow]:
+    async def detect(self, dry_run: bool = True, batch_size: int = 100) -> list[StaleRow]:
         """The stale tasks, those first that are overdue longest, and what became of each; see `Lifecycle`.
 
-        Not those that were `answered` for before.
+        Those of which nothing becomes take no place of another one.
         """
         if type(batch_size) is not int or not 1 <= batch_size <= _MOST:
             raise InvalidInput(f"batch_size must be a whole number from 1 to {_MOST}, not {batch_size!r:.80}")
-        await self._context.open()
-        rules, pauses = self.rules, await self.pauses()
-        decide = partial(self._judge, rules, pauses)
-        found = await self._find(rules, decide, batch_size, frozenset(answered))
-        if found and any(each.task.state not in ACTIVE for each in found) and not await self._is_worked():
-            decide = partial(self._judge, rules, pauses, worked=False)
-            found = [StaleTask(each.task, decide(each.task) or each.stale) for each in found]
-        if not dry_run:
-            found = [each for each in found if not self._is_known(each.task, rules) and not self._may_live(each.task)]
-        return await self.answer(found, rules, decide, dry_run)
+        look = await self._begin_look()
+        async with aclosing(self._find(look, batch_size, dry_run)) as batches:
+            async for batch in batches:
+                found = zip(batch.found, await self._answer(batch.found, look, dry_run), strict=True)
+                rows = [*found, *batch.idle[: batch_size - len(batch.found)]]
+                return [row for _, row in sorted(rows, key=lambda each: each[0].stale.overdue, reverse=True)]
+        return []
 
-    def _is_known(self, task: TaskRecord, rules: StalenessRules) -> bool:
+    async def detect_all(self, dry_run: bool, batch_size: int, batches: int) -> AsyncIterator[list[StaleRow]]:
+        """Batch after batch of stale tasks of which something is to become, and what that was."""
+        look = await self._begin_look()
+        async with aclosing(self._find(look, batch_size, dry_run)) as found:
+            async for batch in found:
+                if batch.found:
+                    yield await self._answer(batch.found, look, dry_run)
+                if (batches := batches - 1) == 0:
+                    return
+
+    async def _begin_look(self) -> _Look:
+        await self._context.open()
+        return _Look(self.rules, await self.pauses())
+
+    async def _find(self, look: _Look, size: int, dry_run: bool) -> AsyncGenerator[_Batch, None]:
+        """Batches of so many, and the rest."""
+        now = self._context.clock.now()
+        queries = stale_queries(look.rules, now, min(size, PAGE))
+        found: list[StaleTask] = []
+        idle: list[tuple[StaleTask, StaleRow]] = []
+        async with aclosing(search_stale(self._lifecycle.tasks, queries, partial(look.judge, now))) as stale_tasks:
+            read: list[StaleTask] = []
+            async for stale in stale_tasks:
+                read.append(stale)
+                if len(found) + len(read) == size:
+                    await self._sort(read, look, dry_run, found, idle)
+                    read = []
+                if len(found) == size:
+                    yield _Batch(found, idle)
+                    found = []
+            await self._sort(read, look, dry_run, found, idle)
+        if found or idle:
+            yield _Batch(found, idle)
+
+    async def _sort(
+        self,
+        read: Sequence[StaleTask],
+        look: _Look,
+        dry_run: bool,
+        found: list[StaleTask],
+        idle: list[tuple[StaleTask, StaleRow]],
+    ) -> None:
+        """Which of these are found, and which are idle: nothing becomes of them."""
+        if look.worked is None and any(each.task.state not in ACTIVE for each in read):
+            look.worked = await self._is_worked()
+        now = self._context.clock.now()
+        letters = await self._lifecycle.handover.find_letters([each.task for each in read])
+        for known, letter in zip(read, letters, strict=True):
+            each = StaleTask(known.task, look.judge(now, known.task) or known.stale)
+            if letter is not None and letter.is_open:
+                row = each.row(StalenessOutcome.ALREADY_IN_DLQ)
+            elif not self._may_live(each.task) and not self._is_told(each, look.rules):
+                found.append(each)
+                continue
+            elif dry_run:
+                told = self._is_left_alone(each, look.rules)
+                flag, move = StalenessOutcome.FLAGGED_FOR_MANUAL_REVIEW, StalenessOutcome.WOULD_TRANSITION
+                row = each.row(flag if told else move)
+            else:
+                continue
+            if len(idle) < _MOST:
+                idle.append((each, row))
+
+    def _is_told(self, each: StaleTask, rules: StalenessRules) -> bool:
         """Whether a person was told of it already, and nothing else is to be done."""
-        return task.attention == FLAGGED and self._is_left_alone(task, rules)
+        return each.task.attention == FLAGGED and self._is_left_alone(each, rules)
 
     def _may_live(self, task: TaskRecord) -> bool:
         """Whether a run that gives signs has not been seen silent for long enough, whatever its clock says."""
@@ -146,17 +180,10 @@ class StaleTasks:
             return False
         return not self._signs.is_over(task, self._context.clock.monotonic())
 
-    def _is_left_alone(self, task: TaskRecord, rules: StalenessRules) -> bool:
+    def _is_left_alone(self, each: StaleTask, rules: StalenessRules) -> bool:
+        task = each.task
         runs = self._spares_runs and task.run is not None and task.state in ACTIVE and not signs(task)
-        return runs or plan_for(rules, task.template).review or lives(task, self._context.clock.now())
-
-    def _judge(
-        self, rules: StalenessRules, pauses: Sequence[Pause], task: TaskRecord, *, worked: bool = True
-    ) -> Staleness | None:
-        stale = judge(task, rules, self._context.clock.now(), pauses)
-        if stale is None or worked or task.state in ACTIVE or stale.reason is not DlqReason.STALENESS_TIMEOUT:
-            return stale
-        return replace(stale, reason=DlqReason.WORKER_UNAVAILABLE)
+        return runs or self._moves.plan(each, rules).review or lives(task, self._context.clock.now())
 
     async def _is_worked(self) -> bool:
         """Whether there may be a worker for what waits: one lives, or none has ever been seen here."""
@@ -166,44 +193,28 @@ class StaleTasks:
         except StoreError:
             return True
 
-    async def _find(
-        self, rules: StalenessRules, decide: Judge, limit: int, answered: frozenset[str]
-    ) -> list[StaleTask]:
-        queries = list(stale_queries(rules, self._context.clock.now(), min(limit + len(answered), _MOST)))
-        found: dict[str, StaleTask] = {}
-        for first in range(0, len(queries), _AT_ONCE):
-            for tasks in await asyncio.gather(*map(self._read, queries[first : first + _AT_ONCE])):
-                for task in tasks:
-                    if task.task_id not in answered and (stale := decide(task)) is not None:
-                        found[task.task_id] = StaleTask(task, stale)
-        return sorted(found.values(), key=lambda each: (each.stale.overdue, each.task.task_id), reverse=True)[:limit]
-
-    async def _read(self, query: Query) -> Sequence[TaskRecord]:
-        return (await self._lifecycle.tasks.find(query)).items
-
     # --- what becomes of them
 
-    async def answer(
-        self, found: Sequence[StaleTask], rules: StalenessRules, decide: Judge, dry_run: bool
-    ) -> list[StaleRow]:
-        """Do what is to be done about these tasks; `decide` says whether one still is stale when it is written."""
-        letters = await self._lifecycle.handover.find_letters([each.task for each in found])
+    async def _answer(self, found: Sequence[StaleTask], look: _Look, dry_run: bool) -> list[StaleRow]:
+        """Do what is to be done about these tasks, each if it is stale still when it is written."""
+
+        def decide(task: TaskRecord) -> Staleness | None:
+            return look.judge(self._context.clock.now(), task)
+
+        def decide_move(task: TaskRecord) -> Staleness | None:
+            stale = decide(task)
+            return None if stale is None or self._is_left_alone(StaleTask(task, stale), look.rules) else stale
+
         rows: dict[str, StaleRow] = {}
         moving: list[StaleTask] = []
-        for each, letter in zip(found, letters, strict=True):
-            plan = plan_for(rules, each.task.template)
-            if letter is not None and letter.is_open:
-                rows[each.task.task_id] = each.row(StalenessOutcome.ALREADY_IN_DLQ)
-            elif self._is_left_alone(each.task, rules):
+        for each in found:
+            if self._is_left_alone(each, look.rules):
                 rows[each.task.task_id] = await self._flag(each, decide, dry_run)
             elif dry_run:
                 rows[each.task.task_id] = each.row(StalenessOutcome.WOULD_TRANSITION)
-            elif plan.to_error:
-                moving.append(each)
             else:
-                rows[each.task.task_id] = await self._copy_to_letter(each)
-        if moving:
-            rows |= await self._move(moving, rules, decide)
+                moving.append(each)
+        rows |= await self._moves.move(moving, look.rules, decide_move)
         return [rows[each.task.task_id] for each in found]
 
     async def _flag(self, each: StaleTask, decide: Judge, dry_run: bool) -> StaleRow:
@@ -212,7 +223,7 @@ class StaleTasks:
             flagged = await self.mark(each.task, FLAGGED, lambda task: decide(task) is not None)
             if flagged is None:
                 return each.row(StalenessOutcome.SKIPPED_CONFLICT)
-            self._tell(EventName.TASK_STALE, each, StalenessOutcome.FLAGGED_FOR_MANUAL_REVIEW)
+            self._moves.tell(each, StalenessOutcome.FLAGGED_FOR_MANUAL_REVIEW)
             log.warning("%s: a person has to look at task %s", describe_stale(each.task, each.stale), each.task.task_id)
         return each.row(StalenessOutcome.FLAGGED_FOR_MANUAL_REVIEW)
 
@@ -221,7 +232,7 @@ class StaleTasks:
         rules, pauses, now = self.rules, await self.pauses(), self._context.clock.now()
         told: set[str] = set()
         for query in stale_queries(rules, now, _WARNED_AT_ONCE, share=rules.warn_ratio, untold=True):
-            for task in await self._read(query):
+            for task in (await self._lifecycle.tasks.find(query)).items:
                 if judge(task, rules, now, pauses) is not None:
                     continue  # it is stale already
                 soon = judge(task, rules, now, pauses, rules.warn_ratio)
@@ -251,139 +262,6 @@ class StaleTasks:
         except NoSuchTask:
             return None
         return after if marked else None
-
-    async def _copy_to_letter(self, each: StaleTask) -> StaleRow:
-        """A letter of a task that goes on."""
-        now, detail = self._context.clock.now(), self._detail(each)
-        letter = make_stale_letter(
-            self._context, each.task, str(each.task.state), each.stale.reason, detail, now, goes_on=True
-        )
-        try:
-            await self._intake.record(letter)
-        except MahavishnuError as problem:
-            return self._failed(each, problem)
-        self._tell(EventName.TASK_STALE, each, StalenessOutcome.MOVED_TO_DLQ_ONLY)
-        return each.row(StalenessOutcome.MOVED_TO_DLQ_ONLY, moved=True)
-
-    def _failed(self, each: StaleTask, problem: BaseException) -> StaleRow:
-        self._context.counts["staleness_errors"] += 1
-        log.warning("stale task %s could not be moved: %s", each.task.task_id, problem)
-        return each.row(StalenessOutcome.TRANSITION_FAILED)
-
-    def _detail(self, each: StaleTask) -> dict[str, Any]:
-        task, stale = each.task, each.stale
-        detail = {**stale_detail(task, stale), "by": DETECTOR, "original_state": str(task.state)}
-        return {**detail, "notes": describe_stale(task, stale)}
-
-    def _tell(self, name: EventName, each: StaleTask, action: StalenessOutcome) -> None:
-        self._context.counts["stale_tasks_detected"] += 1
-        row: dict[str, Any] = {**each.row(action), "template": each.task.template, "reason": str(each.stale.reason)}
-        self._context.events.publish(Event(name, self._context.clock.now(), None, row))
-
-    # --- to `error`, and to a letter
-
-    async def _move(self, moving: Sequence[StaleTask], rules: StalenessRules, decide: Judge) -> dict[str, StaleRow]:
-        rows: dict[str, StaleRow] = {}
-        ended: list[tuple[StaleTask, TaskRecord]] = []
-        left = moving
-        for _ in range(_TRIES):
-            lost: list[StaleTask] = []
-            for each, result in zip(left, await self._write(left, rules), strict=True):
-                if isinstance(result, StoreError):
-                    rows[each.task.task_id] = self._failed(each, result)
-                elif result is None:
-                    lost.append(each)
-                else:
-                    ended.append((each, result))
-                    if (tell := self._context.on_task_written) is not None:
-                        tell(each.task.transition_count, result)
-            if not lost:
-                break
-            left = await self._still_stale(lost, decide, rows)
-        for each in left if lost else ():
-            rows[each.task.task_id] = each.row(StalenessOutcome.SKIPPED_CONFLICT)
-        return rows | await self._make_letters(ended, rules)
-
-    async def _still_stale(
-        self, lost: Sequence[StaleTask], decide: Judge, rows: dict[str, StaleRow]
-    ) -> list[StaleTask]:
-        """Those that are stale still, as they are now; the others went on, or somebody else was quicker."""
-        again: list[StaleTask] = []
-        for each, now in zip(lost, await self._lifecycle.tasks.get([each.task.task_id for each in lost]), strict=True):
-            if isinstance(now, StoreError):
-                rows[each.task.task_id] = self._failed(each, now)
-            elif now is not None and (stale := decide(now)) is not None:
-                again.append(StaleTask(now, stale))
-            else:
-                rows[each.task.task_id] = each.row(StalenessOutcome.SKIPPED_CONFLICT)
-        return again
-
-    async def _write(self, moving: Sequence[StaleTask], rules: StalenessRules) -> list[TaskRecord | StoreError | None]:
-        now, owner = self._context.clock.now(), self._context.owner
-        changed: list[TaskRecord] = []
-        aside: list[OldTransition] = []
-        for each in moving:
-            task, stale = each.task, each.stale
-            mark = {MARK: str(stale.reason)} if plan_for(rules, task.template).to_letter else {}
-            detail = {**mark, **self._detail(each)}
-            moved = task_moves.hand_over(
-                task, now=now, reason=str(stale.reason), error=detail["notes"], metadata=detail, processor=owner
-            )
-            kept, old = old_transitions(moved)
-            changed.append(kept)
-            aside.extend(old)
-        if aside:
-            for failed in await self._lifecycle.old_transitions.write(aside):
-                if isinstance(failed, StoreError):
-                    raise failed
-        return await self._lifecycle.tasks.write(changed)
-
-    async def _make_letters(
-        self, ended: Sequence[tuple[StaleTask, TaskRecord]], rules: StalenessRules
-    ) -> dict[str, StaleRow]:
-        rows: dict[str, StaleRow] = {}
-        going: list[tuple[StaleTask, DeadLetter]] = []
-        for each, task in ended:
-            if not plan_for(rules, task.template).to_letter:
-                rows[task.task_id] = self._ended(each, False)
-                continue
-            try:
-                going.append((each, self._letter_of(each, task)))
-            except MahavishnuError as problem:
-                log.warning("stale task %s has no letter yet: %s", task.task_id, problem)
-                rows[task.task_id] = self._ended(each, False)
-        letters = [letter for _, letter in going]
-        try:
-            stored = await self._intake.record_many(letters) if letters else []
-        except StoreError:
-            stored = [None] * len(letters)  # each by itself
-        for (each, letter), result in zip(going, stored, strict=True):
-            if isinstance(result, DeadLetter):
-                self._intake.announce_captured(result)
-            rows[each.task.task_id] = self._ended(
-                each, isinstance(result, DeadLetter) or await self._record(each, letter)
-            )
-        return rows
-
-    def _letter_of(self, each: StaleTask, task: TaskRecord) -> DeadLetter:
-        last = task.transitions[-1]
-        detail = last.metadata.value if last.metadata is not None else {}
-        return make_stale_letter(self._context, task, last.from_state, each.stale.reason, detail, last.at)
-
-    async def _record(self, each: StaleTask, letter: DeadLetter) -> bool:
-        """One letter by itself: there is one already, or no room, or the store did not take it."""
-        try:
-            await self._intake.record(letter)
-        except MahavishnuError as problem:  # finished later
-            log.warning("stale task %s has no letter yet: %s", each.task.task_id, problem)
-            return False
-        return True
-
-    def _ended(self, each: StaleTask, moved: bool) -> StaleRow:
-        action = outcome_of(moved, True)
-        self._context.counts["stale_tasks_transitioned"] += 1
-        self._tell(EventName.TASK_STALE, each, action)
-        return each.row(action, moved=moved, ended=True)
 
 
 def _is_in(state: TaskState, task: TaskRecord) -> bool:

@@ -211,6 +211,7 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
     async def remove_old_events() -> None:
         await dlq.domain_events.remove_old()
 
+    staleness = StalenessCycle(dlq.context)
     return Processing(
         dlq.context,
         dlq.intake.admit_waiting,
@@ -222,8 +223,11 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("the sums of closed letters", add_up_closed, lambda: SUMS_SECONDS),
         PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
         PeriodicTask("retention", partial(archive_old, dlq), lambda: dlq.context.retention.interval_minutes * 60),
+        PeriodicTask("stale tasks", staleness.run, lambda: dlq.context.staleness.detection_interval_seconds),
         PeriodicTask(
-            "stale tasks", StalenessCycle(dlq.context).run, lambda: dlq.context.staleness.detection_interval_seconds
+            "stuck tasks",
+            staleness.recover_stuck,
+            lambda: dlq.context.staleness.stuck_task_detection_interval_seconds,
         ),
         PeriodicTask("hand-overs of lifecycle tasks", finish_handovers, lambda: HANDOVER_SECONDS),
         PeriodicTask("the outbox of events", publish_missed_events, lambda: OUTBOX_SECONDS),

@@ -12,24 +12,24 @@ import pytest
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import DlqReason
+from mahavishnu.model.run_signs import LIVES, SignWatch, lives
+from mahavishnu.model.stale_queries import stale_queries, stuck_queries
 from mahavishnu.model.staleness import (
-    LIVES,
     Pause,
-    SignWatch,
     StalenessPlan,
     StalenessRules,
+    StalenessWatch,
     counted_since,
-    is_stuck,
     judge,
     lifetime_minutes,
-    lives,
     outcome_of,
     pauses_after,
     plan_for,
     stale_detail,
-    stale_queries,
     threshold_minutes,
+    watch_after,
 )
+from mahavishnu.model.stuck import describe_stuck, is_stuck, may_recover, stuck_minutes
 from mahavishnu.model.task_states import OPEN, TERMINAL, TaskState
 from mahavishnu.model.tasks import StepRecord, TaskRecord, new_task
 from mahavishnu.model.templates import LifecycleLimits, StalenessAction, read_limits, read_templates
@@ -178,12 +178,12 @@ def running(minutes: float, alive: float | None = None) -> TaskRecord:
     return task if alive is None else replace(task, alive_at=NOW - alive * MINUTE)
 
 
-def test_a_run_that_lives_is_neither_late_nor_stuck() -> None:
+def test_a_run_that_lives_is_not_late() -> None:
     """It may take as long as it takes; only its whole life is limited."""
     assert lives(running(300, alive=1), NOW) and not lives(running(300, alive=6), NOW)
     assert lives(running(5), NOW) and not lives(running(5.1), NOW)
-    assert judge(running(300, alive=1), RULES, NOW) is None and not is_stuck(running(300, alive=1), RULES, NOW)
-    assert judge(running(300, alive=6), RULES, NOW) is not None and is_stuck(running(300, alive=6), RULES, NOW)
+    assert judge(running(300, alive=1), RULES, NOW) is None
+    assert judge(running(300, alive=6), RULES, NOW) is not None
     assert judge(running(1441, alive=1), RULES, NOW) is not None
     assert timedelta(minutes=5) == LIVES
 
@@ -214,6 +214,41 @@ def test_every_template_and_state_has_its_own_queries() -> None:
     queries = list(stale_queries(RULES, NOW, 100))
     assert len(queries) == len(set(queries)) == (len(TEMPLATES) + 1) * len(OPEN) * 2
     assert all(query.limit == 100 and len(query.sort) == 1 for query in queries)
+
+
+def test_stuck_tasks_are_looked_for_by_template_and_active_state() -> None:
+    """A template that gives the state a longer time has its tasks looked for later."""
+    queries = list(stuck_queries(RULES, NOW, 100))
+    assert len(queries) == len(set(queries)) == (len(TEMPLATES) + 1) * 3
+    minutes = {name: stuck_minutes(RULES, name, TaskState.STEPS_IN_PROCESS) for name in (None, "payment", "sync")}
+    assert minutes == {None: 10, "payment": 20, "sync": 10080}
+
+
+def test_a_task_recovers_so_often_and_not_with_a_step_that_has_no_run_left() -> None:
+    task = replace(task_in(TaskState.STEPS_IN_PROCESS, 11), steps=(StepRecord("a", max_attempts=1),))
+    assert [may_recover(replace(task, recovery_count=count), RULES) for count in (0, 2, 3)] == [True, True, False]
+    assert not may_recover(task_moves.begin_step(task, "a", now=NOW), RULES)
+    assert describe_stuck(task, NOW) == "pay is steps_in_process, and nothing has gone on for 11 minutes"
+
+
+def test_a_look_is_written_only_where_that_says_something() -> None:
+    """Not while it is off, and not right after another one; off is written once, and is no downtime."""
+
+    def after(before: StalenessWatch | None, minutes: float, enabled: bool = True) -> StalenessWatch | None:
+        rules = replace(RULES, enabled=enabled)
+        return watch_after(before, rules, NOW + minutes * MINUTE, namespace="eu", seen_at=None)
+
+    first = after(None, 0)
+    assert first == StalenessWatch("eu", NOW) and after(None, 0, enabled=False) is None
+    assert after(first, 1) is None
+    assert after(first, 2) == StalenessWatch("eu", NOW + 2 * MINUTE)
+    off = after(first, 5, enabled=False)
+    assert off is not None and off.off and after(off, 300, enabled=False) is None
+    assert after(off, 300) == StalenessWatch("eu", NOW + 300 * MINUTE)
+    late = after(first, 300)
+    assert late is not None and late.pauses == (Pause(NOW, NOW + 300 * MINUTE),)
+    seen = watch_after(first, RULES, NOW + 300 * MINUTE, namespace="eu", seen_at=NOW + 295 * MINUTE)
+    assert seen is not None and seen.pauses == ()
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,25 @@ REACHES: dict[str, Reach] = {
     "staleness.grace_after_downtime_seconds": Reach(
         20, lambda app: queue_of(app).context.staleness.grace_after_downtime_seconds
     ),
+    "staleness.enable_stuck_task_detection": Reach(
+        False, lambda app: queue_of(app).context.staleness.enable_stuck_task_detection
+    ),
+    "staleness.stuck_task_detection_interval_seconds": Reach(
+        121, lambda app: queue_of(app).context.staleness.stuck_task_detection_interval_seconds
+    ),
+    "staleness.max_stuck_duration_minutes": Reach(
+        11, lambda app: queue_of(app).context.staleness.max_stuck_duration_minutes
+    ),
+    "staleness.max_recoveries_per_task": Reach(4, lambda app: queue_of(app).context.staleness.max_recoveries_per_task),
+    "dlq_reasons.staleness_timeout": Reach(False, lambda app: queue_of(app).context.reasons.staleness_timeout),
+    "dlq_reasons.max_retries_exceeded": Reach(False, lambda app: queue_of(app).context.reasons.max_retries_exceeded),
+    "dlq_reasons.worker_unavailable": Reach(False, lambda app: queue_of(app).context.reasons.worker_unavailable),
+    "dlq_reasons.dependency_cycle_detected": Reach(
+        False, lambda app: queue_of(app).context.reasons.dependency_cycle_detected
+    ),
+    "dlq_reasons.invalid_state_transition": Reach(
+        True, lambda app: queue_of(app).context.reasons.invalid_state_transition
+    ),
     "templates": Reach(
         {"pay": {"lifecycle": {"max_duration_minutes": 3}}},
         lambda app: queue_of(app).context.staleness.limits_of("pay").max_duration_minutes,

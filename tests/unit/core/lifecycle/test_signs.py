@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RetryPolicy
-from mahavishnu.model.staleness import LIVES
+from mahavishnu.model.run_signs import LIVES
 from mahavishnu.model.task_moves import sign
 from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import TaskRecord
@@ -85,6 +86,27 @@ async def test_the_run_of_a_dead_process_goes_on_elsewhere(any_house: House) -> 
     assert await letters_of(there.app) == [] or not (await letters_of(there.app))[0].is_open
     dead.cancel()
     await asyncio.gather(dead, return_exceptions=True)
+
+
+async def test_one_look_takes_on_more_dead_runs_than_a_batch_has(any_house: House) -> None:
+    """All are watched from the first look on, and while they may live they keep nothing else from being found."""
+    here, there = Process(any_house, [], hangs=True, runs=5), Process(any_house, [])
+    dead = [asyncio.create_task(here.order(number)) for number in range(5)]
+    await here.reached.wait()
+    of, context = there.app.lifecycle, there.app.dlq.context
+    waiting = await of.create("pay")
+    for state in ("initializing", "waiting_for_retry"):
+        await of.transition(waiting.task_id, state)
+    context.staleness = replace(context.staleness, batch_size=2)
+    cycle = StalenessCycle(context)
+    any_house.clock.advance(LONG)
+    assert await cycle.run() == 1
+    assert (await of.get(waiting.task_id)).state is TaskState.ERROR
+    any_house.clock.advance(LIVES.total_seconds() + 1)
+    assert await cycle.run() == 5
+    for run in dead:
+        run.cancel()
+    await asyncio.gather(*dead, return_exceptions=True)
 
 
 async def test_a_long_run_that_lives_is_never_moved(any_house: House) -> None:

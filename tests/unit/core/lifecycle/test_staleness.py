@@ -10,19 +10,20 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.lifecycle import Lifecycle
-from mahavishnu.core.lifecycle.staleness import StaleRow
 from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.query import Query
-from mahavishnu.model.staleness import StalenessRules
+from mahavishnu.model.reasons import ReasonRules
+from mahavishnu.model.staleness import StalenessRules, StaleRow
 from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import StepRecord, TaskRecord
 from mahavishnu.model.templates import read_templates
-from mahavishnu.stores.base import scan
+from mahavishnu.stores.base import get_one, scan
 from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.source_kinds import STALENESS
 from tests.unit.queues import House
 
 TEMPLATES = read_templates(
@@ -275,3 +276,82 @@ async def test_a_warning_comes_once_for_each_task_and_state(any_house: House) ->
         any_house.clock.advance(minutes * 60)
         await of.staleness.warn()
     assert [event.name for event in events].count(EventName.TASK_STALE_SOON) == 1
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_what_was_told_keeps_no_other_from_being_found(any_house: House, dry_run: bool) -> None:
+    """More tasks than a batch has are flagged, or have their letter, and are overdue longer: the others come first."""
+    of = lifecycle_of(any_house)
+    for number in range(7):
+        await waiting(of, f"by_hand-{number}", "by_hand")
+        await waiting(of, f"copy-{number}", "copy")
+    any_house.clock.advance(61 * 60)
+    assert len(await of.detect_and_transition_stale_tasks(dry_run=False)) == 14
+    late = await waiting(of, "late")
+    any_house.clock.advance(61 * 60)
+
+    rows = await of.detect_and_transition_stale_tasks(dry_run, batch_size=5)
+
+    assert late.task_id in {row["task_uuid"] for row in rows}
+    assert len(rows) == 5 and rows[-1]["task_uuid"] == late.task_id  # the rest has room, and is overdue longer
+    assert set(actions(rows[:-1])) <= {"already_in_dlq", "flagged_for_manual_review"}
+
+
+async def test_a_batch_is_as_long_as_it_may_be(any_house: House) -> None:
+    """It is filled from the next pages, the most overdue first, whatever limit each has exceeded."""
+    of = lifecycle_of(any_house)
+    names = []
+    for number in range(12):
+        names.append(f"job-{number}")
+        await waiting(of, names[-1], ("payment", None, "by_hand")[number % 3])
+        any_house.clock.advance(60)
+    any_house.clock.advance(25 * 3600)
+    everything = await of.detect_and_transition_stale_tasks(batch_size=100)
+    assert len(everything) == 12
+    assert [row["task_uuid"] for row in everything[:5]] == [
+        row["task_uuid"] for row in await of.detect_and_transition_stale_tasks(batch_size=5)
+    ]
+    first = [row["task_name"] for row in everything[:4]]
+    assert first == ["job-0", "job-3", "job-6", "job-9"]  # payments are overdue longest: their limit is ten minutes
+
+
+async def test_while_it_is_off_or_nothing_is_tracked_no_look_is_written(any_house: House) -> None:
+    """Nor is that downtime: turned on again, tasks are judged by the time that they have been in their states."""
+    of = lifecycle_of(any_house)
+    cycle, looks = StalenessCycle(of._context), of._context.store.collection(STALENESS)
+    for _ in range(3):
+        await cycle.run()
+        any_house.clock.advance(24 * 3600)
+    assert await get_one(looks, "default") is None
+    await waiting(of, "first", "payment")
+    assert await cycle.run() == 0
+    first = await get_one(looks, "default")
+    assert first is not None and first.looked_at == any_house.clock.now() and first.pauses == ()
+
+    of._context.staleness = replace(RULES, enabled=False)
+    any_house.clock.advance(300)
+    assert await cycle.run() == 0
+    off = await get_one(looks, "default")
+    assert off is not None and off.off
+    any_house.clock.advance(6 * 60)
+    assert await cycle.run() == 0
+    assert await get_one(looks, "default") == off
+    restarted = StalenessCycle(lifecycle_of(any_house)._context)
+    assert await restarted.run() == 1
+
+
+async def test_what_is_switched_off_makes_no_letter(any_house: House) -> None:
+    """The task has only failed; and one that would only have a letter is left to people."""
+    of = lifecycle_of(any_house)
+    of._context.reasons = ReasonRules(staleness_timeout=False)
+    tasks = {name: await waiting(of, name, name) for name in ("plain", "copy")}
+    any_house.clock.advance(61 * 60)
+    rows = {row["task_name"]: row for row in await of.detect_and_transition_stale_tasks(dry_run=False)}
+    assert {name: row["action_taken"] for name, row in rows.items()} == {
+        "plain": "transitioned_to_error_only",
+        "copy": "flagged_for_manual_review",
+    }
+    assert (await of.get(tasks["plain"].task_id)).state is TaskState.ERROR
+    any_house.clock.advance(60)
+    assert await of.handover.finish() == 0
+    assert await letters_of(of) == []

@@ -1,0 +1,192 @@
+"""Moves stale tasks: to `error` by one write, and into a letter by another; `HandOver.finish` makes letters that were
+never made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mahavishnu.core.lifecycle.handover import MARK
+from mahavishnu.core.lifecycle.stale_letters import make_stale_letter
+from mahavishnu.core.lifecycle.stale_search import Judge, StaleTask
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.intake import LetterIntake
+from mahavishnu.model import task_moves
+from mahavishnu.model.errors import MahavishnuError, StoreError
+from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.staleness import (
+    DETECTOR,
+    StalenessOutcome,
+    StalenessPlan,
+    StalenessRules,
+    StaleRow,
+    describe_stale,
+    outcome_of,
+    plan_for,
+    stale_detail,
+)
+from mahavishnu.model.tasks import OldTransition, TaskRecord, old_transitions
+
+if TYPE_CHECKING:
+    from mahavishnu.core.lifecycle.service import Lifecycle
+
+log = logging.getLogger(__name__)
+_TRIES = 20
+
+
+class StaleMoves:
+    """Moves stale tasks of one namespace."""
+
+    def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
+        self._context, self._lifecycle, self._intake = context, lifecycle, LetterIntake(context)
+
+    def plan(self, each: StaleTask, rules: StalenessRules) -> StalenessPlan:
+        """What is done about it."""
+        plan = plan_for(rules, each.task.template)
+        return plan if self._context.reasons.keeps(each.stale.reason) else plan.without_letter()
+
+    async def move(self, found: Sequence[StaleTask], rules: StalenessRules, decide: Judge) -> dict[str, StaleRow]:
+        """Move these, or copy them into letters; `decide` says whether one still is stale when it is written."""
+        ending = [each for each in found if self.plan(each, rules).to_error]
+        rows = await self._move(ending, rules, decide) if ending else {}
+        for each in found:
+            if each.task.task_id not in rows:
+                rows[each.task.task_id] = await self._copy_to_letter(each)
+        return rows
+
+    async def _copy_to_letter(self, each: StaleTask) -> StaleRow:
+        """A letter of a task that goes on."""
+        now, detail = self._context.clock.now(), self._detail(each)
+        letter = make_stale_letter(
+            self._context, each.task, str(each.task.state), each.stale.reason, detail, now, goes_on=True
+        )
+        try:
+            await self._intake.record(letter)
+        except MahavishnuError as problem:
+            return self._failed(each, problem)
+        self.tell(each, StalenessOutcome.MOVED_TO_DLQ_ONLY)
+        return each.row(StalenessOutcome.MOVED_TO_DLQ_ONLY, moved=True)
+
+    def _failed(self, each: StaleTask, problem: BaseException) -> StaleRow:
+        self._context.counts["staleness_errors"] += 1
+        log.warning("stale task %s could not be moved: %s", each.task.task_id, problem)
+        return each.row(StalenessOutcome.TRANSITION_FAILED)
+
+    def _detail(self, each: StaleTask) -> dict[str, Any]:
+        task, stale = each.task, each.stale
+        detail = {**stale_detail(task, stale), "by": DETECTOR, "original_state": str(task.state)}
+        return {**detail, "notes": describe_stale(task, stale)}
+
+    def tell(self, each: StaleTask, action: StalenessOutcome) -> None:
+        """Tell those who listen."""
+        self._context.counts["stale_tasks_detected"] += 1
+        row: dict[str, Any] = {**each.row(action), "template": each.task.template, "reason": str(each.stale.reason)}
+        self._context.events.publish(Event(EventName.TASK_STALE, self._context.clock.now(), None, row))
+
+    # --- to `error`, and to a letter
+
+    async def _move(self, moving: Sequence[StaleTask], rules: StalenessRules, decide: Judge) -> dict[str, StaleRow]:
+        rows: dict[str, StaleRow] = {}
+        ended: list[tuple[StaleTask, TaskRecord]] = []
+        left = moving
+        for _ in range(_TRIES):
+            lost: list[StaleTask] = []
+            for each, result in zip(left, await self._write(left, rules), strict=True):
+                if isinstance(result, StoreError):
+                    rows[each.task.task_id] = self._failed(each, result)
+                elif result is None:
+                    lost.append(each)
+                else:
+                    ended.append((each, result))
+                    if (tell := self._context.on_task_written) is not None:
+                        tell(each.task.transition_count, result)
+            if not lost:
+                break
+            left = await self._still_stale(lost, decide, rows)
+        for each in left if lost else ():
+            rows[each.task.task_id] = each.row(StalenessOutcome.SKIPPED_CONFLICT)
+        return rows | await self._make_letters(ended, rules)
+
+    async def _still_stale(
+        self, lost: Sequence[StaleTask], decide: Judge, rows: dict[str, StaleRow]
+    ) -> list[StaleTask]:
+        """Those that are stale still, as they are now; the others went on, or somebody else was quicker."""
+        again: list[StaleTask] = []
+        for each, now in zip(lost, await self._lifecycle.tasks.get([each.task.task_id for each in lost]), strict=True):
+            if isinstance(now, StoreError):
+                rows[each.task.task_id] = self._failed(each, now)
+            elif now is not None and (stale := decide(now)) is not None:
+                again.append(StaleTask(now, stale))
+            else:
+                rows[each.task.task_id] = each.row(StalenessOutcome.SKIPPED_CONFLICT)
+        return again
+
+    async def _write(self, moving: Sequence[StaleTask], rules: StalenessRules) -> list[TaskRecord | StoreError | None]:
+        now, owner = self._context.clock.now(), self._context.owner
+        changed: list[TaskRecord] = []
+        aside: list[OldTransition] = []
+        for each in moving:
+            task, stale = each.task, each.stale
+            mark = {MARK: str(stale.reason)} if self.plan(each, rules).to_letter else {}
+            detail = {**mark, **self._detail(each)}
+            moved = task_moves.hand_over(
+                task, now=now, reason=str(stale.reason), error=detail["notes"], metadata=detail, processor=owner
+            )
+            kept, old = old_transitions(moved)
+            changed.append(kept)
+            aside.extend(old)
+        if aside:
+            for failed in await self._lifecycle.old_transitions.write(aside):
+                if isinstance(failed, StoreError):
+                    raise failed
+        return await self._lifecycle.tasks.write(changed)
+
+    async def _make_letters(
+        self, ended: Sequence[tuple[StaleTask, TaskRecord]], rules: StalenessRules
+    ) -> dict[str, StaleRow]:
+        rows: dict[str, StaleRow] = {}
+        going: list[tuple[StaleTask, DeadLetter]] = []
+        for each, task in ended:
+            if not self.plan(each, rules).to_letter:
+                rows[task.task_id] = self._ended(each, False)
+                continue
+            try:
+                going.append((each, self._letter_of(each, task)))
+            except MahavishnuError as problem:
+                log.warning("stale task %s has no letter yet: %s", task.task_id, problem)
+                rows[task.task_id] = self._ended(each, False)
+        letters = [letter for _, letter in going]
+        try:
+            stored = await self._intake.record_many(letters) if letters else []
+        except StoreError:
+            stored = [None] * len(letters)  # each by itself
+        for (each, letter), result in zip(going, stored, strict=True):
+            if isinstance(result, DeadLetter):
+                self._intake.announce_captured(result)
+            rows[each.task.task_id] = self._ended(
+                each, isinstance(result, DeadLetter) or await self._record(each, letter)
+            )
+        return rows
+
+    def _letter_of(self, each: StaleTask, task: TaskRecord) -> DeadLetter:
+        last = task.transitions[-1]
+        detail = last.metadata.value if last.metadata is not None else {}
+        return make_stale_letter(self._context, task, last.from_state, each.stale.reason, detail, last.at)
+
+    async def _record(self, each: StaleTask, letter: DeadLetter) -> bool:
+        """One letter by itself: there is one already, or no room, or the store did not take it."""
+        try:
+            await self._intake.record(letter)
+        except MahavishnuError as problem:  # finished later
+            log.warning("stale task %s has no letter yet: %s", each.task.task_id, problem)
+            return False
+        return True
+
+    def _ended(self, each: StaleTask, moved: bool) -> StaleRow:
+        action = outcome_of(moved, True)
+        self._context.counts["stale_tasks_transitioned"] += 1
+        self.tell(each, action)
+        return each.row(action, moved=moved, ended=True)
