@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from mahavishnu.model import lifecycle
+from mahavishnu.model import lifecycle, queue_items, tombstones
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.lifecycle import ON_CLOSED, TABLE, Move
 from mahavishnu.model.task_states import BACK_FROM_ERROR, STEP_TABLE, TASK_TABLE, StepState, TaskState
 
+MOVES_IN = (lifecycle, tombstones, queue_items)
 PAGE = Path(__file__).with_name("lifecycle.md")
 EXHAUSTED = DeadLetterStatus.EXHAUSTED
 TEXT = """\
@@ -145,15 +146,19 @@ def _cells(move: Move) -> Iterator[str]:
 
 
 def _parameters(move: Move) -> list[str]:
-    return list(inspect.signature(getattr(lifecycle, _function(move))).parameters)
+    return list(inspect.signature(find_function(move)).parameters)
 
 
 def _sentence(name: str) -> str:
-    return (inspect.getdoc(getattr(lifecycle, _function(name))) or "").splitlines()[0]
+    return (inspect.getdoc(find_function(name)) or "").splitlines()[0]
 
 
-def _function(name: str) -> str:
-    return name.replace(" ", "_")
+def find_function(name: str) -> Callable[..., Any]:
+    """The one function that makes this move."""
+    made = (getattr(module, name.replace(" ", "_"), None) for module in MOVES_IN)
+    function: Callable[..., Any]
+    (function,) = {each for each in made if each is not None}  # `queue_items` uses one of the others
+    return function
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.archive_reads import read_case
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
@@ -22,6 +23,8 @@ from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
+from mahavishnu.stores.retained import LedgerEntry
+from mahavishnu.stores.source_kinds import TASKS
 
 _WAITING = re.compile(r"\(entry ([\w-]+)\)")
 _ANY = "9"  # later than every state: a tombstone does not say up to which state it knew those that it took in
@@ -46,6 +49,10 @@ class Diary:
     unsure: Counter[str] = field(default_factory=Counter)
     told: list[tuple[str, str, str]] = field(default_factory=list)  #: task, entry id, state of the letter
     clears: Counter[str] = field(default_factory=Counter)  #: that came to their end, and that did not
+    hung: set[str] = field(default_factory=set)  #: lifecycle tasks that nobody goes on with
+    kept: dict[str, str] = field(default_factory=dict)  #: queue items that somebody was told to be kept: name by id
+    offered: set[str] = field(default_factory=set)  #: the names of all items that somebody tried to have kept
+    done: set[str] = field(default_factory=set)  #: the names of items that somebody was told to be done
 
     def tell(self, task: str, letter: DeadLetter) -> None:
         """Note the state of the letter that somebody was told of."""
@@ -69,6 +76,14 @@ class Diary:
                     diary.unsure[task] += 1
                 case ["told", task, entry_id, state]:
                     diary.told.append((task, entry_id, state))
+                case ["hung", task]:
+                    diary.hung.add(task)
+                case ["offered", name]:
+                    diary.offered.add(name)
+                case ["kept", name, item_id]:
+                    diary.kept[item_id] = name
+                case ["done", name]:
+                    diary.done.add(name)
                 case ["cleared", _]:
                     diary.clears["whole"] += 1
                 case ["interrupted", *_]:
@@ -82,6 +97,7 @@ class Findings:
 
     acknowledged: int = 0
     deleted: int = 0
+    archived: int = 0
     missing: list[str] = field(default_factory=list)  #: acknowledged, and no record knows it
     dropped: list[str] = field(default_factory=list)  #: more were acknowledged than are counted, or were deleted
     duplicates: list[str] = field(default_factory=list)  #: more are counted than ever were tried
@@ -99,18 +115,29 @@ class Findings:
 
 
 @dataclass(slots=True)
-class _Count:
-    """The numbers of all records, recounted."""
+class RecordCount:
+    """The numbers of all records of a namespace, recounted."""
 
     numbers: Counter[str] = field(default_factory=Counter)
     captured: Counter[str] = field(default_factory=Counter)  #: failures, by task
+    summed: set[str] = field(default_factory=set)  #: tasks with failures that are in nothing but a sum
+
+    def add_letter(self, letter: DeadLetter) -> None:
+        self.numbers["open"] += letter.is_open
+        self.add(letter.task_id, letter.generation, letter.tallies)
+        if letter.counted is not None:
+            self.captured[_task_of(letter.task_id)] += letter.counted.letters
+            self.summed.add(_task_of(letter.task_id))
+
+    def add_entry(self, entry: LedgerEntry) -> None:
+        self.numbers["cleared"] += entry.cleared
+        self.add(entry.letter_key, entry.letters, entry.tallies)
 
     def add(self, task_id: str, generation: int, tallies: Tallies) -> None:
         self.numbers["letters"] += generation
         self.numbers.update({name: getattr(tallies, name) for name in TALLIES})
         if task_id:  # a day's sum names none
-            # Another payload under the same id is a letter of its own, named after it.
-            self.captured[task_id.partition("@")[0]] += generation + tallies.deduplicated
+            self.captured[_task_of(task_id)] += generation + tallies.deduplicated
 
 
 async def check(
@@ -124,14 +151,28 @@ async def check(
     `deleted_before` are entries that were deleted, with their states, though nothing may know them any more; `folded`
     are failures, by task, that are in nothing but a day's sum.
     """
-    found, count, alive = Findings(acknowledged=len(diary.told)), _Count(), set[str]()
+    found, count, alive = Findings(acknowledged=len(diary.told)), RecordCount(), set[str]()
     deleted = {entry_id: _text(state) for entry_id, state in deleted_before.items()}
     count.captured.update(folded)
+    archived = await archived_letters(dlq)
+    for entry_id, letters in archived.items():
+        found.archived += 1
+        found.duplicates += [f"{entry_id} is in the archive {len(letters)} times"] if len(letters) > 1 else []
+        for each in letters:
+            alive |= {each.entry_id, *each.absorbed, *each.merged}
     for kind in (LETTERS, HISTORY, WAITING):
         async for letter in scan(dlq.store.collection(kind), Query()):
+            if letter.namespace != dlq.context.namespace:
+                continue
             entries = {letter.entry_id, *letter.absorbed, *letter.merged}
             found.unsound += [f"{letter.key}: {broken}" for broken in lifecycle.violations(letter)]
-            if is_deleted(letter):
+            if letter.entry_id in archived and not is_retired(letter):
+                found.duplicates.append(f"{letter.entry_id} is in the archive and {letter.status} in the queue")
+            if is_retired(letter):
+                deleted |= dict.fromkeys((*letter.absorbed, *letter.merged), _ANY)  # what it took in since it left
+                if letter.entry_id not in archived:
+                    found.missing.append(f"{letter.task_id} {letter.entry_id} left for the archive")
+            elif is_deleted(letter):
                 found.deleted += 1
                 deleted = {
                     **dict.fromkeys((*letter.absorbed, *letter.merged), _ANY),
@@ -142,30 +183,50 @@ async def check(
                 alive |= entries
             if kind is LETTERS:
                 found.statuses[letter.status] += not is_deleted(letter)
-                count.numbers["open"] += letter.is_open
-                count.add(letter.task_id, letter.generation, letter.tallies)
+                count.add_letter(letter)
             elif kind is WAITING:
                 count.captured[letter.task_id] += letter.generation + letter.tallies.deduplicated
     async for entry in scan(dlq.store.collection(LEDGER), Query()):
-        if not entry.gone and entry.entry_id in alive:
+        if entry.namespace != dlq.context.written_namespace or (not entry.gone and entry.entry_id in alive):
             continue
         found.deleted += entry.letters
-        count.numbers["cleared"] += entry.cleared
-        count.add(entry.letter_key, entry.letters, entry.tallies)
+        count.add_entry(entry)
         deleted |= dict.fromkeys((entry.entry_id, *entry.absorbed), _ANY)
     for task, entry_id, state in diary.told:
         if entry_id not in alive and entry_id not in deleted:
             found.missing.append(f"{task} {entry_id} {state}")
         elif entry_id not in alive and state > deleted[entry_id]:  # merged after it was deleted
             found.dropped.append(f"{task} {entry_id} {state}, deleted up to {deleted[entry_id]}")
-    told = Counter(task for task, _, _ in diary.told)
+    told, tried = Counter(task for task, _, _ in diary.told), diary.tried + diary.unsure
+    async for hung in scan(dlq.store.collection(TASKS), Query()):
+        tried[hung.task_id] += 1  # one that hangs fails once
+        if hung.task_id in diary.hung and not count.captured[hung.task_id]:
+            found.missing.append(f"{hung.task_id} hung, is {hung.state}, and has no letter")
+    found.missing += [f"{task} hung, and is no task" for task in diary.hung if not tried[task]]
     for task in told | count.captured:
-        if told[task] > count.captured[task]:
+        if told[task] > count.captured[task] and task not in count.summed:
             found.dropped.append(f"{task}: {told[task]} acknowledged, {count.captured[task]} counted")
-        if count.captured[task] > (most := diary.tried[task] + diary.unsure[task]):
+        if count.captured[task] > (most := tried[task]):
             found.duplicates.append(f"{task}: {count.captured[task]} counted, {most} tried")
-    await _compare(dlq, count.numbers, found)
+    found.balance, found.differing = await compare_numbers(dlq, count.numbers)
     return found
+
+
+async def archived_letters(dlq: DeadLetterQueue) -> dict[str, list[DeadLetter]]:
+    """The letters that the archive has, former ones too, by their entry ids."""
+    letters, after = dict[str, list[DeadLetter]](), None
+    while True:
+        page = await dlq.archive.list(1000, after)
+        for case in map(read_case, page.items):
+            for each in (case.letter, *case.former):
+                letters.setdefault(each.entry_id, []).append(each)
+        if (after := page.next) is None:
+            return letters
+
+
+def is_retired(letter: DeadLetter) -> bool:
+    """Whether this is what is left of a letter whose place is taken by the archive."""
+    return is_deleted(letter) and letter.archived_at is not None
 
 
 def is_deleted(letter: DeadLetter) -> bool:
@@ -188,13 +249,21 @@ def _text(state: datetime) -> str:
     return state.isoformat(timespec="milliseconds")
 
 
-async def _compare(dlq: DeadLetterQueue, numbers: Counter[str], found: Findings) -> None:
-    """Compare the statistics with the recount; what came in has to be open, or to have ended somehow."""
+def _task_of(task_id: str) -> str:
+    """Another payload under the same id is a letter of its own, named after it."""
+    return task_id.partition("@")[0]
+
+
+async def compare_numbers(dlq: DeadLetterQueue, numbers: Counter[str]) -> tuple[int, dict[str, tuple[int, int]]]:
+    """Compare the statistics with the recount; what came in has to be open, or to have ended somehow.
+
+    Returns how many are too many or too few, and the statistics that are not what was recounted.
+    """
     statistics = await dlq.get_statistics()
     life = statistics["lifetime_stats"]
-    found.balance = life["enqueued_total"] - statistics["queue_size"] - sum(life[end] for end in ENDS)
+    balance = life["enqueued_total"] - statistics["queue_size"] - sum(life[end] for end in ENDS)
     recounted = {name: numbers[name] for name in (*TALLIES, "cleared")}
     recounted["enqueued_total"] = numbers["letters"] + numbers["reopened"]
     said = {**{name: life[name] for name in recounted}, "open": statistics["queue_size"]}
     recounted["open"] = numbers["open"]
-    found.differing = {name: (said[name], number) for name, number in recounted.items() if said[name] != number}
+    return balance, {name: (said[name], number) for name, number in recounted.items() if said[name] != number}

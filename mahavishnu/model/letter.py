@@ -156,7 +156,7 @@ class DeadLetter(_CachedText):
 
     @property
     def is_deleted(self) -> bool:
-        """Whether this is a tombstone: what is left of a deleted letter, under its key, see `lifecycle.delete`."""
+        """Whether this is a tombstone: what is left of a deleted letter, under its key, see `tombstones.delete`."""
         return self.resolution.status is ResolutionStatus.DELETED
 
     @property

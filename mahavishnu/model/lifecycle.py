@@ -1,7 +1,8 @@
-"""The state machine: everything that changes a letter is here, as a table first and functions second.
+"""The state machine: everything that changes a letter, as a table first and functions second.
 
 `TABLE` says which move is allowed from which status and where it can lead; `docs/lifecycle.md` is drawn from it. Each
-public function below is one move, save those that only look: a letter and what happened in, the next letter out. None
+public function below is one move, save those that only look and, at the end, what moves are made of: a letter and what
+happened in, the next letter out. The moves of tombstones stand in `tombstones`, those of items in `queue_items`. None
 reads a clock or does I/O. Writing the result under the letter's `version` makes the move happen, and it may lose: then
 read again and decide again.
 
@@ -39,7 +40,6 @@ from mahavishnu.model.letter_parts import (
     Resolution,
     ResolutionStatus,
     RetryPolicy,
-    Tallies,
 )
 from mahavishnu.model.work import Success, all_repos, has_failed_again, repos_left, with_more_work
 
@@ -184,14 +184,14 @@ def merge(
     whether it began before or after the run that failed. A requeue in flight has failed by this. `entry_id` is that of
     the letter which the failure would have been: by it the same failure is known if it comes again.
     """
-    _guard(letter, Move.MERGE)
+    require_move(letter, Move.MERGE)
     if letter.requeue is not None and letter.status is not RETRYING and instant(failure.at) >= letter.requeue.at:
         letter = _close_requeue(letter, RequeueOutcome.FAILED)
     before = letter
     letter = _with_verdict(with_more_work(letter, repos, depends_on), failure, verdict)
     failures = _append_failure(letter.failures, failure)
     letter = _reschedule(before, evolve(letter, last_error=failure.message), failure, instant(now), backoffs)
-    return _change(
+    return change_letter(
         letter,
         now,
         occurrences=letter.occurrences + 1,
@@ -259,7 +259,7 @@ def claim(
     write it all the same. Raises NotDue for a letter that is not due (`manual` takes a pending or exhausted one at any
     time), IllegalMove if somebody is running it.
     """
-    _guard(letter, Move.CLAIM)
+    require_move(letter, Move.CLAIM)
     now = instant(now)
     if letter.status is RETRYING:
         if letter.due_at is None or is_running(letter, now):
@@ -270,7 +270,7 @@ def claim(
     elif not (manual or _is_due(letter, now)):
         raise NotDue(letter.key, Move.CLAIM, letter.status, f"its next run is {letter.due_at or 'up to a person'}")
     until = instant(until)
-    return _change(
+    return change_letter(
         letter,
         now,
         status=RETRYING,
@@ -320,7 +320,9 @@ def retries_itself(letter: DeadLetter) -> bool:
 def renew(letter: DeadLetter, *, token: str, until: datetime, now: datetime) -> DeadLetter:
     """Extend the lease of a run that goes on."""
     lease, until = _require_lease(letter, Move.RENEW, token), instant(until)
-    return _change(letter, now, due_at=until, lease=replace(lease, seconds=(until - instant(now)).total_seconds()))
+    return change_letter(
+        letter, now, due_at=until, lease=replace(lease, seconds=(until - instant(now)).total_seconds())
+    )
 
 
 def release(
@@ -350,7 +352,7 @@ def release(
     total = letter.total_attempts - 1
     if unfit is not None:
         letter = evolve(letter, unfit=unfit[:MAX_UNFIT])
-    return _change(letter, now, status=lease.prior, lease=None, due_at=due, total_attempts=total, tallies=tallies)
+    return change_letter(letter, now, status=lease.prior, lease=None, due_at=due, total_attempts=total, tallies=tallies)
 
 
 def succeed(
@@ -363,7 +365,7 @@ def succeed(
     lease = _require_lease(letter, Move.SUCCEED, token)
     letter = _close_requeue(letter, RequeueOutcome.SUCCEEDED)
     again, repos = has_failed_again(letter), letter.more_repos
-    done = _close(letter, COMPLETED, ResolutionStatus.REQUEUED, "retry_success", now, by=lease.owner)
+    done = close_case(letter, COMPLETED, ResolutionStatus.REQUEUED, "retry_success", now, by=lease.owner)
     if not again:
         return done
     opened = evolve(_reopen(done, now), repos=repos, more_repos=(), completed_at=None)
@@ -409,18 +411,18 @@ def exhaust(
     if lease.manual:
         return _back_to_prior(letter, lease, now)
     count = min(letter.retry_count + 1, letter.max_retries)
-    return _to_exhausted(_change(letter, now, lease=None, retry_count=count), instant(now))
+    return exhaust_letter(change_letter(letter, now, lease=None, retry_count=count), instant(now))
 
 
 def redrive(letter: DeadLetter, *, now: datetime) -> DeadLetter:
     """Give the letter fresh attempts, the first one due now. Opens a closed exhausted letter again."""
-    _guard(letter, Move.REDRIVE)
+    require_move(letter, Move.REDRIVE)
     return _reopen(letter, now)
 
 
 def restore(letter: DeadLetter, *, now: datetime) -> DeadLetter:
     """Open an archived letter again, with fresh attempts."""
-    _guard(letter, Move.RESTORE)
+    require_move(letter, Move.RESTORE)
     return evolve(_reopen(letter, now), archived_at=None, completed_at=None)
 
 
@@ -428,7 +430,7 @@ def edit(
     letter: DeadLetter, *, now: datetime, backoffs: BackoffRegistry = backoff.DEFAULT, **changes: Any
 ) -> DeadLetter:
     """Change what a person may change (`EDITABLE`). Raises InvalidInput for anything else."""
-    _guard(letter, Move.EDIT)
+    require_move(letter, Move.EDIT)
     if locked := changes.keys() - EDITABLE:
         raise InvalidInput(
             f"{', '.join(sorted(locked))} of letter {letter.key!r} cannot be edited; {sorted(EDITABLE)} can"
@@ -448,7 +450,7 @@ def edit(
         changes["source"] = source_naming(adapter, letter.source)
     if "retry_policy" in changes:
         changes["policy_by_verdict"] = False
-    edited = _change(letter, now, **changes, revision=letter.revision + 1, unfit=None)
+    edited = change_letter(letter, now, **changes, revision=letter.revision + 1, unfit=None)
     if "payload" in changes:
         edited = evolve(edited, run_outcomes=outcomes_after_redrive(letter.run_outcomes, sent=False))
     if "retry_policy" in changes and "due_at" not in changes and letter.status is PENDING:
@@ -474,7 +476,7 @@ def reclassify(
     advice: dict[str, Any] = {"retry_policy": retry_policy} if retry_policy is not None else {}
     if max_retries is not None:
         advice["max_retries"] = max(max_retries, letter.retry_count)
-    _guard(letter, Move.EDIT)
+    require_move(letter, Move.EDIT)
     edited = edit(letter, now=now, backoffs=backoffs, **advice)
     return evolve(
         edited,
@@ -490,7 +492,7 @@ def regroup(letter: DeadLetter, *, now: datetime, fingerprint: str | None) -> De
     """Move an open letter to another group, also while it is run. This is no edit and makes no revision."""
     if not letter.is_open:
         raise AlreadyResolved(letter.key, "regroup", describe_ending(letter))
-    return _change(letter, now, fingerprint=fingerprint)
+    return change_letter(letter, now, fingerprint=fingerprint)
 
 
 def requeue(
@@ -508,7 +510,7 @@ def requeue(
     Raises AlreadyResolved if no run has ended since the last requeue. Beyond the `limit` of requeues of this task, in
     all its generations, gives the letter up instead.
     """
-    _guard(letter, Move.REQUEUE)
+    require_move(letter, Move.REQUEUE)
     former = letter.requeue
     if former is not None and former.outcome is RequeueOutcome.IN_FLIGHT:
         raise AlreadyResolved(letter.key, Move.REQUEUE, f"sent back by {former.by} already", "no run has ended since")
@@ -544,8 +546,8 @@ def mark_moved_by_run(
 
 def resolve(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """Close the letter: a person solved the case otherwise."""
-    _guard(letter, Move.RESOLVE)
-    return _close(letter, COMPLETED, ResolutionStatus.MANUALLY_RESOLVED, "manually_resolved", now, by, notes)
+    require_move(letter, Move.RESOLVE)
+    return close_case(letter, COMPLETED, ResolutionStatus.MANUALLY_RESOLVED, "manually_resolved", now, by, notes)
 
 
 def close_by_success(letter: DeadLetter, success: Success, *, now: datetime) -> DeadLetter:
@@ -555,122 +557,38 @@ def close_by_success(letter: DeadLetter, success: Success, *, now: datetime) -> 
     where the clock was set back since, so that the run seems to begin later than now. A run that holds a lease on the
     closed letter has lost it: whatever comes of it does not count.
     """
-    _guard(letter, Move.CLOSE_BY_SUCCESS)
+    require_move(letter, Move.CLOSE_BY_SUCCESS)
     left = repos_left(letter, success) if success.began <= now else None
     if left is None:
         return letter
     if left:
-        return _change(letter, now, repos=left)
+        return change_letter(letter, now, repos=left)
     notes = f"a run of the application that began at {instant_text(success.began)} succeeded"
     if letter.more_repos:
         letter = evolve(letter, more_repos=())
     how = ResolutionStatus.MANUALLY_RESOLVED
-    return _close(letter, COMPLETED, how, "manually_resolved", now, BY_APPLICATION, notes)
+    return close_case(letter, COMPLETED, how, "manually_resolved", now, BY_APPLICATION, notes)
 
 
 def cancel(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """Close the letter: nobody needs the work any more."""
-    _guard(letter, Move.CANCEL)
-    return _close(letter, ARCHIVED, ResolutionStatus.CANCELLED, "cancelled", now, by, notes)
+    require_move(letter, Move.CANCEL)
+    return close_case(letter, ARCHIVED, ResolutionStatus.CANCELLED, "cancelled", now, by, notes)
 
 
 def give_up(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """Close the letter as permanently failed; it stays exhausted, for analysis."""
-    _guard(letter, Move.GIVE_UP)
-    return _close(letter, EXHAUSTED, ResolutionStatus.PERMANENTLY_FAILED, "permanently_failed", now, by, notes)
+    require_move(letter, Move.GIVE_UP)
+    return close_case(letter, EXHAUSTED, ResolutionStatus.PERMANENTLY_FAILED, "permanently_failed", now, by, notes)
 
 
 def archive(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
     """Archive the letter. An open case ends as cancelled, or as permanently failed if it was exhausted."""
-    _guard(letter, Move.ARCHIVE)
+    require_move(letter, Move.ARCHIVE)
     if not letter.is_open:
-        return _change(letter, now, status=ARCHIVED, archived_at=instant(now))
+        return change_letter(letter, now, status=ARCHIVED, archived_at=instant(now))
     ended = ResolutionStatus.PERMANENTLY_FAILED if letter.status is EXHAUSTED else ResolutionStatus.CANCELLED
-    return _close(letter, ARCHIVED, ended, "archived", now, by, notes)
-
-
-def delete(letter: DeadLetter, *, now: datetime, by: str, whole: bool = False) -> DeadLetter:
-    """Delete the letter. What is left is a tombstone: its name, its numbers, and the entry ids that it knows.
-
-    Nothing that a person wrote or an error said is left. `updated_at` stays: it says up to which state the letter was
-    known when it was deleted, so that a later state of it that turns up elsewhere is not taken for deleted too. With
-    `whole` it names itself as its former letter, until all that belongs to it is deleted too.
-    """
-    _guard(letter, Move.DELETE)
-    tallies = letter.tallies.plus("cleared") if letter.is_open else letter.tallies
-    tombstone = _tombstone(letter, Resolution(ResolutionStatus.DELETED, instant(now), by), tallies)
-    return evolve(tombstone, previous_entry_id=letter.entry_id) if whole else tombstone
-
-
-def retire(letter: DeadLetter, *, now: datetime, by: str, partition: str, former: str | None = None) -> DeadLetter:
-    """Have the archive take the place of a closed letter: what is left is a tombstone that names the `partition`.
-
-    Its numbers stay as they are: the case ended before. It is dated by that end, not by `now`: nothing that comes home
-    can be older than its letter's end, so that a tombstone need not be remembered for long after that. `former` is the
-    entry id of a former letter that is still to be removed from the history.
-    """
-    _guard(letter, Move.RETIRE)
-    if letter.is_open:
-        raise IllegalMove(letter.key, Move.RETIRE, str(letter.status), "its case has not ended")
-    resolution = Resolution(ResolutionStatus.DELETED, letter.resolution.at or instant(now), by, partition)
-    tombstone = _tombstone(letter, resolution, letter.tallies)
-    return evolve(tombstone, archived_at=instant(now), previous_entry_id=former)
-
-
-def _tombstone(letter: DeadLetter, resolution: Resolution, tallies: Tallies) -> DeadLetter:
-    return DeadLetter(
-        task_id=letter.task_id,
-        namespace=letter.namespace,
-        queue=letter.queue,
-        entry_id=letter.entry_id,
-        absorbed=letter.absorbed,
-        merged=letter.merged,
-        error="",
-        last_error="",
-        failed_at=letter.failed_at,
-        created_at=letter.created_at,
-        updated_at=letter.updated_at,
-        status=ARCHIVED,
-        resolution=resolution,
-        generation=letter.generation,
-        revision=letter.revision,
-        tallies=tallies,
-        counted=letter.counted,
-        version=letter.version,
-    )
-
-
-def withdraw(letter: DeadLetter, *, now: datetime, reason: str) -> DeadLetter:
-    """Take an item of a named queue out of its line, though it has not failed: it expired, or goes to another queue."""
-    _guard(letter, Move.WITHDRAW)
-    return evolve(_to_exhausted(_change(letter, now), instant(now)), reason=reason)
-
-
-def move(letter: DeadLetter, *, now: datetime, by: str, to: str) -> DeadLetter:
-    """Close an item of a named queue that lives on in another one, where it was written before."""
-    _guard(letter, Move.MOVE)
-    return _close(letter, ARCHIVED, ResolutionStatus.MOVED, "moved", now, by, f"it is in queue {to} now")
-
-
-def count_alone(letter: DeadLetter) -> DeadLetter:
-    """A letter from another store whose numbers are in a sum there: here it counts as one letter, closed once if it is.
-
-    Any other letter stays as it is.
-    """
-    if letter.counted is None:
-        return letter
-    tallies = Tallies() if letter.is_open else Tallies().plus(_TALLY_OF[letter.resolution.status])
-    return evolve(letter, generation=1, tallies=tallies, counted=None)
-
-
-_TALLY_OF = {
-    ResolutionStatus.REQUEUED: "retry_success",
-    ResolutionStatus.MANUALLY_RESOLVED: "manually_resolved",
-    ResolutionStatus.PERMANENTLY_FAILED: "permanently_failed",
-    ResolutionStatus.CANCELLED: "cancelled",
-    ResolutionStatus.DELETED: "cleared",
-    ResolutionStatus.MOVED: "moved",
-}
+    return close_case(letter, ARCHIVED, ended, "archived", now, by, notes)
 
 
 def violations(letter: DeadLetter) -> list[str]:
@@ -720,7 +638,8 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
 
 
-def _guard(letter: DeadLetter, move: Move) -> None:
+def require_move(letter: DeadLetter, move: Move) -> None:
+    """Raise IllegalMove, or AlreadyResolved, where the table has no such move of this letter."""
     allowed = move in TABLE[letter.status]
     if not letter.is_open and not (allowed and move in ON_CLOSED and not letter.is_deleted):
         raise AlreadyResolved(letter.key, move, describe_ending(letter))
@@ -738,11 +657,12 @@ def _require_lease(letter: DeadLetter, move: Move, token: str) -> Lease:
         if letter.resolution.by == BY_APPLICATION:
             holder = "a run of the application did its work meanwhile"
         raise LostLease(letter.key, move, letter.status, f"this run no longer owns it: {holder}")
-    _guard(letter, move)
+    require_move(letter, move)
     return letter.lease
 
 
-def _change(letter: DeadLetter, now: datetime, **changes: Any) -> DeadLetter:
+def change_letter(letter: DeadLetter, now: datetime, **changes: Any) -> DeadLetter:
+    """The letter with these changes, in a later state than before."""
     # A machine whose clock is behind must not move the letter back in time.
     return evolve(letter, updated_at=max(instant(now), add_time(letter.updated_at, _MILLISECOND)), **changes)
 
@@ -761,7 +681,7 @@ def _schedule(letter: DeadLetter, now: datetime, retry_in: timedelta | None, bac
     if not retries_itself(letter):
         return evolve(letter, status=PENDING, due_at=None)
     if letter.max_retries == 0:
-        return _to_exhausted(letter, now)
+        return exhaust_letter(letter, now)
     return evolve(letter, status=PENDING, due_at=_due(letter, now, retry_in, backoffs))
 
 
@@ -837,7 +757,7 @@ def _reschedule(
 def _back_to_prior(letter: DeadLetter, lease: Lease, now: datetime) -> DeadLetter:
     """Return to the state before the claim."""
     due = lease.prior_due if retries_itself(letter) else None
-    return _change(letter, now, status=lease.prior, lease=None, due_at=due)
+    return change_letter(letter, now, status=lease.prior, lease=None, due_at=due)
 
 
 def _use_up_retry(
@@ -845,13 +765,14 @@ def _use_up_retry(
 ) -> DeadLetter:
     """Count one automatic retry: schedule the next one, or exhaust the letter."""
     count = min(letter.retry_count + 1, letter.max_retries)
-    spent = _change(letter, now, lease=None, retry_count=count)
+    spent = change_letter(letter, now, lease=None, retry_count=count)
     if count >= letter.max_retries or not retries_itself(letter):
-        return _to_exhausted(spent, now)
+        return exhaust_letter(spent, now)
     return evolve(spent, status=PENDING, due_at=_due(spent, now, retry_in, backoffs))
 
 
-def _to_exhausted(letter: DeadLetter, now: datetime) -> DeadLetter:
+def exhaust_letter(letter: DeadLetter, now: datetime) -> DeadLetter:
+    """The letter when nothing is tried any more by itself."""
     tallies = letter.tallies.plus("exhausted")
     return evolve(letter, status=EXHAUSTED, due_at=None, exhausted_at=now, tallies=tallies)
 
@@ -861,10 +782,10 @@ def _reopen(letter: DeadLetter, now: datetime) -> DeadLetter:
     fresh = {"status": PENDING, "resolution": Resolution(), "retry_count": 0, "recoveries": 0, "exhausted_at": None}
     fresh["unfit"] = None
     outcomes = outcomes_after_redrive(letter.run_outcomes, sent=True)
-    return _change(letter, now, **fresh, due_at=instant(now), run_outcomes=outcomes, tallies=tallies)
+    return change_letter(letter, now, **fresh, due_at=instant(now), run_outcomes=outcomes, tallies=tallies)
 
 
-def _close(
+def close_case(
     letter: DeadLetter,
     status: DeadLetterStatus,
     how: ResolutionStatus,
@@ -873,6 +794,7 @@ def _close(
     by: str | None = None,
     notes: str | None = None,
 ) -> DeadLetter:
+    """The letter when its case has ended in this way; what was under way for it is over."""
     now = instant(now)
     letter = _close_requeue(letter, RequeueOutcome.ABANDONED)
     moment = {COMPLETED: "completed_at", ARCHIVED: "archived_at", EXHAUSTED: "exhausted_at"}[status]
@@ -890,4 +812,4 @@ def _close(
     }
     if getattr(letter, moment) is None:  # an exhausted letter keeps its date
         changes[moment] = now
-    return _change(letter, now, **changes)
+    return change_letter(letter, now, **changes)

@@ -19,12 +19,14 @@ from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     DlqReason,
     Failure,
+    ResolutionStatus,
     RetryPolicy,
     Source,
     SourceKind,
     Version,
 )
 from mahavishnu.model.queues import OnDead, QueueDefinition, items_namespace
+from mahavishnu.model.tombstones import delete
 
 BY_QUEUE = "queue"  # who moves and deletes what died
 LONGEST_ITEM_ID = 200
@@ -205,6 +207,20 @@ def new_item(
     )
 
 
+def withdraw(letter: DeadLetter, *, now: datetime, reason: str) -> DeadLetter:
+    """Take an item of a named queue out of its line, though it has not failed: it expired, or goes to another queue."""
+    lifecycle.require_move(letter, lifecycle.Move.WITHDRAW)
+    return evolve(lifecycle.exhaust_letter(lifecycle.change_letter(letter, now), instant(now)), reason=reason)
+
+
+def move(letter: DeadLetter, *, now: datetime, by: str, to: str) -> DeadLetter:
+    """Close an item of a named queue that lives on in another one, where it was written before."""
+    lifecycle.require_move(letter, lifecycle.Move.MOVE)
+    return lifecycle.close_case(
+        letter, DeadLetterStatus.ARCHIVED, ResolutionStatus.MOVED, "moved", now, by, f"it is in queue {to} now"
+    )
+
+
 def lease_item(letter: DeadLetter, owner: str, token: str, until: datetime, now: datetime) -> DeadLetter:
     """Lend the item to a worker. Raises IllegalMove for one that cannot be leased now."""
     return lifecycle.claim(letter, owner=owner, token=token, until=until, now=now)
@@ -260,7 +276,7 @@ def expire_item(letter: DeadLetter, definition: QueueDefinition | None, now: dat
     """Take the item out of its line because nobody has leased it in time. Another one stays as it is."""
     if letter.status is not DeadLetterStatus.PENDING or not letter.is_open or not is_expired(letter, now):
         return letter
-    return _die(lifecycle.withdraw(letter, now=now, reason=DlqReason.EXPIRED), definition, DlqReason.EXPIRED, now)
+    return _die(withdraw(letter, now=now, reason=DlqReason.EXPIRED), definition, DlqReason.EXPIRED, now)
 
 
 def is_redrivable(letter: DeadLetter) -> bool:
@@ -271,7 +287,7 @@ def is_redrivable(letter: DeadLetter) -> bool:
 def send_item(letter: DeadLetter, to: str, now: datetime) -> DeadLetter:
     """Take the item out of its line and note the queue that it goes to."""
     if letter.status is DeadLetterStatus.PENDING:
-        letter = lifecycle.withdraw(letter, now=now, reason=letter.reason)
+        letter = withdraw(letter, now=now, reason=letter.reason)
     return evolve(letter, bound_for=to, updated_at=max(instant(now), add_time(letter.updated_at, _MILLISECOND)))
 
 
@@ -295,9 +311,14 @@ def moved_key(letter: DeadLetter, namespace: str) -> str:
     return document_key(f"{letter.queue}/{letter.entry_id}", items_namespace(namespace, target), target)
 
 
+def was_moved(letter: DeadLetter) -> bool:
+    """Whether the item lives on in another queue, and is closed here."""
+    return letter.resolution.status is ResolutionStatus.MOVED
+
+
 def close_moved(letter: DeadLetter, now: datetime) -> DeadLetter:
     """Close the item that lives on where it was bound for."""
-    return lifecycle.move(letter, now=now, by=BY_QUEUE, to=str(letter.bound_for))
+    return move(letter, now=now, by=BY_QUEUE, to=str(letter.bound_for))
 
 
 def resurrect_item(letter: DeadLetter, now: datetime) -> DeadLetter:
@@ -322,7 +343,7 @@ def _die(letter: DeadLetter, definition: QueueDefinition | None, reason: str, no
     if definition is None:
         return evolve(letter, reason=reason)
     if definition.dead_queue is None and definition.on_dead is OnDead.DELETE:
-        return lifecycle.delete(letter, now=now, by=BY_QUEUE)
+        return delete(letter, now=now, by=BY_QUEUE)
     return evolve(letter, reason=reason, bound_for=definition.dead_queue)
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from mahavishnu.model import lifecycle
 from mahavishnu.model.daily_sums import fold
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.retention import BY_RETENTION
+from mahavishnu.model.tombstones import delete
 
 
 def placeholder(letter: DeadLetter, day: str, now: datetime) -> DeadLetter:
     """A folded tombstone of the letter, to be replaced by it. Until then its copy in the archive counts."""
-    tombstone = lifecycle.delete(letter, now=now, by=BY_RETENTION)
+    tombstone = delete(letter, now=now, by=BY_RETENTION)
     marked = evolve(tombstone, archived_at=now, previous_entry_id=letter.entry_id, version=None)
     return fold(marked, day)
 

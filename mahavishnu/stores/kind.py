@@ -30,6 +30,14 @@ class Record(Protocol):
 T = TypeVar("T", bound=Record)
 
 
+LOCAL = -1  # begins the version of a record that a local store keeps; no store's own version is negative
+
+
+def is_kept_locally(record: Record) -> bool:
+    """Whether this is a record that the local store of this process keeps, so that nobody else has seen it yet."""
+    return record.version is not None and record.version[0] == LOCAL
+
+
 class FieldType(Enum):
     """What can be asked of a field."""
 

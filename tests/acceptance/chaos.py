@@ -27,6 +27,8 @@ from typing import Any, Protocol
 from unittest.mock import patch
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, DeadLetterStatus
+from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.queue.archiving import Archiving
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock
@@ -34,9 +36,11 @@ from mahavishnu.stores.base import Store
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
-from tests.acceptance.chaos_node import REMEMBERED, JumpingClock, local_store
+from tests.acceptance.chaos_node import REMEMBERED, RETENTION, STALENESS, JumpingClock, local_store
+from tests.acceptance.chaos_queues import QUEUES, define_queues
 from tests.acceptance.node import CLOCK, ROOT, Node, say, until
 from tests.bookkeeping import Diary, Findings, check
+from tests.item_bookkeeping import ItemFindings, check_items
 from tests.opensearch import Cluster
 
 PROCESSES = 5
@@ -52,6 +56,7 @@ class Plan:
     seed: int
     seconds: float
     clears: float  #: of a hundred deeds of a process, so many halves are `clear_all`
+    calm: float = 1  #: how many times as long it is from one outage of a process's own to the next
 
 
 @dataclass(slots=True)
@@ -61,12 +66,13 @@ class Report:
     plan: Plan
     events: Counter[str] = field(default_factory=Counter)
     found: Findings = field(default_factory=Findings)
+    items: ItemFindings = field(default_factory=ItemFindings)
 
     @property
     def problems(self) -> dict[str, Any]:
         """What is wrong; empty if nothing is."""
         ends = {name: self.events[name] for name in ("unclean ends", "ended by themselves") if self.events[name]}
-        return {**self.found.problems, **ends}
+        return {**self.found.problems, **self.items.problems, **ends}
 
     def __str__(self) -> str:
         plan, found, events = self.plan, self.found, self.events
@@ -74,7 +80,9 @@ class Report:
         return (
             f"seed {plan.seed} {plan.store} {plan.seconds:g} s, clears {plan.clears:g}: "
             f"{found.acknowledged} acknowledged, {events['clears']} clears and "
-            f"{events['interrupted clears']} interrupted, {found.deleted} deleted, "
+            f"{events['interrupted clears']} interrupted, {found.deleted} deleted, {found.archived} archived, "
+            f"{events['hung']} hung; {self.items.kept} items kept, {self.items.moves} moves, "
+            f"{dict(self.items.ends)}; "
             f"{events['kill']} kills, {', '.join(f'{name} {len(getattr(found, name))}' for name in names)}, "
             f"balance {found.balance}: {'FAULT' if self.problems else 'ok'}"
         )
@@ -168,6 +176,7 @@ class Chaos:
             "max_size": MAX_SIZE,
             "seed": self.chance.randrange(1 << 30),
             "clears": self.plan.clears,
+            "calm": self.plan.calm,
         }
         command = [sys.executable, "-m", "tests.acceptance.chaos_node", json.dumps(options)]
         return Node(Popen(command, stdout=PIPE, text=True, cwd=ROOT))
@@ -230,6 +239,7 @@ class Chaos:
                 for _ in range(100):
                     await pair.drain()
                     await dlq.run_due()
+                    await dlq.queues.maintain()
                     clock.offset += timedelta(hours=1)
                     drained = await pair.drain()
                     # A drain that stopped half-way has counted only as far as it came.
@@ -239,12 +249,21 @@ class Chaos:
                     raise AssertionError(f"letters are left behind: {await pair.health()}")
         await self.server.recover()
         async with _finisher(self.server.open_store(), clock) as dlq:
-            while await dlq.run_due() or await dlq.list_tasks(DeadLetterStatus.RETRYING):
+            await _finish_tasks(dlq)
+            while (
+                await dlq.run_due()
+                or await dlq.list_tasks(DeadLetterStatus.RETRYING)
+                or any((await dlq.queues.maintain()).values())
+            ):
                 clock.offset += timedelta(hours=1)
+            await dlq.deletion.finish()
+            await Archiving(dlq.context, RETENTION).finish()
             diary = Diary.read(await asyncio.to_thread(self.diary.read_text))
             self.report.events["clears"] = diary.clears["whole"]
             self.report.events["interrupted clears"] = diary.clears["interrupted"]
+            self.report.events["hung"] = len(diary.hung)
             self.report.found = await check(dlq, diary)
+            self.report.items = await check_items(dlq, diary, QUEUES)
 
 
 class LaterClock(JumpingClock):
@@ -256,10 +275,17 @@ class LaterClock(JumpingClock):
         return super().monotonic() + self.offset.total_seconds()
 
 
+async def _finish_tasks(dlq: DeadLetterQueue) -> None:
+    """Hand over what hangs, and what was left half handed over."""
+    lifecycle = Lifecycle(dlq.context)
+    while await lifecycle.detect_and_transition_stale_tasks(dry_run=False) or await lifecycle.handover.finish():
+        pass
+
+
 def _finisher(store: Store, clock: Clock) -> DeadLetterQueue:
     """A queue in which every run succeeds."""
     limits = Limits(skew_seconds=0)
-    options = QueueOptions(limits=limits, callback=lambda task, repos: "done")
+    options = QueueOptions(limits=limits, callback=lambda task, repos: "done", retention=RETENTION, staleness=STALENESS)
     return DeadLetterQueue(MAX_SIZE, store=store, clock=clock, options=options)
 
 
@@ -278,6 +304,8 @@ async def run(plan: Plan, keep: Path | None = None) -> Report:
 
 
 async def _run_on(server: Server, folder: Path, plan: Plan) -> Report:
+    async with _finisher(server.open_store(), CLOCK) as dlq:
+        await define_queues(dlq.queues)
     chaos = Chaos(server, folder, plan)
     try:
         for node in chaos.nodes:
@@ -299,6 +327,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=45)
     parser.add_argument("--clears", type=float, default=1, help="how many times the usual deletions; 0 for none")
+    parser.add_argument("--calm", type=float, default=1, help="how many times as long as usual it is between outages")
     parser.add_argument("--store", choices=(*STORES, "both"), default="both")
     parser.add_argument("--keep", type=Path, help="a folder for what runs with faults leave behind")
     options = parser.parse_args()
@@ -306,7 +335,7 @@ def main() -> int:
     for number in range(options.runs):
         seed = options.seed + number
         store = STORES[seed % 2] if options.store == "both" else options.store
-        report = asyncio.run(run(Plan(store, seed, options.seconds, options.clears), options.keep))
+        report = asyncio.run(run(Plan(store, seed, options.seconds, options.clears, options.calm), options.keep))
         reports.append(report)
         say(str(report))
         for name, problem in report.problems.items():

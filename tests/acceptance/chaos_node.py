@@ -1,4 +1,5 @@
-"""One process of the chaos: it captures failures, works on letters, and lets people meddle with them, at random.
+"""One process of the chaos: it captures failures, works on letters and on items of queues, archives what has ended,
+and lets people meddle with all of it, at random.
 
 Its way to the shared store breaks now and then, for itself alone. Whatever it tries to capture, and what it was told of
 that, goes into its diary. SIGUSR1 makes its wall clock jump, SIGTERM ends it.
@@ -19,17 +20,22 @@ from typing import Any
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy
+from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.staleness import StalenessRules
+from mahavishnu.model.templates import read_templates
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import Faults, FaultyStore
+from tests.acceptance.chaos_queues import QueueActor
 from tests.bookkeeping import state_text, waiting_entry
 from tests.outages import OUTAGES
 
@@ -39,8 +45,13 @@ TASKS = 400
 REMEMBERED = 1_000_000
 ERRORS = (ConnectionError("reset"), TimeoutError("slow"), ValueError("bad"), PermissionError("no"), MemoryError("oom"))
 DEEDS = {"capture": 60, "enqueue": 15, "archive": 6, "resurrect": 6, "retry": 6, "resolve": 3, "cancel": 3} | {
-    "fail": 3, "edit": 6, "strategy": 2, "many": 1, "list": 5
+    "fail": 3, "edit": 6, "strategy": 2, "many": 1, "list": 5, "hang": 3, "detect": 1, "put_away": 1, "restore": 4
 }  # fmt: skip
+# What has ended may leave at once, and what hangs does so for a minute.
+RETENTION = RetentionRules(0, cancelled_days=0, permanently_failed_days=0, history_days=0, archive_months=None)
+STALENESS = StalenessRules(
+    templates=read_templates({"chaos": {"lifecycle": {"max_duration_minutes": 1}}}), grace_after_downtime_seconds=86400
+)
 
 
 class JumpingClock(SystemClock):
@@ -58,7 +69,8 @@ class Actor:
     def __init__(self, dlq: DeadLetterQueue, diary: int, chance: random.Random, clears: float) -> None:
         self.dlq, self.chance, self._diary = dlq, chance, diary
         self.integration = DLQIntegration(None, dlq)
-        self._deeds = {**DEEDS, "clear": clears / 2}
+        self.lifecycle = Lifecycle(dlq.context)
+        self._deeds = {**DEEDS, "clear": clears / 2, "delete": clears}
 
     def note(self, *words: str) -> None:
         os.write(self._diary, (" ".join(words) + "\n").encode())
@@ -126,6 +138,25 @@ class Actor:
         except StoreError as problem:
             self.note("interrupted", *str(problem).split())  # as far as it came
 
+    async def _hang(self, task_id: str) -> None:
+        """A tracked task that nobody ever goes on with."""
+        task = await self.lifecycle.create("hang", {"of": task_id}, template="chaos", unique=False)
+        self.note("hung", task.task_id)
+        await self.lifecycle.transition(task.task_id, "initializing")
+
+    async def _detect(self, task_id: str) -> None:
+        await self.lifecycle.detect_and_transition_stale_tasks(dry_run=False)
+        await self.lifecycle.handover.finish()
+
+    async def _put_away(self, task_id: str) -> None:
+        await self.dlq.archive.run(dry_run=False)
+
+    async def _restore(self, task_id: str) -> None:
+        await self.dlq.archive.restore(task_id)
+
+    async def _delete(self, task_id: str) -> None:
+        await self.dlq.deletion.delete_task(task_id)
+
     async def _list(self, task_id: str) -> None:
         await self.dlq.list_tasks(limit=50)
 
@@ -142,10 +173,10 @@ def local_store(path: str) -> Store:
     return SQLiteStore(path, kinds=KINDS, synchronous="OFF")
 
 
-async def change_weather(faults: Faults, clock: SystemClock, chance: random.Random) -> None:
+async def change_weather(faults: Faults, clock: SystemClock, chance: random.Random, calm: float) -> None:
     """Break the way to the shared store now and then, and mend it."""
     while True:
-        await clock.sleep(chance.uniform(2, 15))
+        await clock.sleep(calm * chance.uniform(2, 15))
         getattr(faults, chance.choice(OUTAGES))(chance=chance.choice([0.1, 1.0]))
         await clock.sleep(chance.uniform(0.1, 1.5))
         faults.clear()
@@ -171,15 +202,23 @@ async def main(options: dict[str, Any]) -> None:
     faults = Faults(chance.randrange(1 << 30))
     store = FallbackStore(FaultyStore(shared_store(options), faults), local_store(options["local"]), kinds=KINDS)
     limits = Limits(concurrency=10, lease_seconds=5, interval_seconds=1, skew_seconds=1, grace_seconds=2)
-    queue_options = QueueOptions(limits=limits, letter_factory=LetterFactory(max_retries=4), callback=callback)
+    queue_options = QueueOptions(
+        limits=limits,
+        letter_factory=LetterFactory(max_retries=4),
+        callback=callback,
+        retention=RETENTION,
+        staleness=STALENESS,
+    )
     dlq = DeadLetterQueue(options["max_size"], store=store, clock=clock, options=queue_options)
     async with dlq:
         await dlq.start_retry_processor()
-        actors = [Actor(dlq, diary, random.Random(chance.random()), options["clears"]) for _ in range(4)]
-        weather = asyncio.create_task(change_weather(faults, clock, random.Random(chance.random())))
+        actors = [Actor(dlq, diary, random.Random(chance.random()), options["clears"]) for _ in range(3)]
+        names = [f"{os.getpid()}-{number}" for number in range(2)]
+        workers = [QueueActor(dlq, actors[0].note, random.Random(chance.random()), name) for name in names]
+        weather = asyncio.create_task(change_weather(faults, clock, random.Random(chance.random()), options["calm"]))
         os.close(os.open(f"{options['folder']}/ready-{os.getpid()}", os.O_CREAT))
         while not stop.is_set():
-            await asyncio.gather(*(actor.act() for actor in actors))
+            await asyncio.gather(*(actor.act() for actor in actors), *(worker.act() for worker in workers))
             await clock.sleep(0.02)
         weather.cancel()
         faults.clear()

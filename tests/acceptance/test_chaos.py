@@ -1,4 +1,4 @@
-"""A few runs of chaos, see `tests.acceptance.chaos`: without deletions, with some, and with many."""
+"""A few runs of chaos, see `tests.acceptance.chaos`: with some deletions and with many."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ import pytest
 from tests.acceptance import chaos
 
 pytestmark = [pytest.mark.faults, pytest.mark.prove]
-SECONDS = 45
 
 
-@pytest.mark.parametrize("clears", [0, 1, 6])
-@pytest.mark.parametrize("store", ["sqlite", pytest.param("opensearch", marks=pytest.mark.opensearch)])
-async def test_nothing_is_lost_and_the_numbers_add_up_after_chaos(store: str, clears: float) -> None:
-    report = await chaos.run(chaos.Plan(store, seed=20, seconds=SECONDS, clears=clears))
+@pytest.mark.parametrize(
+    "plan",
+    [
+        chaos.Plan("sqlite", seed=20, seconds=25, clears=1),
+        chaos.Plan("sqlite", seed=22, seconds=25, clears=6),
+        pytest.param(chaos.Plan("opensearch", 20, 35, clears=3, calm=4), marks=pytest.mark.opensearch),
+    ],
+    ids=str,
+)
+async def test_nothing_is_lost_and_the_numbers_add_up_after_chaos(plan: chaos.Plan) -> None:
+    report = await chaos.run(plan)
     assert report.problems == {}, report
-    assert report.found.acknowledged > 500
+    assert report.found.acknowledged > 300
     assert report.events["kill"], "something did happen"
-    assert bool(report.found.deleted) == bool(clears)
+    assert report.events["hung"] and report.found.archived and report.items.kept > 100 and report.items.moves, report
+    assert report.found.deleted or not report.events["clears"], report

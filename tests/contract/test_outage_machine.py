@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule, run_state_machine_as_test
 
-from mahavishnu.model import lifecycle
+from mahavishnu.model import lifecycle, tombstones
 from mahavishnu.model.errors import IllegalMove, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RetryPolicy
@@ -195,7 +195,7 @@ class Outages(RuleBasedStateMachine):
         with contextlib.suppress(StoreUnavailable):
             there = await get_one(office.letters, key)
             if there is not None and not there.is_deleted:
-                await write_one(office.letters, lifecycle.delete(there, now=self.clock.now(), by="ann"))
+                await write_one(office.letters, tombstones.delete(there, now=self.clock.now(), by="ann"))
 
     async def come_home(self) -> None:
         """The primary is back for good; runs that nobody ends run out."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from mahavishnu.model import lifecycle
+from mahavishnu.model import lifecycle, queue_items, tombstones
 from mahavishnu.model.errors import IllegalMove, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies
@@ -59,10 +59,10 @@ def moved(letter: DeadLetter, move: Move, clock: ManualClock, token: str) -> Dea
         Move.GIVE_UP: lambda: lifecycle.give_up(letter, **by),
         Move.ARCHIVE: lambda: lifecycle.archive(letter, **by),
         Move.RESTORE: lambda: lifecycle.restore(letter, now=now),
-        Move.DELETE: lambda: lifecycle.delete(letter, **by),
-        Move.RETIRE: lambda: lifecycle.retire(letter, **by, partition="2026_01"),
-        Move.WITHDRAW: lambda: lifecycle.withdraw(letter, now=now, reason="expired"),
-        Move.MOVE: lambda: lifecycle.move(letter, **by, to="orders-dead"),
+        Move.DELETE: lambda: tombstones.delete(letter, **by),
+        Move.RETIRE: lambda: tombstones.retire(letter, **by, partition="2026_01"),
+        Move.WITHDRAW: lambda: queue_items.withdraw(letter, now=now, reason="expired"),
+        Move.MOVE: lambda: queue_items.move(letter, **by, to="orders-dead"),
     }
     return moves[move]()
 

@@ -16,7 +16,7 @@ import pytest
 from mahavishnu import stores
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.leases import write_under_lease
-from mahavishnu.model import lifecycle, reconcile
+from mahavishnu.model import lifecycle, reconcile, tombstones
 from mahavishnu.model.bulk_run import BulkRun, RunItem, RunPage
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.events import AuditEntry
@@ -274,7 +274,7 @@ async def test_a_letter_that_had_landed_and_was_deleted_since(two: Two, known: s
     assert isinstance(landed, DeadLetter)
     absorbing = replace(landed, entry_id="another", absorbed=(landed.entry_id,) if known else ())
     last = landed if known == "by itself" else absorbing
-    assert await write_one(there, lifecycle.delete(last, now=two.clock.now(), by="ann")) is not None
+    assert await write_one(there, tombstones.delete(last, now=two.clock.now(), by="ann")) is not None
     await two.comes_back()
     assert await two.kept() == {}
     assert (await two.at_home())["a"].is_deleted is bool(known), "one that was not deleted is not lost"
@@ -290,7 +290,7 @@ async def test_what_was_deleted_while_the_drain_looked_elsewhere_does_not_come_b
     await hold.wait_for_call()
     (landed,) = await there.get(["a"])
     assert isinstance(landed, DeadLetter)
-    assert await write_one(there, lifecycle.delete(landed, now=two.clock.now(), by="ann")) is not None
+    assert await write_one(there, tombstones.delete(landed, now=two.clock.now(), by="ann")) is not None
     hold.release()
     await draining
     assert (await two.at_home())["a"].is_deleted
@@ -301,7 +301,7 @@ async def test_what_was_deleted_here_is_deleted_at_home(two: Two) -> None:
     two.primary.faults.unavailable()
     kept = await write_one(two.letters, make_letter(task_id="a"))
     assert kept is not None
-    assert await write_one(two.letters, lifecycle.delete(kept, now=two.clock.now(), by="ann")) is not None
+    assert await write_one(two.letters, tombstones.delete(kept, now=two.clock.now(), by="ann")) is not None
     await two.comes_back()
     assert await two.kept() == {}
     left = (await two.at_home())["a"]
@@ -315,8 +315,8 @@ async def test_what_a_letter_was_stays_away_if_the_letter_was_deleted_at_home(tw
     revisions = two.store.collection(REVISIONS)
     assert await keep_revisions(revisions, [gone, alive, former]) == [None] * 3
     later = make_letter(task_id="former", entry_id="later", absorbed=(former.entry_id,))
-    tombstones = [lifecycle.delete(each, now=two.clock.now(), by="ann") for each in (gone, later)]
-    await two.primary.inner.collection(LETTERS).write([*tombstones, alive])
+    deleted = [tombstones.delete(each, now=two.clock.now(), by="ann") for each in (gone, later)]
+    await two.primary.inner.collection(LETTERS).write([*deleted, alive])
     await two.primary.inner.collection(HISTORY).write([FormerLetter.of(former)])
     await two.comes_back()
     at_home = [each.entry_id async for each in scan(two.primary.inner.collection(REVISIONS), Query())]
@@ -328,7 +328,7 @@ async def test_while_it_cannot_be_seen_whether_the_letter_was_deleted_what_it_wa
     gone = make_letter(task_id="gone")
     two.primary.faults.unavailable()
     assert await keep_revisions(two.store.collection(REVISIONS), [gone]) == [None]
-    tombstone = lifecycle.delete(gone, now=two.clock.now(), by="ann")
+    tombstone = tombstones.delete(gone, now=two.clock.now(), by="ann")
     await two.primary.inner.collection(LETTERS).write([tombstone])
     two.primary.faults.clear()
     two.primary.faults.unavailable("get", kind=LETTERS)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import as_query, decode_id, json_response, page_headers
+from mahavishnu.api.responses import as_query, decode_id, degraded_header, json_response, page_headers
 from mahavishnu.api.routing import Depends, Query, Router
 from mahavishnu.api.schemas import Filter, Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
 from mahavishnu.model.clock import instant_text
@@ -187,10 +187,11 @@ class QueueRedrive(PersonActs):
 
 
 class RedriveResult(ResponseModel):
-    """How many went, and how many were left."""
+    """How many went, how many were left, and why not all could be seen."""
 
     redriven: int
     skipped: int
+    degraded: str | None
 
 
 @router.get("", response_model=list[Definition], summary="The queues", name="list")
@@ -353,7 +354,7 @@ async def redrive(dlq: Queue, actor: Operator, queue: str, body: QueueRedrive | 
         by=acting_name(actor, wanted.by),
         notes=wanted.notes,
     )
-    return json_response(result)
+    return json_response(result, 200, degraded_header(result["degraded"]))
 
 
 def _without_empty(given: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
-from mahavishnu.model import lifecycle
 from mahavishnu.model.daily_sums import was_reopened
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.group import is_on_hold
@@ -36,6 +35,7 @@ from mahavishnu.model.retention import (
     month_of,
 )
 from mahavishnu.model.returning import is_placeholder
+from mahavishnu.model.tombstones import retire
 from mahavishnu.stores.archived import ArchivedLetter, letter_of
 from mahavishnu.stores.base import Collection, home_of, pages, scan
 from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
@@ -316,7 +316,7 @@ class Archiving:
     def _retire(self, partition: str, move: _Move) -> DeadLetter:
         former = move.former[0].entry_id if move.former else None
         now = self._clock.now()
-        return lifecycle.retire(move.letter, now=now, by=self._by, partition=partition, former=former)
+        return retire(move.letter, now=now, by=self._by, partition=partition, former=former)
 
     def _count(self, moves: Sequence[_Move]) -> None:
         self._counts["letters"] += len(moves)

@@ -13,7 +13,6 @@ from collections.abc import Collection, Sequence
 from mahavishnu.core.queue.case_deletion import CaseDeletion, DeletedCase
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
 from mahavishnu.engine.waiting_room import as_letter
-from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE
@@ -21,6 +20,7 @@ from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.namespaces import within_namespace
 from mahavishnu.model.query import Between, Is, Missing, Not, Query
+from mahavishnu.model.tombstones import delete
 from mahavishnu.stores.base import is_home_away, pages, update_with_retry
 from mahavishnu.stores.places import find_place
 from mahavishnu.stores.retained import forget_revisions
@@ -98,7 +98,7 @@ class Deletion:
 
         def buried(current: DeadLetter) -> DeadLetter:
             if not current.is_deleted:
-                return lifecycle.delete(current, now=self._clock.now(), by=by, whole=True)
+                return delete(current, now=self._clock.now(), by=by, whole=True)
             return evolve(current, archived_at=None, previous_entry_id=current.entry_id)
 
         done = await update_with_retry(self._letters, key, buried)
@@ -124,7 +124,7 @@ class Deletion:
         for _ in range(_TRIES):
             if not rest:
                 break
-            tombstones = [lifecycle.delete(letter, now=self._clock.now(), by=by) for letter in rest]
+            tombstones = [delete(letter, now=self._clock.now(), by=by) for letter in rest]
             results = await self._letters.write(tombstones)
             done = [result for result in results if isinstance(result, DeadLetter)]
             unsure = [pair for pair in zip(tombstones, results, strict=True) if not isinstance(pair[1], DeadLetter)]
@@ -195,7 +195,7 @@ class Deletion:
         recorder = self._context.waiting.recorder
         for letter in waiting:
             place, _ = await find_place(recorder.letters, letter)
-            await recorder.take_in(lifecycle.delete(place, now=self._clock.now(), by=by))
+            await recorder.take_in(delete(place, now=self._clock.now(), by=by))
 
     async def finish(self) -> None:
         """Delete what is left of letters that a process had deleted which then died."""

@@ -149,7 +149,7 @@ class NamedQueues:
             wanted = None if status is None else ItemStatus(status)
         except ValueError:
             raise InvalidInput(f"an item is one of {', '.join(ItemStatus)}, not {status!r:.80}") from None
-        await self._definitions.get(queue)
+        await self._definitions.require(queue)
         page = await self._letters.list(queue, wanted, limit, after)
         return Page([self._item(each) for each in page.items], page.next, page.positions, page.corrupt, page.degraded)
 
@@ -178,10 +178,11 @@ class NamedQueues:
         """Send the items of a dead queue back to the queues that they came from, or `to` another one: each once.
 
         All of them, those with these `ids`, or those that `filters` or a `query` mean (as of lists of letters). Answers
-        how many were sent, and how many were left because they are leased or on their way. Raises NoSuchQueue where the
-        queue that an item came from is gone, IllegalMove, InvalidInput and StoreError.
+        how many were sent, and how many were left because they are leased or on their way; `degraded` says why not all
+        could be seen, as during an outage. Raises NoSuchQueue where the queue that an item came from is gone,
+        IllegalMove, InvalidInput and StoreError.
         """
-        await self._definitions.get(queue)
+        await self._definitions.require(queue)
         return await self._moves.redrive(queue, to, ids, (query or filter_query(filters)).where, by, notes)
 
     async def numbers(self, queue: str) -> dict[str, Any]:
@@ -196,10 +197,11 @@ class NamedQueues:
     async def maintain(self) -> dict[str, int]:
         """Do what is due: take items from workers that are gone, let expire, and move what died. Whichever process.
 
-        One queue that cannot be looked after does not keep the others from it.
+        During an outage it is done for the items that are kept locally, in the queues that this process knows. One
+        queue that cannot be looked after does not keep the others from it.
         """
         done = {"recovered": 0, "expired": 0, "moved": 0}
-        for definition in await self._definitions.list():
+        for definition in await self._definitions.list_known():
             try:
                 done["recovered"] += await self._work.recover(definition.name)
                 while True:

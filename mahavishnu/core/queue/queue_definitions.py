@@ -15,7 +15,7 @@ from mahavishnu.model.errors import InvalidOption, MahavishnuError, NoSuchQueue,
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.model.queues import QueueDefinition, definition_key, require_queue_name
-from mahavishnu.stores.base import get_one, scan, update_with_retry, write_one, write_with_retry
+from mahavishnu.stores.base import get_one, is_home_away, scan, update_with_retry, write_one, write_with_retry
 from mahavishnu.stores.source_kinds import QUEUES
 
 log = logging.getLogger(__name__)
@@ -95,6 +95,17 @@ class QueueDefinitions:
         found = await self.find(name)
         if found is None:
             raise NoSuchQueue(name)
+        return found
+
+    async def list_known(self) -> Sequence[QueueDefinition]:
+        """All of them; while the store cannot answer, those that this process has read, as they were then."""
+        try:
+            found = await self.list()
+        except StoreError:
+            if not is_home_away(self._context.store):
+                raise
+            return [*self._known.values()]
+        self._known = {each.name: each for each in found}
         return found
 
     async def list(self) -> list[QueueDefinition]:
@@ -248,6 +259,12 @@ class QueueDefinitions:
             if isinstance(each, StoreError):
                 raise each
         return {each.name: each for each in found if isinstance(each, QueueDefinition)}
+
+    async def require(self, name: str) -> QueueDefinition:
+        """The same for one. Raises NoSuchQueue if there is none, and StoreUnavailable if that is not known."""
+        if (found := (await self.recall([name])).get(name)) is None:
+            raise NoSuchQueue(name)
+        return found
 
     async def recall(self, names: Sequence[str]) -> dict[str, QueueDefinition]:
         """The same for work on items; while the store cannot answer, as they were when it last did.

@@ -2,11 +2,14 @@
 
 A move creates the item in its target, under a key that says where it came from; when that is confirmed, the one in the
 source is closed. Whoever finds one in between does the rest: what exists already in the target is the same item.
+
+So the copy is created where everybody who has seen the item sees it: during an outage only what nobody else has seen is
+moved, within the local store. A copy that is kept locally could come home when another one has been done there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +18,12 @@ from mahavishnu.core.queue.queue_letters import IN_ORDER, OPEN, QueueLetters, lo
 from mahavishnu.model import queue_items as rules
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
 from mahavishnu.model.queues import QueueDefinition
-from mahavishnu.stores.base import find_pages, get_one, write_one
+from mahavishnu.stores.base import find_pages, get_one, home_of, is_home_away, write_one
+from mahavishnu.stores.kind import is_kept_locally
+from mahavishnu.stores.kinds import LETTERS
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds between two tries to move items into a queue that does not take them
 _PAGE = 500
@@ -47,12 +52,13 @@ class QueueMoves:
         """
         target = letter.bound_for
         assert target is not None
+        if is_home_away(self.letters.context.store) and not is_kept_locally(letter):
+            return False
         backoff, now = self._backoffs.get(target), self.letters.context.clock.monotonic()
         if backoff is not None and now < backoff.until:
             return False
         try:
-            definition = await self.definitions.get(target)
-            copy = await self._produce(letter, definition)
+            copy = await self._produce(letter, await self.definitions.require(target))
         except MahavishnuError as problem:
             log.error("failed to produce to dead_queue '%s': %s", target, problem)
             wait = min(LONGEST_WAIT, 2 * backoff.wait if backoff is not None else FIRST_WAIT)
@@ -69,28 +75,48 @@ class QueueMoves:
 
     async def _produce(self, letter: DeadLetter, definition: QueueDefinition) -> DeadLetter | None:
         """Create the item in its target, and be sure that it is there; the copy, if it was made just now."""
-        fresh = rules.moved_item(letter, definition, self.letters.context.clock.now())
-        created = await write_one(self.letters.records, fresh)
-        if created is None and await get_one(self.letters.records, fresh.key) is None:
+        fresh, store = (
+            rules.moved_item(letter, definition, self.letters.context.clock.now()),
+            self.letters.context.store,
+        )
+        records = self.letters.records if is_kept_locally(letter) else home_of(store).collection(LETTERS)
+        created = await write_one(records, fresh)
+        if created is None and await get_one(records, fresh.key) is None:
             raise StoreUnavailable(f"item {letter.entry_id!r} is neither there nor can it be created")
         return created
 
     async def _close(self, letter: DeadLetter, copy: DeadLetter | None) -> bool:
-        """Close the item in the source. If a person has decided otherwise meanwhile, the copy is taken back."""
+        """Close the item in the source. If a person has decided otherwise meanwhile, the copy is taken back.
+
+        If a worker has the copy by then, that one is the item, and the one in the source is closed all the same.
+        """
+        bound_for = letter.bound_for
 
         def decide(current: DeadLetter) -> DeadLetter:
-            if not current.is_open or current.bound_for != letter.bound_for:
+            if not current.is_open or current.bound_for != bound_for:
                 return current
             return rules.close_moved(current, self.letters.context.clock.now())
 
+        def insist(current: DeadLetter) -> DeadLetter:
+            if not current.is_open or current.lease is not None:
+                return current
+            bound = rules.send_item(current, str(bound_for), self.letters.context.clock.now())
+            return rules.close_moved(bound, self.letters.context.clock.now())
+
+        moved = await self._try_to_close(letter, decide)
+        if moved or copy is None or (await self.letters.records.remove([copy]))[0] is True:
+            return moved
+        if moved := await self._try_to_close(letter, insist):
+            return True
+        log.error("item '%s' was sent to queue '%s' and changed here by a person", letter.entry_id, bound_for)
+        return False
+
+    async def _try_to_close(self, letter: DeadLetter, decide: Callable[[DeadLetter], DeadLetter]) -> bool:
         try:
             _, after = await self.letters.change(letter, decide)
-            moved = after.resolution.status is ResolutionStatus.MOVED
         except NoSuchLetter:
-            moved = False
-        if not moved and copy is not None:
-            await self.letters.records.remove([copy])
-        return moved
+            return False
+        return rules.was_moved(after)
 
     async def finish_moves(self, queues: Sequence[str]) -> int:
         """Move what is bound for other queues and did not get there, in the order in which it came."""
@@ -115,10 +141,13 @@ class QueueMoves:
         by: str,
         notes: str | None,
     ) -> dict[str, Any]:
-        """Send items back to the queues that they came from, or to another one; each once, with no failure counted."""
+        """Send items back to the queues that they came from, or to another one; each once, with no failure counted.
+
+        `degraded` says why there may be items that were not seen.
+        """
         if to is not None:
-            await self.definitions.get(to)
-        sent, skipped = 0, 0
+            await self.definitions.require(to)
+        sent, skipped, degraded = 0, 0, None
         async with self.letters.context.audit.record("queue.redrive", f"queue:{queue}", by=by, reason=notes) as act:
             if ids is not None:
                 chosen = [await self.letters.get(queue, each) for each in ids]
@@ -130,11 +159,12 @@ class QueueMoves:
             else:
                 query = Query((self.letters.where(queue), OPEN, *where), IN_ORDER, _PAGE)
                 async for page in find_pages(self.letters.records, query):
+                    degraded = degraded or page.degraded
                     for letter in page.items:
                         done = rules.is_redrivable(letter) and await self._send(letter, to)
                         sent, skipped = sent + done, skipped + (not done)
-            act.add(redriven=sent, skipped=skipped)
-        return {"redriven": sent, "skipped": skipped}
+            act.add(redriven=sent, skipped=skipped, **({"degraded": degraded} if degraded else {}))
+        return {"redriven": sent, "skipped": skipped, "degraded": degraded}
 
     async def _send(self, letter: DeadLetter, to: str | None) -> bool:
         target = to or letter.source.queue
@@ -142,7 +172,7 @@ class QueueMoves:
             raise InvalidInput(f"item {letter.entry_id!r} came from no other queue: name the one that it is to go to")
         if target == letter.queue:
             raise InvalidInput(f"item {letter.entry_id!r} is in queue {target!r} already")
-        await self.definitions.get(target)  # raises where the source queue is gone
+        await self.definitions.require(target)  # raises where the source queue is gone
 
         def decide(current: DeadLetter) -> DeadLetter:
             if not rules.is_redrivable(current):

@@ -13,25 +13,21 @@ from mahavishnu.core.queue.queue_intake import refuse, require_persisted
 from mahavishnu.core.queue.queue_letters import QueueLetters, log
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.model import queue_items as rules
-from mahavishnu.model.errors import (
-    IllegalMove,
-    InvalidInput,
-    LostLease,
-    NoSuchQueue,
-    StoreError,
-)
+from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchQueue, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Failure
-from mahavishnu.model.lifecycle import delete, release, renew
+from mahavishnu.model.lifecycle import release, renew
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.queue_items import ItemLease, QueueItem
 from mahavishnu.model.queues import LONGEST_LEASE, QueueDefinition
+from mahavishnu.model.tombstones import delete
 
 MOST_LEASES = 500
 LONGEST_OWNER = 200
 _PAGE = 500
+_TRIES = 10
 
 
 @dataclass(eq=False, slots=True)
@@ -293,9 +289,8 @@ class QueueWork:
         letter = await self._letters.get(queue, id)
         subject = f"letter:{letter.key}"
         async with self._context.audit.record("queue.item.retry", subject, by=by, reason=notes) as act:
-            await self._refuse_if_moved(letter, "retry")
-            before, after = await self._letters.change(
-                letter, lambda each: rules.resurrect_item(each, self._clock.now())
+            before, after = await self._change_if_here(
+                letter, "retry", lambda each: rules.resurrect_item(each, self._clock.now())
             )
             act.add_change({"status": str(before.status)}, {"status": str(after.status)})
         self._letters.announce(EventName.QUEUE_ITEM_RETRY, after, manual=True)
@@ -305,22 +300,43 @@ class QueueWork:
     async def drop(self, queue: str, id: str, by: str, notes: str | None) -> DeadLetter:
         """A person deletes an item. Raises IllegalMove while a worker has it."""
         letter = await self._letters.get(queue, id)
-        await self._refuse_if_moved(letter, "drop")
 
         def decide(current: DeadLetter) -> DeadLetter:
             if current.lease is not None:
                 raise IllegalMove(id, "drop", "active", f"{current.lease.owner} has leased it", what="item")
             return delete(current, now=self._clock.now(), by=by)
 
-        before, _ = await self._letters.change(letter, decide, notes or "dropped by a person", by)
+        before, _ = await self._change_if_here(letter, "drop", decide, notes or "dropped by a person", by)
         return before
 
+    async def _change_if_here(
+        self,
+        letter: DeadLetter,
+        move: str,
+        decide: Callable[[DeadLetter], DeadLetter],
+        what: str | None = None,
+        by: str = "",
+    ) -> tuple[DeadLetter, DeadLetter]:
+        """Change an item that has not been moved; it may be on its way at any moment, so each state is looked at."""
+        for _ in range(_TRIES):
+            await self._refuse_if_moved(letter, move)
+            seen = letter.bound_for
+
+            def decide_here(current: DeadLetter, seen: str | None = seen) -> DeadLetter:
+                return decide(current) if current.bound_for == seen else current
+
+            before, after = await self._letters.change(letter, decide_here, what, by)
+            if after is not before:
+                return before, after
+            letter = after
+        raise StoreUnavailable(f"item {letter.entry_id!r} was changed by others {_TRIES} times in a row")
+
     async def _refuse_if_moved(self, letter: DeadLetter, move: str) -> None:
-        """Raise IllegalMove for an item that is where it was bound for, though it is not closed here yet."""
-        if letter.bound_for is None or not letter.is_open:
+        """Raise IllegalMove for an item that is where it was bound for, though it may not be closed here yet."""
+        if letter.bound_for is None or not (letter.is_open or rules.was_moved(letter)):
             return
         key = rules.moved_key(letter, self._letters.namespace)
-        if (await self._letters.records.get([key]))[0] is not None:
+        if rules.was_moved(letter) or (await self._letters.records.get([key]))[0] is not None:
             raise IllegalMove(letter.entry_id, move, "moved", f"it is in queue {letter.bound_for} now", what="item")
 
     async def _after(self, before: DeadLetter, after: DeadLetter) -> None:

@@ -31,6 +31,7 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query
+from mahavishnu.model.tombstones import count_alone
 from mahavishnu.model.typed_edit import require_types
 from mahavishnu.model.work import places_of
 from mahavishnu.stores.base import scan
@@ -176,7 +177,7 @@ class Transfer:
         return created
 
     def _parse(self, document: Mapping[str, Any], by: str, namespace: str | None) -> DeadLetter:
-        ours = lifecycle.count_alone(parse_letter(document))
+        ours = count_alone(parse_letter(document))
         if namespace not in (None, ours.namespace):
             ours = _move_to(ours, str(namespace))
         self._context.letter_factory.check_size(ours)

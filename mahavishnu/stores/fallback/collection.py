@@ -9,18 +9,16 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor, Page, Result, Store, Tally
 from mahavishnu.stores.fallback.drain import DrainResult, drain
 from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
 from mahavishnu.stores.fallback.pages import PagePosition, merge_pages
-from mahavishnu.stores.kind import Kind, Order, T
+from mahavishnu.stores.kind import LOCAL, Kind, Order, T, is_kept_locally
 from mahavishnu.stores.lease_watch import LeaseWatch
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
-_LOCAL = -1  # begins the version of a record that lives locally; no store's own version is negative
 
 
 class StorePair(Protocol):
@@ -162,7 +160,7 @@ class FallbackCollection(Generic[T]):
     async def _write(self, records: Sequence[T]) -> list[Result[T]]:
         results: list[Result[T]] = [None] * len(records)
         new = [index for index, record in enumerate(records) if record.version is None]
-        local = [index for index, record in enumerate(records) if _is_local(record.version)]
+        local = [index for index, record in enumerate(records) if is_kept_locally(record)]
         theirs = sorted({*range(len(records))} - {*new} - {*local})
         for indexes, write in ((local, self._replace_locally), (theirs, self._replace_in_primary), (new, self._create)):
             if indexes:
@@ -172,7 +170,7 @@ class FallbackCollection(Generic[T]):
 
     async def _remove(self, records: Sequence[T]) -> list[bool | StoreError]:
         results: list[bool | StoreError] = [False] * len(records)
-        local = [index for index, record in enumerate(records) if _is_local(record.version)]
+        local = [index for index, record in enumerate(records) if is_kept_locally(record)]
         theirs = sorted({*range(len(records))} - {*local})
         if local:
             certain = [index for index in local if not _is_uncertain(records[index])]
@@ -300,17 +298,13 @@ class FallbackCollection(Generic[T]):
         return LocalCopy(self.kind.versioned(record, inner), bool(version[1]), inner)
 
     def _record(self, held: LocalCopy[T]) -> T:
-        return self.kind.versioned(held.record, (_LOCAL, int(held.uncertain), *(held.version or ())))
+        return self.kind.versioned(held.record, (LOCAL, int(held.uncertain), *(held.version or ())))
 
     def _records(self, results: Iterable[Result[LocalCopy[T]]]) -> list[Result[T]]:
         return [self._record(held) if isinstance(held, LocalCopy) else held for held in results]
 
     def _degraded_text(self, problem: StoreError) -> str:
         return f"only what is kept locally is shown: {problem}"
-
-
-def _is_local(version: Version | None) -> bool:
-    return version is not None and version[0] == _LOCAL
 
 
 def _is_uncertain(record: Any) -> bool:

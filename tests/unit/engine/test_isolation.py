@@ -49,7 +49,7 @@ def refuse(real: Callable[..., DeadLetter]) -> Callable[..., DeadLetter]:
 @pytest.fixture
 def defect(monkeypatch: pytest.MonkeyPatch) -> None:
     """No move of the poisoned letters is possible."""
-    monkeypatch.setattr(lifecycle, "_change", refuse(lifecycle._change))
+    monkeypatch.setattr(lifecycle, "change_letter", refuse(lifecycle.change_letter))
 
 
 async def test_letters_of_the_last_instant_are_run_like_the_others(any_house: House) -> None:
@@ -140,7 +140,7 @@ async def test_a_lease_that_can_be_neither_renewed_nor_given_back_does_not_end_t
         table.add(claim.letter, claim.token, claim.letter.key, "sweep")
         for claim in await dlq.claims.claim("w", limit=10)
     ]
-    monkeypatch.setattr(lifecycle, "_change", refuse(lifecycle._change))
+    monkeypatch.setattr(lifecycle, "change_letter", refuse(lifecycle.change_letter))
     house.clock.advance(minutes=1)
     assert [each.key for each in leased if not await table.renew(each)] == [FIRST, LAST]
     await asyncio.gather(*map(table.give_back, leased))

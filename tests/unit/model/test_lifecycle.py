@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from mahavishnu.model import lifecycle
+from mahavishnu.model import queue_items
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, LostLease, NotDue
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter
@@ -24,7 +24,6 @@ from mahavishnu.model.lifecycle import (
     cancel,
     claim,
     close_by_success,
-    delete,
     edit,
     exhaust,
     fail,
@@ -36,11 +35,11 @@ from mahavishnu.model.lifecycle import (
     requeue,
     resolve,
     restore,
-    retire,
     succeed,
     violations,
-    withdraw,
 )
+from mahavishnu.model.queue_items import withdraw
+from mahavishnu.model.tombstones import delete, retire
 from mahavishnu.model.work import Success
 from tests.unit.letters import BY, NOON, STANDINGS, TOKEN, captured, claimed, failure, noon
 
@@ -70,7 +69,7 @@ MOVES: dict[str, Callable[[DeadLetter], DeadLetter]] = {
     "delete": lambda letter: delete(letter, **BY),
     "retire": lambda letter: retire(letter, **BY, partition="2026_01"),
     "withdraw": lambda letter: withdraw(letter, now=NOON, reason="expired"),
-    "move": lambda letter: lifecycle.move(letter, now=NOON, by="rule", to="dead"),
+    "move": lambda letter: queue_items.move(letter, now=NOON, by="rule", to="dead"),
 }
 ERRORS = {error.__name__: error for error in (IllegalMove, AlreadyResolved, NotDue, LostLease)}
 # Who is refused, and why, or where the move leads. No run is ever stolen: what a person may do, he may not do to

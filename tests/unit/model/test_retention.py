@@ -11,7 +11,7 @@ import pytest
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
-from mahavishnu.model.lifecycle import cancel, delete, resolve, retire
+from mahavishnu.model.lifecycle import cancel, resolve
 from mahavishnu.model.retention import (
     RetentionRules,
     is_archived,
@@ -22,6 +22,7 @@ from mahavishnu.model.retention import (
     month_of,
     partition_name,
 )
+from mahavishnu.model.tombstones import delete, retire
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import matching
 from tests.unit.letters import BY, NOON, STANDINGS, captured

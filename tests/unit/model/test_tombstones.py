@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahavishnu.model import lifecycle
+from mahavishnu.model import lifecycle, tombstones
 from mahavishnu.model.errors import AlreadyResolved, LostLease
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
@@ -29,7 +29,7 @@ KEPT = {
 
 
 def deleted(start: DeadLetter) -> DeadLetter:
-    return lifecycle.delete(start, now=NOW, by="ada")
+    return tombstones.delete(start, now=NOW, by="ada")
 
 
 # -------------------------------------------------------------------------------------------------------- the tombstone

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.ledger import Ledger
-from mahavishnu.model import lifecycle
+from mahavishnu.model import tombstones
 from mahavishnu.model.daily_sums import has_numbers
 from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.letter import DeadLetter
@@ -106,7 +106,7 @@ async def test_one_that_is_deleted_stays_deleted_and_goes_in_time(any_house: Hou
     await ledger_of(queue).fold_closed(1)
     letter = await letter_of(queue, "wf_00000")
     before = (await sound(queue))["lifetime_stats"]
-    deleted = lifecycle.delete(letter, now=any_house.clock.now(), by="ann")
+    deleted = tombstones.delete(letter, now=any_house.clock.now(), by="ann")
     assert await write_one(queue.context.letters.records, deleted)
     assert not reconcile_letters(deleted, letter, any_house.clock.now()).wait
     assert await ledger_of(queue).fold() == 0

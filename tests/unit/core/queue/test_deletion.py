@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.queue.transfer import letter_as_line
 from mahavishnu.engine.letters import VisibleLetters, without_deleted
-from mahavishnu.model import lifecycle
+from mahavishnu.model import tombstones
 from mahavishnu.model.errors import AlreadyResolved, InvalidInput, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import AnyOf, Is, Not, Query, letter_query
@@ -156,7 +156,7 @@ async def test_a_letter_that_is_kept_locally_is_deleted_there_and_goes_home_as_a
     async with processes(2) as (server, (a, b)):
         a.home.faults.unavailable()
         kept = await a.fails()
-        assert await a.pair.collection(LETTERS).write([lifecycle.delete(kept, now=a.clock.now(), by="ann")])
+        assert await a.pair.collection(LETTERS).write([tombstones.delete(kept, now=a.clock.now(), by="ann")])
         assert await a.dlq.get_task("t") is None
         again = await a.fails()
         assert (again.generation, again.absorbed) == (2, (kept.entry_id,))
@@ -254,7 +254,7 @@ class TestVisible:
                 await with_some.write([letter])
                 await without.write([letter])
             gone = make_letter(task_id="gone", fingerprint="v1:a")
-            await with_some.write([lifecycle.delete(gone, now=gone.created_at, by="ann")])
+            await with_some.write([tombstones.delete(gone, now=gone.created_at, by="ann")])
             assert (await with_some.find(asked)).items == (await without.find(asked)).items
             assert (await with_some.tally(asked)).total.count == (await without.tally(asked)).total.count
             assert await with_some.get(["gone", "wf_0"]) == [None, *(await without.get(["wf_0"]))]

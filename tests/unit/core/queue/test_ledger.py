@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.ledger import Ledger
-from mahavishnu.model import lifecycle
+from mahavishnu.model import tombstones
 from mahavishnu.model.daily_sums import FoldState, ListedTombstone, fold, fold_state
 from mahavishnu.model.errors import LetterBusy, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
@@ -313,7 +313,7 @@ async def test_tombstones_of_a_local_store_go_home_first() -> None:
         await queue.enqueue("kept", {}, [], "boom", "never")
         kept = await queue.get_task("kept")
         assert kept is not None
-        await write_one(queue.context.letters, lifecycle.delete(kept, now=clock.now(), by="ann"))
+        await write_one(queue.context.letters, tombstones.delete(kept, now=clock.now(), by="ann"))
         clock.advance(OLD.total_seconds())
         assert await ledger_of(queue).fold() == 0
         primary.faults.clear()
@@ -369,7 +369,7 @@ class TestEarlierEntries:
 def test_what_has_become_of_a_listed_tombstone() -> None:
     clock = ManualClock()
     alive = make_letter(task_id="wf")
-    tombstone = lifecycle.delete(alive, now=clock.now(), by="ann")
+    tombstone = tombstones.delete(alive, now=clock.now(), by="ann")
     listed = ListedTombstone.of(tombstone)
     folded = fold(tombstone, "2026-01-01")
     assert (folded.generation, folded.tallies, folded.updated_at) == (0, Tallies(), tombstone.updated_at)

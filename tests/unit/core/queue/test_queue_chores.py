@@ -6,13 +6,16 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.queue.services import archive_old
-from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.model import queue_items
+from mahavishnu.model.errors import MahavishnuError, StoreUnavailable
+from mahavishnu.model.ids import document_key
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, turn
 from mahavishnu.testing.faults import Call
-from tests.unit.queues import House, Runs
+from tests.unit.queues import CLOSINGS, House, Runs
 
 
 async def test_items_that_were_done_long_ago_go_to_the_archive(house: House) -> None:
@@ -85,6 +88,147 @@ async def test_produce_and_lease_work_on_while_moves_fail(house: House) -> None:
     queue.store.faults.clear()
     house.clock.advance(60)
     assert (await queue.queues.maintain())["moved"] == 100
+
+
+class Outage:
+    """A process whose way to the primary store breaks, and another one whose way does not."""
+
+    def __init__(self, house: House) -> None:
+        self.house, self.primary, memory = house, FaultyStore(MemoryStore()), MemoryStore()
+        self.store = FallbackStore(self.primary, memory, kinds=KINDS, clock=house.clock)
+        self.queue = DeadLetterQueue(store=self.store, clock=house.clock)
+        self.other = DeadLetterQueue(store=self.primary.inner, clock=house.clock)
+        house.look_after(self.queue)
+
+    async def begin(self) -> None:
+        await self.queue.queues.create("D")
+        await self.queue.queues.create("S", dead_queue="D")
+        await self.queue.queues.maintain()  # from now on it knows the queues
+
+    async def fail(self, dlq: DeadLetterQueue) -> None:
+        (lease,) = await dlq.queues.lease("S", "w")
+        await dlq.queues.retry("S", lease.item.id, lease.token)
+
+    async def end(self) -> list[str]:
+        """Take everything home, and do what is left. Returns the payloads in the dead queue."""
+        self.primary.faults.clear()
+        await self.store.drain()
+        self.house.clock.advance(3600)
+        await self.queue.queues.maintain()
+        assert (await self.queue.queues.items("S")).items == []
+        for name in ("S", "D"):
+            found = await self.queue.queues.numbers(name)
+            life = found["lifetime_stats"]
+            assert life["enqueued_total"] == found["queue_size"] + sum(life[each] for each in CLOSINGS)
+        return [each.payload for each in (await self.queue.queues.items("D")).items]
+
+
+async def test_an_item_of_the_primary_store_is_not_moved_into_the_local_one(house: House) -> None:
+    """It would come home when the other one has been done, and be done twice."""
+    outage = Outage(house)
+    await outage.begin()
+    await outage.queue.queues.produce("S", "once")
+
+    async def lose(call: Call) -> None:
+        if any(getattr(each, "bound_for", None) == "D" for each in call.given):
+            outage.primary.faults.unavailable()
+
+    outage.primary.faults.after("write", lose, kind=LETTERS)
+    await outage.fail(outage.queue)
+    house.clock.advance(60)
+    assert (await outage.queue.queues.maintain())["moved"] == 0
+    assert (await outage.other.queues.maintain())["moved"] == 1
+    (lease,) = await outage.other.queues.lease("D", "w")
+    await outage.other.queues.complete("D", lease.item.id, lease.token)
+    assert await outage.end() == []
+    assert (await outage.other.queues.numbers("D"))["lifetime_stats"]["enqueued_total"] == 1
+
+
+async def test_what_is_kept_locally_is_looked_after_while_the_primary_store_is_away(house: House) -> None:
+    outage = Outage(house)
+    await outage.begin()
+    outage.primary.faults.unavailable()
+    await outage.queue.queues.produce("S", "left")
+    await outage.queue.queues.lease("S", "w", lease_seconds=5)
+    house.clock.advance(6)
+    assert await outage.queue.queues.maintain() == {"recovered": 1, "expired": 0, "moved": 0}
+    await outage.queue.queues.produce("S", "failed")
+    await outage.fail(outage.queue)
+    items = await outage.queue.queues.items("D")
+    assert ([each.payload for each in items.items], bool(items.degraded)) == (["left", "failed"], True)
+    assert await outage.end() == ["left", "failed"]
+
+
+async def test_a_redrive_during_an_outage_says_that_it_does_not_see_everything(house: House) -> None:
+    outage = Outage(house)
+    await outage.begin()
+    await outage.queue.queues.produce("S", "at home")
+    await outage.fail(outage.queue)
+    outage.primary.faults.unavailable()
+    await outage.queue.queues.produce("S", "here")
+    await outage.fail(outage.queue)
+    done = await outage.queue.queues.redrive("D")
+    assert (done["redriven"], "only what is kept locally is shown" in done["degraded"]) == (1, True)
+    assert [each.payload for each in (await outage.queue.queues.items("S")).items] == ["here"]
+    outage.primary.faults.clear()
+    await outage.store.drain()
+    assert await outage.queue.queues.redrive("D") == {"redriven": 1, "skipped": 0, "degraded": None}
+    assert {each.payload for each in (await outage.queue.queues.items("S")).items} == {"here", "at home"}
+
+
+@pytest.mark.parametrize("act", ["drop", "resurrect"])
+async def test_who_drops_or_retries_an_item_that_is_sent_away_meanwhile_is_told(house: House, act: str) -> None:
+    one, other = house.queue(), house.queue()
+    await one.queues.create("D")
+    await one.queues.create("S", dead_queue="D")
+    await one.queues.produce("S", 1)
+    (lease,) = await one.queues.lease("S", "w")
+    await one.queues.retry("S", lease.item.id, lease.token)
+    (dead,) = (await one.queues.items("D")).items
+    (lease,) = await one.queues.lease("D", "w")
+    await one.queues.retry("D", dead.id, lease.token)
+    assert isinstance(one.store, FaultyStore)
+    sent = False
+
+    async def send(call: Call) -> None:
+        nonlocal sent
+        if not sent:
+            sent = True
+            await other.queues.redrive("D")
+
+    with one.store.faults.before("write", send, kind=LETTERS), pytest.raises(MahavishnuError):
+        await getattr(one.queues, act)("D", dead.id)
+    assert [each.payload for each in (await one.queues.items("S")).items] == [1]
+    assert (await one.queues.items("D")).items == []
+    assert (await one.queues.numbers("D"))["lifetime_stats"]["cleared"] == 0
+
+
+@pytest.mark.parametrize("leased", [False, True])
+async def test_an_item_that_a_person_retries_while_it_is_moved_lives_once(house: House, leased: bool) -> None:
+    """The copy is taken back; where a worker has it by then, that one is the item."""
+    one, other = house.queue(), house.queue()
+    await one.queues.create("D")
+    await one.queues.create("S", dead_queue="D")
+    await one.queues.produce("S", 1)
+    (lease,) = await one.queues.lease("S", "w")
+    assert isinstance(one.store, FaultyStore)
+    letters = one.store.collection(LETTERS)
+
+    async def retry(call: Call) -> None:
+        (made,) = call.given
+        if made.queue != "D":
+            return
+        (there,) = await letters.get([document_key(lease.item.id, "default@S", "S")])
+        assert isinstance(there, DeadLetter)
+        await letters.write([queue_items.resurrect_item(there, house.clock.now())])
+        if leased:
+            await other.queues.lease("D", "w")
+
+    with one.store.faults.after("write", retry, kind=LETTERS):
+        await one.queues.retry("S", lease.item.id, lease.token)
+    await other.queues.maintain()
+    found = {name: [each.status for each in (await one.queues.items(name)).items] for name in ("S", "D")}
+    assert found == ({"S": [], "D": ["active"]} if leased else {"S": ["pending"], "D": []})
 
 
 async def test_items_come_in_and_go_out_while_the_primary_store_is_away(house: House) -> None:
