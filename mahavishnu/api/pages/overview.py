@@ -15,13 +15,13 @@ from mahavishnu.api.pages.frame import Link
 from mahavishnu.api.pages.words import plural
 from mahavishnu.api.routing import Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle.staleness import StaleRow
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.core.queue.workers import WorkerReport
 from mahavishnu.model.attention import Attention, Need, rank_needs
 from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.group import GroupPage
+from mahavishnu.model.staleness import StaleRow
 
 LINK = Link("", "Overview", "Now", first=True, key="o")
 router = Router(tag="overview", documented=False)  # its path is that of the start page, which decides who gets it

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.core.lifecycle.stale_letters import make_stale_letter, request_for, was_detected
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.intake import LetterIntake
-from mahavishnu.model import task_moves
+from mahavishnu.model import lifecycle, task_moves
 from mahavishnu.model.errors import IllegalMove, StoreError
+from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import derived_task_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
@@ -30,7 +31,7 @@ from mahavishnu.model.query import Between, Is, Missing, Not, Query
 from mahavishnu.model.task_letters import follow_requeue, is_sent_back, task_of
 from mahavishnu.model.task_states import ACTIVE, TaskState
 from mahavishnu.model.tasks import TaskRecord, Transition
-from mahavishnu.stores.base import get_one, scan
+from mahavishnu.stores.base import get_one, scan, update_with_retry
 
 if TYPE_CHECKING:
     from mahavishnu.core.lifecycle.service import Lifecycle
@@ -184,12 +185,42 @@ class HandOver:
             known=known,
         )
 
+    async def close(self, task: TaskRecord) -> DeadLetter | None:
+        """The task is complete: its letter is closed, if it is open and nobody runs it. Returns it if so.
+
+        If the store does not take that, workers do it later.
+        """
+        try:
+            return await self._close(task)
+        except StoreError as problem:
+            log.warning("the letter of task %s, which is complete, is still open: %s", task.task_id, problem)
+            return None
+
+    async def _close(self, task: TaskRecord) -> DeadLetter | None:
+        letter = await self.find_letter(task)
+        if letter is None or not letter.is_open:
+            return None
+        now, done_at = self._context.clock.now(), task.terminal_at or task.state_entered_at
+        try:
+            closed = await update_with_retry(
+                self._context.letters,
+                letter.key,
+                lambda current: lifecycle.close_by_task(current, done_at=done_at, now=now),
+            )
+        except IllegalMove:  # somebody has closed it
+            return None
+        if closed is None or closed.after is closed.before:
+            return None
+        by, notes = lifecycle.BY_APPLICATION, closed.after.resolution.notes
+        self._context.announce(EventName.RESOLVED, closed.after, by=by, notes=notes, was_open=True)
+        return closed.after
+
     # --- what a process has left half done
 
     async def finish(self) -> int:
         """Finish every hand-over that is half done; returns how many. Each worker does this from time to time."""
         await self._context.open()
-        return await self._finish_letters() + await self._finish_requeues() + await self._finish_failures()
+        return await self._finish_letters() + await self._finish_requeues() + await self._finish_open_letters()
 
     async def _finish_letters(self) -> int:
         """Letters of tasks that were moved to `error` for one."""
@@ -216,8 +247,11 @@ class HandOver:
             done += self._lifecycle.moved - before
         return done
 
-    async def _finish_failures(self) -> int:
-        """Tasks that seem to run, of which there is a letter that nobody runs: their process died in between."""
+    async def _finish_open_letters(self) -> int:
+        """Tasks that seem to run, of which there is a letter that nobody runs: their process died in between.
+
+        And letters of tasks that are complete, as long as no worker runs the letter and finds that out.
+        """
         done, now = 0, self._context.clock.now()
         where = (
             Is("resolution_status", (ResolutionStatus.PENDING,)),
@@ -227,6 +261,8 @@ class HandOver:
         )
         async for found in scan(self._context.letters, Query(where)):
             task = await get_one(self._lifecycle.tasks, task_of(found) or "-")
+            if task is not None and task.state is TaskState.COMPLETE and task.adapter is None:
+                done += await self.close(task) is not None
             if task is None or task.state not in ACTIVE:
                 continue
             letter = await get_one(self._context.letters, found.key)  # after the task: a run that begins changes both

@@ -268,9 +268,12 @@ class Lifecycle:
         return await self._change_or_capture(task_id, move)
 
     async def _change_or_capture(self, task_id: str, move: Callable[[TaskRecord], TaskRecord]) -> TaskRecord:
-        """Change the task. If it cannot be moved so, it gets a letter where the settings want one for that."""
+        """Change the task. Once it is complete, its letter is closed; if it cannot be moved so, it may get one."""
         try:
-            return await self.change(task_id, move)
+            task = await self.change(task_id, move)
+            if task.state is TaskState.COMPLETE:
+                await self.handover.close(task)
+            return task
         except ChangedMeanwhile:
             raise
         except IllegalMove as problem:
