@@ -575,12 +575,12 @@ def close_by_task(letter: DeadLetter, *, done_at: datetime, now: datetime) -> De
 
     The letter itself while somebody runs it, who says himself what came of it, and where it is of a later failure.
     """
-    _guard(letter, Move.CLOSE_BY_SUCCESS)
+    require_move(letter, Move.CLOSE_BY_SUCCESS)
     if letter.status is RETRYING or letter.failures[-1].at > done_at:
         return letter
     letter = _close_requeue(letter, RequeueOutcome.SUCCEEDED)
     how, notes = ResolutionStatus.MANUALLY_RESOLVED, "its lifecycle task is complete"
-    return _close(letter, COMPLETED, how, "manually_resolved", now, BY_APPLICATION, notes)
+    return close_case(letter, COMPLETED, how, "manually_resolved", now, BY_APPLICATION, notes)
 
 
 def cancel(letter: DeadLetter, *, now: datetime, by: str, notes: str | None = None) -> DeadLetter:
