@@ -23,6 +23,7 @@ from mahavishnu.api.routes import (
     archive,
     audit,
     claims,
+    commonalities,
     dashboard,
     domain_events,
     events,
@@ -106,6 +107,7 @@ def create_app(
     for resource in (
         letters,
         query,
+        commonalities,
         runs,
         groups,
         claims,

@@ -48,6 +48,7 @@ class SyncLetters(SyncFace[LetterOperations]):
 
     find = SyncMethod(_of(LetterOperations).find)
     blocked_by = SyncMethod(_of(LetterOperations).blocked_by)
+    contrasts = SyncMethod(_of(LetterOperations).contrasts)
     archive = SyncMethod(_of(LetterOperations).archive)
     redrive = SyncMethod(_of(LetterOperations).redrive)
     resurrect = SyncMethod(_of(LetterOperations).resurrect)
@@ -71,6 +72,7 @@ class SyncGroups(SyncFace[Groups]):
 
     list = SyncMethod(_of(Groups).list)
     get = SyncMethod(_of(Groups).get)
+    commonalities = SyncMethod(_of(Groups).commonalities)
     update = SyncMethod(_of(Groups).update)
     release_hold = SyncMethod(_of(Groups).release_hold)
     refresh = SyncMethod(_of(Groups).refresh)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from mahavishnu.engine.letters import NamespaceRecords
-from mahavishnu.engine.payload import MASK, is_secret, redact
+from mahavishnu.engine.payload import is_secret, redact
 from mahavishnu.model.clock import Clock, instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.events import (
@@ -27,6 +27,7 @@ from mahavishnu.model.events import (
 )
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import MASK
 from mahavishnu.model.namespaces import require_namespace, written_namespace
 from mahavishnu.model.query import Between, Condition, Is, Many, Query, Sort
 from mahavishnu.stores.base import Cursor, Page, Store, scan, update_with_retry, write_one, write_with_retry

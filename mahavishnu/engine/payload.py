@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mahavishnu.model.json_value import EMPTY, Json, safe_repr, type_label
+from mahavishnu.model.letter_parts import MASK
 
 if TYPE_CHECKING:
     from mahavishnu.adapters.arguments import WrittenValues
     from mahavishnu.engine.letter_factory import LetterRequest
     from mahavishnu.model.value_kinds import ValueKind
 
-MASK = "***"
 # In the metadata of letters that nothing retries by itself:
 NOT_JSON = "dlq_not_json"  #: why: mostly because JSON cannot hold the task or the metadata
 REDACTED = "dlq_redacted"  #: that arguments are masked

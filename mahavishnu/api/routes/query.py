@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Queue, Viewer
 from mahavishnu.api.responses import json_response, to_json
-from mahavishnu.api.routing import Query, Router
-from mahavishnu.api.schemas import RequestModel, ResponseModel, fields_of
+from mahavishnu.api.routing import Router
+from mahavishnu.api.schemas import ResponseModel, fields_of
 from mahavishnu.core.queue.search import MOST_SUGGESTIONS
 from mahavishnu.model.query_completion import Suggestion as Completion
-from mahavishnu.model.query_text import LONGEST_TEXT
 
 router = Router(tag="query", prefix="/query")
-
-
-class SuggestQuery(RequestModel):
-    """An unfinished query, and where in it somebody writes."""
-
-    text: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
-    position: Annotated[int | None, Field(ge=0, le=LONGEST_TEXT, description="Of the cursor; at the end without")] = (
-        None
-    )
-    limit: Annotated[int, Field(ge=1, le=100)] = MOST_SUGGESTIONS
 
 
 @fields_of(Completion, "text about letters")
@@ -42,7 +28,9 @@ class SuggestionList(ResponseModel):
 
 
 @router.get("/suggest", response_model=SuggestionList, summary="What can be written next in a query")
-async def suggest(dlq: Queue, actor: Viewer, params: Annotated[SuggestQuery, Query()]) -> Response:
+async def suggest(
+    dlq: Queue, actor: Viewer, text: str = "", position: int | None = None, limit: int = MOST_SUGGESTIONS
+) -> Response:
     """Names, and values: of fixed sets, and those that letters have, which are counted twice a minute at most."""
-    found = await dlq.search.suggest(params.text, params.position, limit=params.limit)
+    found = await dlq.search.suggest(text, position, limit=limit)
     return json_response(to_json(found))

@@ -12,6 +12,7 @@ from mahavishnu.cli.client import Connection, path_part, run_conversation, task_
 from mahavishnu.cli.commands.letter_actions import Create, Patch, Sets
 from mahavishnu.cli.commands.letters import Apply, assess_again
 from mahavishnu.cli.commands.runs import BulkRunOptions, start_run
+from mahavishnu.cli.commonality_view import ask_for, print_commonalities
 from mahavishnu.cli.letter_view import error_text, place_of
 from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
 from mahavishnu.cli.names import resolve_group
@@ -76,6 +77,7 @@ def show(context: typer.Context, fingerprint: Fingerprint, json: AsJson = False)
             print_json(found)
             return
         _print_group(found, place_of(await _sample_traceback(api, found["sample"])))
+        print_commonalities(await ask_for(api, f"/groups/{path_part(found['fingerprint'])}/commonalities"))
         _print_advice(api, found)
 
     run_conversation(session_of(context), converse)

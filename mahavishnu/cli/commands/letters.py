@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.cli.client import Connection, path_part, require_store, run_conversation, task_path
+from mahavishnu.cli.commonality_view import ask_for, print_contrasts
 from mahavishnu.cli.letter_view import difference, letter_block, letters_table, open_circuits, state_of
 from mahavishnu.cli.names import resolve_filter
 from mahavishnu.cli.near_letters import NearLetters
@@ -107,6 +108,7 @@ def show(
                 group = await api.get(f"/groups/{path_part(letter['fingerprint'])}")
         circuits = {} if api.dlq is not None else open_circuits(await api.get("/dlq/statistics"))
         letter_block(letter, group, circuits)  # only a server knows of circuits: they belong to who runs letters
+        print_contrasts(await ask_for(api, task_path(task, "contrasts"), {"namespace": namespace, "queue": queue}))
 
     run_conversation(session_of(context), converse)
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.core.queue import reads
+from mahavishnu.core.queue.commonalities import SAMPLE, GroupCommonalities, group_commonalities
 from mahavishnu.core.queue.group_counts import (
     GroupCount,
     GroupCounts,
@@ -175,6 +176,10 @@ class Groups:
         samples = await sample_groups(self._letters, {fingerprint: counts.of(fingerprint)})
         view = group_view(group, counts.of(fingerprint), samples, now, counts.degraded or samples.degraded)
         return replace(view, hours=hours)
+
+    async def commonalities(self, fingerprint: str, *, sample: int = SAMPLE) -> GroupCommonalities:
+        """What its letters have in common and others of their adapters do not have, by samples. Raises NoSuchGroup."""
+        return await group_commonalities(self._context, fingerprint, sample)
 
     async def _only_part(self, fingerprint: str) -> Groups:
         parts = await self._parts(fingerprint)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypedDict, Unpack
 
 from mahavishnu.core.queue import reads
+from mahavishnu.core.queue.commonalities import SAMPLE, LetterContrasts, letter_contrasts
 from mahavishnu.core.queue.restoring import EditPreview, changes_back_to
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
@@ -75,11 +76,13 @@ class LetterOperations:
 
     async def blocked_by(self, task_id: str, *, namespace: str | None = None, queue: str = DEFAULT_QUEUE) -> list[str]:
         """The tasks that the letter of this task waits for. Raises NoSuchLetter."""
-        await self._context.open()
-        key = self._context.key(task_id, namespace, queue)
-        if (letter := await get_one(self._letters, key)) is None:
-            raise NoSuchLetter(key)
-        return await blocked_by(self._letters, letter)
+        return await blocked_by(self._letters, await reads.require_letter(self._context, task_id, namespace, queue))
+
+    async def contrasts(
+        self, task_id: str, *, namespace: str | None = None, queue: str = DEFAULT_QUEUE, sample: int = SAMPLE
+    ) -> LetterContrasts:
+        """What it lacks that the newest letters of its adapter had whose work succeeded. Raises NoSuchLetter."""
+        return await letter_contrasts(self._context, task_id, namespace, queue, sample)
 
     # --- one letter
 
@@ -182,11 +185,7 @@ class LetterOperations:
 
         Its `diff` has the path (a JSON pointer such as `/task/url`), what was there before and what would be after.
         """
-        await self._context.open()
-        key = self._context.key(task_id, namespace, queue)
-        letter = await get_one(self._letters, key)
-        if letter is None:
-            raise NoSuchLetter(key)
+        letter = await reads.require_letter(self._context, task_id, namespace, queue)
         before = Revision.of(letter).content()
         try:
             edit = Edit.of(changes, patch, redrive=redrive, create=create, kinds=self._context.value_kinds)
@@ -234,9 +233,7 @@ class LetterOperations:
         """
         namespace, queue = act.get("namespace"), act.get("queue", DEFAULT_QUEUE)
         revisions = await self.revisions(task_id, namespace=namespace, queue=queue)
-        letter = await get_one(self._letters, self._context.key(task_id, namespace, queue))
-        if letter is None:
-            raise NoSuchLetter(self._context.key(task_id, namespace, queue))
+        letter = await reads.require_letter(self._context, task_id, namespace, queue)
         changes = changes_back_to(letter, revisions, number)
         return await self.edit(task_id, base=letter, redrive=redrive, **act, **changes)
 

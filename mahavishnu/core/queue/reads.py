@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from mahavishnu.core.queue.statistics import ACTIVE
-from mahavishnu.model.errors import InvalidInput, StoreError
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.model.errors import InvalidInput, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import Is, Query, filter_query, require_query
-from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page
+from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, get_one
 
 log = logging.getLogger(__name__)
 _PAGE = 500
@@ -56,6 +57,15 @@ async def collect(collection: Collection[DeadLetter], query: Query, limit: int |
             break
         after = page.next
     return found
+
+
+async def require_letter(context: QueueContext, task_id: str, namespace: str | None, queue: str) -> DeadLetter:
+    """The letter of a task as it is now. Raises NoSuchLetter."""
+    await context.open()
+    key = context.key(task_id, namespace, queue)
+    if (letter := await get_one(context.letters, key)) is None:
+        raise NoSuchLetter(key)
+    return letter
 
 
 async def only_namespace(letters: Collection[DeadLetter], task_id: str, queue: str) -> str | None:

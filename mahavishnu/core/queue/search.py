@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.query import NEWEST_FIRST, Query, Sort
 from mahavishnu.model.query_completion import (
     Suggestions,
@@ -12,12 +13,12 @@ from mahavishnu.model.query_completion import (
     complete_value,
     find_gap,
 )
-from mahavishnu.model.query_text import read_query
+from mahavishnu.model.query_text import LONGEST_TEXT, read_query
 
 if TYPE_CHECKING:
     from mahavishnu.engine.context import QueueContext
 
-MOST_SUGGESTIONS = 20
+MOST_SUGGESTIONS, _MOST = 20, 100
 COUNTS_LAST = timedelta(seconds=30)  # so long is it remembered which values letters have
 
 
@@ -52,6 +53,10 @@ class Search:
         Names come from the language; values from it where they are a fixed set, else from the letters that there are,
         the most frequent first. Those are counted anew after half a minute at the soonest.
         """
+        if type(limit) is not int or not 1 <= limit <= _MOST:
+            raise InvalidInput(f"limit must be a whole number from 1 to {_MOST}, not {limit!r:.80}")
+        if len(text) > LONGEST_TEXT:
+            raise InvalidInput(f"a query has {LONGEST_TEXT} characters at most, this one {len(text)}")
         gap = find_gap(text, len(text) if position is None else position)
         if gap.name is None:
             items = complete_name(gap.written)

@@ -24,6 +24,8 @@ ROUTES = {
     ("GET", "/api/v1"): VIEW,
     ("GET", "/api/v1/dlq"): VIEW,
     ("GET", "/api/v1/query/suggest"): VIEW,
+    ("GET", "/api/v1/groups/{fingerprint}/commonalities"): VIEW,
+    ("GET", "/api/v1/dlq/{task_id}/contrasts"): VIEW,
     ("POST", "/api/v1/dlq"): ACT,
     ("GET", "/api/v1/dlq/stats"): VIEW,
     ("GET", "/api/v1/dlq/statistics"): VIEW,

@@ -12,9 +12,9 @@ import pytest
 
 from mahavishnu.core.resilience import ErrorCategory
 from mahavishnu.engine.letter_factory import LetterFactory
-from mahavishnu.engine.payload import MASK
 from mahavishnu.model.errors import InvalidInput, InvalidPayload, StoreUnavailable
 from mahavishnu.model.events import EventName
+from mahavishnu.model.letter_parts import MASK
 from mahavishnu.stores.kinds import LETTERS
 from tests.unit.queues import House, fill, heard, letter_of, sound
 

@@ -1,0 +1,257 @@
+"""What letters have in common that others do not have, and what one letter lacks that letters that succeeded have.
+
+Pure: of samples of letters as sets of facts, a ranked list. Nothing here reads a store.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mahavishnu.model.errors import InvalidQuery
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import MASK
+from mahavishnu.model.query import At, Condition, Is, Query
+from mahavishnu.model.query_spelling import query_text
+from mahavishnu.model.query_text import TASK_VALUES
+from mahavishnu.model.typed_json import LOST
+
+MOST_FACTS = 500  # of the task of one letter
+LARGEST_TASK = 64_000  # characters of a task that is looked into
+LONGEST_FACT = 200  # characters of a value that is shown
+ENOUGH = 0.5  # the share, at least, of letters that have what they are said to have in common
+DIFFERS = 0.25  # by which that share is larger, at least, than that of the others
+MOST_USUAL = 3  # values that are named as usual
+_FEW_VALUES = 8  # with more of them among those that succeeded, another one is nothing strange
+Kind = Literal["value", "present", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one letter, as far as it may be shown: values by name, as JSON text, and the names alone.
+
+    `is_whole` is false where its task is too large to be looked into, or has too many values.
+    """
+
+    values: frozenset[tuple[str, str]]
+    names: frozenset[str]
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Commonality:
+    """Something that `letters` of the sample have, and `others` of those beside them.
+
+    `kind`: they have this `value` of the name, any value of it (`present`), or none (`missing`). `query` finds the
+    letters with this value, where a query can.
+    """
+
+    kind: Kind
+    name: str
+    value: Any
+    letters: int
+    others: int
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A name of which a letter lacks a value that letters that succeeded have, or has one that none of them has.
+
+    `value` is the letter's own, None where it has none; `succeeded` so many of the others have any value of the name;
+    `usual` are their most frequent values, and how many have each.
+    """
+
+    name: str
+    is_missing: bool
+    value: Any
+    succeeded: int
+    usual: tuple[tuple[Any, int], ...]
+
+
+def facts_of(letter: DeadLetter, is_hidden: Callable[[str], bool]) -> Facts:
+    """The facts of a letter; values under keys that are `is_hidden`, masked and lost ones are not among them."""
+    found: dict[tuple[str, str], None] = {}
+    for repo in letter.repos:
+        found["repo", json.dumps(repo)] = None
+    found["queue", json.dumps(letter.queue)] = None
+    if letter.failures and letter.failures[-1].processor:
+        found["worker", json.dumps(letter.failures[-1].processor)] = None
+    found["hour", str(letter.failed_at.hour)] = None
+    for path, value in _scalars(letter.labels.shared_value, "metadata", is_hidden):
+        found[path, value] = None
+    is_whole = len(letter.payload.text) <= LARGEST_TASK
+    if is_whole:
+        lost = _lost_names(letter.payload_types.shared_value)
+        for number, (path, value) in enumerate(_scalars(letter.payload.shared_value, "task", is_hidden)):
+            if number >= MOST_FACTS:
+                is_whole = False
+                break
+            if not lost or _without_places(path.split(".")) not in lost:
+                found[path, value] = None
+    names = frozenset(name for name, _ in found)
+    return Facts(frozenset(pair for pair in found if len(pair[1]) <= LONGEST_FACT), names, is_whole)
+
+
+def find_commonalities(letters: Sequence[Facts], others: Sequence[Facts], limit: int = 10) -> tuple[Commonality, ...]:
+    """What the letters have in common and the others do not have, the most telling first.
+
+    A value counts if at least half of the letters have it, and its share among the others is smaller by a quarter at
+    least; shares are taken carefully, so that few letters say little. Of one letter nothing is said, nor without
+    others.
+    """
+    if len(letters) < 2 or not others:
+        return ()
+    found: list[tuple[float, Commonality]] = []
+    mine, theirs = _count(each.values for each in letters), _count(each.values for each in others)
+    for (name, value), count in mine.items():
+        found += _judge("value", name, value, count, theirs[name, value], len(letters), len(others))
+    # Whether there is a value at all is only known of what was looked into as a whole.
+    whole, other_whole = [each for each in letters if each.is_whole], [each for each in others if each.is_whole]
+    if len(whole) >= 2 and other_whole:
+        mine_names, their_names = _count(each.names for each in whole), _count(each.names for each in other_whole)
+        for name in mine_names.keys() | their_names.keys():
+            here, there = mine_names[name], their_names[name]
+            found += _judge("present", name, "null", here, there, len(whole), len(other_whole))
+            found += _judge(
+                "missing", name, "null", len(whole) - here, len(other_whole) - there, len(whole), len(other_whole)
+            )
+    said: dict[tuple[str, int], None] = {}  # by name: what is there anyway needs no second line
+    kept = []
+    for _, each in sorted(found, key=_rank):
+        if (each.name, each.letters) not in said:
+            said[each.name, each.letters] = None
+            kept.append(each)
+    return tuple(kept[:limit])
+
+
+def find_contrasts(letter: Facts, succeeded: Sequence[Facts], limit: int = 10) -> tuple[Contrast, ...]:
+    """What letters that succeeded have and this one lacks, and values of it that none of them has, the clearest first.
+
+    Only names that most of them have count; of a name with many different values another one is nothing strange.
+    """
+    whole = [each for each in succeeded if each.is_whole]
+    if not whole or not letter.is_whole:
+        return ()
+    names = _count(each.names for each in whole)
+    by_name: dict[str, Counter[str]] = {}
+    for each in whole:
+        for name, value in each.values:
+            by_name.setdefault(name, Counter())[value] += 1
+    own: dict[str, list[str]] = {}
+    for name, value in sorted(letter.values):
+        own.setdefault(name, []).append(value)
+    found = []
+    for name, count in names.items():
+        if not _is_about_the_work(name) or _least_share(count, len(whole)) < ENOUGH:
+            continue
+        values = by_name.get(name, Counter())
+        usual = tuple((json.loads(value), number) for value, number in _most_common(values)[:MOST_USUAL])
+        if name not in letter.names:
+            found.append(Contrast(name, True, None, count, usual if len(values) <= _FEW_VALUES else ()))
+        elif name in own and len(values) <= min(_FEW_VALUES, len(whole) // 2) and not values.keys() & {*own[name]}:
+            found.append(Contrast(name, False, json.loads(own[name][0]), count, usual))
+    found.sort(key=lambda each: (-each.succeeded, not each.is_missing, each.name))
+    return tuple(found[:limit])
+
+
+def _judge(
+    kind: Kind, name: str, value: str, count: int, others: int, of_letters: int, of_others: int
+) -> list[tuple[float, Commonality]]:
+    least, most = _least_share(count, of_letters), 1 - _least_share(of_others - others, of_others)
+    if least < ENOUGH or least - most < DIFFERS:
+        return []
+    parsed = json.loads(value)
+    query = _query_of(name, parsed) if kind == "value" else None
+    return [(least - most, Commonality(kind, name, parsed, count, others, query))]
+
+
+def _least_share(count: int, of: int) -> float:
+    """The share that there is at least, given that only so many were looked at: Wilson's bound for one deviation.
+
+    >>> [round(_least_share(count, of), 2) for count, of in ((2, 2), (50, 50), (25, 50), (0, 5))]
+    [0.67, 0.98, 0.43, 0.0]
+    """
+    if not of:
+        return 0.0
+    share = count / of
+    root: float = (share * (1 - share) / of + 1 / (4 * of * of)) ** 0.5
+    return max(0.0, (share + 1 / (2 * of) - root) / (1 + 1 / of))
+
+
+_ORDER = {"value": 0, "missing": 1, "present": 2}
+
+
+def _rank(found: tuple[float, Commonality]) -> tuple[float, int, int, str, str]:
+    """What is clearest comes first; of two that are as clear, what is in the task and says a value."""
+    score, each = found
+    return -round(score, 6), not _is_about_the_work(each.name), _ORDER[each.kind], each.name, str(each.value)
+
+
+def _is_about_the_work(name: str) -> bool:
+    return name.startswith(("task", "metadata", "repo"))
+
+
+def _query_of(name: str, value: Any) -> str | None:
+    root, _, path = name.partition(".")
+    text = value if isinstance(value, str) else json.dumps(value)
+    condition: Condition
+    match root:
+        case "task":
+            condition = Is(TASK_VALUES, (f"{path}={text}",))
+        case "metadata":
+            condition = At("metadata", path, text)
+        case "repo":
+            condition = Is("repos", (text,))
+        case "queue":
+            condition = Is("queue", (text,))
+        case _:
+            return None
+    try:
+        return query_text(Query((condition,)))
+    except InvalidQuery:
+        return None
+
+
+def _count(sets: Iterable[frozenset[Any]]) -> Counter[Any]:
+    counter: Counter[Any] = Counter()
+    for each in sets:
+        counter.update(each)
+    return counter
+
+
+def _most_common(values: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(values.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _scalars(value: Any, path: str, is_hidden: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+    """Every (dotted path, JSON text) inside; lists add nothing to the path, what is hidden and null is left out."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not is_hidden(key):
+                yield from _scalars(item, f"{path}.{key}", is_hidden)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _scalars(item, path, is_hidden)
+    elif value is not None and value != MASK and "." in path:
+        yield path, json.dumps(value)
+
+
+def _lost_names(types: Any) -> frozenset[str]:
+    """The names of values that were lost or masked when the task was written: descriptions stand there."""
+    if not isinstance(types, Mapping):
+        return frozenset()
+    lost = (pointer for pointer, kind in types.items() if isinstance(kind, str) and kind.partition(":")[0] == LOST)
+    return frozenset(_without_places(["task", *map(_unescape, pointer.split("/")[1:])]) for pointer in lost)
+
+
+def _without_places(parts: Sequence[str]) -> str:
+    """The name without places in lists: which of them a part is, a name does not say."""
+    return ".".join(part for part in parts if part != "-" and not part.isdigit())
+
+
+def _unescape(step: str) -> str:
+    return step.replace("~1", "/").replace("~0", "~")
