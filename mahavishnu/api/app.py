@@ -32,6 +32,7 @@ from mahavishnu.api.routes import (
     letters,
     query,
     queues,
+    reveal,
     runs,
     tasks,
     workers,
@@ -106,6 +107,7 @@ def create_app(
     api.state.live = events.LiveFeed(dlq)
     for resource in (
         letters,
+        reveal,
         query,
         commonalities,
         runs,

@@ -222,7 +222,8 @@ class ApiMiddleware:
         """Store a response. If that fails it is sent all the same: the request has had its effect."""
         kept = {name: headers[name] for name in ("content-type", "location", "etag") if name in headers}
         try:
-            if status >= 500:  # nothing was done: the request may be sent again
+            nothing_done = status >= 500  # the request may be sent again
+            if nothing_done or headers.get("cache-control") == "no-store":  # it has encrypted values in clear
                 await self._dlq.replies.forget(key)
             else:
                 await self._dlq.replies.finish(key, status, json.dumps(kept), body.decode())

@@ -19,6 +19,7 @@ from mahavishnu.api.errors import problem
 from mahavishnu.api.middleware import ESCAPED_MARK, ESCAPED_SLASH, MARK
 from mahavishnu.api.routing import Depends
 from mahavishnu.api.schemas import Filter
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model import query as queries
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidQuery
@@ -189,6 +190,11 @@ def to_json(value: Any) -> Any:
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON response. The tests check it against its model; requests do not do so again."""
     return Response(json_bytes(value) + b"\n", status, dict(headers or {}), JSON)
+
+
+def clear_headers(dlq: DeadLetterQueue) -> dict[str, str]:
+    """Headers of a response that has in clear what letters have encrypted, if this queue encrypts: keep it nowhere."""
+    return {"Cache-Control": "no-store"} if dlq.context.letter_factory.encryption.keys else {}
 
 
 def json_bytes(value: Any) -> bytes:

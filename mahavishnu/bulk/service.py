@@ -15,6 +15,7 @@ from mahavishnu.bulk.runner import Runner
 from mahavishnu.bulk.verbs import require_verb
 from mahavishnu.engine.background import PeriodicTask
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.editing import require_clear_patch
 from mahavishnu.model import bulk_rules
 from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, ItemState, RunItem, RunState
 from mahavishnu.model.errors import InvalidInput, NoSuchRun, StoreUnavailable
@@ -113,6 +114,8 @@ class BulkRuns:
         await self._context.open()
         run = await self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
         run = _with_options(replace(run, by=by, reason=reason), ramp, max_per_second, stop_percent)
+        if run.patch is not None:
+            require_clear_patch(self._context.letter_factory.encryption, run.patch.value)
         if run.patch is not None and not create:
             await refuse_unknown_places(self._context, run)
         subject, where = f"run:{run.run_id}", run.namespace or DEFAULT_NAMESPACE

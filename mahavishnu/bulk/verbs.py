@@ -9,8 +9,9 @@ from typing import Any
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.threads import call_in_thread
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.editing import edit_letter
 from mahavishnu.engine.moves import isolate_letter
-from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Edit, Verb, apply_edit
+from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Edit, Verb
 from mahavishnu.model import lifecycle
 from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
@@ -27,9 +28,7 @@ def _plain(verb: Verb) -> Change:
 
 def _edit(context: QueueContext, run: BulkRun, letter: DeadLetter, now: datetime) -> DeadLetter:
     edit = Edit({}, run.patch, run.verb == REDRIVE.name, create=True)  # refused at its start, if by none of them
-    return apply_edit(
-        letter, edit, now, backoffs=context.backoffs, check=context.letter_factory.check_size, kinds=context.value_kinds
-    )
+    return edit_letter(context, letter, edit, now)
 
 
 def _redrive(context: QueueContext, run: BulkRun, letter: DeadLetter, now: datetime) -> DeadLetter:
@@ -97,6 +96,7 @@ class RunVerb:
 
     async def objection(self, letter: DeadLetter) -> InvalidInput | None:
         """What a plugin, or the function that runs it, has against the edited task."""
+        letter = self._context.letter_factory.encryption.readable_letter(letter)
         why = self._context.why_unrestorable(letter)
         why = why or await Assessor(self._context.chain).objection(letter, self._context.clock.now())
         return InvalidInput(f"the task cannot be that: {why}") if why else None

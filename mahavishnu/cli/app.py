@@ -68,7 +68,7 @@ class Group:
 COMMANDS: Mapping[str, Group | Verb] = {
     "config": Group(
         "Show and check the settings.",
-        {"show": "inspect.show_settings", "check": "inspect.check_settings"},
+        {"show": "inspect.show_settings", "check": "inspect.check_settings", "new-key": "secrets.new_key"},
         takes_store=False,
     ),
     "plugins": Group(
@@ -86,6 +86,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
         {
             "list": "letters.list_letters",
             "show": "letters.show",
+            "reveal": "secrets.reveal",
             "revisions": "letters.revisions",
             "restore": "letters.restore",
             "stats": "letters.stats",

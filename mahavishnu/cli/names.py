@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _NAMED = 5  # candidates
 _ACTIONS = (
     *("redrive", "resurrect", "requeue", "retry", "edit", "resolve", "fail", "cancel", "archive", "clear", "import"),
-    *("reclassify", "regroup", "group.update", "task.move", "denied"),
+    *("reveal", "reclassify", "regroup", "group.update", "task.move", "denied"),
     *("run.start", "run.pause", "run.resume", "run.cancel", "run.halt", "run.done"),
 )
 _SUBJECTS = ("letter", "group", "run", "task")

@@ -59,6 +59,7 @@ class SyncLetters(SyncFace[LetterOperations]):
     preview_edit = SyncMethod(_of(LetterOperations).preview_edit)
     revisions = SyncMethod(_of(LetterOperations).revisions)
     restore = SyncMethod(_of(LetterOperations).restore)
+    reveal = SyncMethod(_of(LetterOperations).reveal)
     retry_many = SyncMethod(_of(LetterOperations).retry_many)
     archive_many = SyncMethod(_of(LetterOperations).archive_many)
     resolve_many = SyncMethod(_of(LetterOperations).resolve_many)

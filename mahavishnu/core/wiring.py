@@ -14,6 +14,7 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import Limits, QueueOptions
+from mahavishnu.engine.encryption import encryption_of
 from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
@@ -76,6 +77,11 @@ def letter_factory_from(settings: MahavishnuSettings) -> LetterFactory:
         category_max_retries=settings.dlq_category_max_retries,
         max_task_bytes=settings.dlq_max_task_bytes,
         redact_keys=settings.redact_keys,
+        encryption=encryption_of(
+            settings.encryption.fields,
+            {name: key.get_secret_value() for name, key in settings.encryption.keys.items()},
+            settings.encryption.active,
+        ),
     )
 
 

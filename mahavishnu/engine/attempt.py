@@ -176,14 +176,19 @@ class AttemptRunner:
         A sync callback runs in a thread, so that it cannot stop the others; past the limit it is counted as failed, but
         nothing can interrupt a thread.
         """
-        limit_seconds, current = self._context.limits.run_seconds, new_attempt(letter, leased.token)
+        limit_seconds = self._context.limits.run_seconds
+        try:
+            plain = self._context.letter_factory.encryption.decrypt_letter(letter)
+        except CannotRestore as problem:
+            return RunningAttempt(leased, letter, unfit=problem)
+        current = new_attempt(plain, leased.token)
         token, started = current_attempt.set(current), self._clock.monotonic()
         result: Any = None
         error: BaseException | str | None
         try:
             async with asyncio.timeout(limit_seconds) as limit:
                 try:
-                    task = self._restore_task(letter)
+                    task = self._restore_task(plain)
                 except CannotRestore as problem:
                     return RunningAttempt(leased, letter, unfit=problem)
                 result = await self._adapter.run(task, list(letter.repos))

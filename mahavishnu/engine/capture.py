@@ -385,7 +385,7 @@ class CapturePipeline:
             "the failure of task %s could not be captured; its error: %s; its payload: %s",
             safe_repr(request.task_id),
             safe_repr(capture.error),
-            redact(json_safe_copy(request.task), self._queue.letter_factory.redact_keys),
+            redact(json_safe_copy(request.task), self._queue.letter_factory.secret_keys),
             exc_info=problem,
         )
         why = f"{type(problem).__name__}: {safe_str(problem)}"

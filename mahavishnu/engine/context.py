@@ -174,7 +174,7 @@ class QueueContext:
         self.history = NamespaceRecords(self.store.collection(HISTORY), self.namespace)
         self.ledger = self.own_records(LEDGER)
         self.audit = AuditLog(
-            self.store, self.clock, self.open, lambda: self.letter_factory.redact_keys, self.namespace
+            self.store, self.clock, self.open, lambda: self.letter_factory.secret_keys, self.namespace
         )
 
     def in_namespace(self, namespace: str) -> QueueContext:

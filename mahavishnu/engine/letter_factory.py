@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mahavishnu.classify.verdict import POLICY_OF, Verdict, policy
+from mahavishnu.engine.encryption import NO_ENCRYPTION, Encryption
 from mahavishnu.engine.payload import NOT_JSON, Payload, WriteValues, redact, write_payload, write_values
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
@@ -102,10 +103,21 @@ class LetterFactory:
     redact_keys: tuple[str, ...] = ()
     namespace: str = DEFAULT_NAMESPACE
     value_kinds: tuple[ValueKind, ...] = ()
+    encryption: Encryption = NO_ENCRYPTION
+
+    @property
+    def secret_keys(self) -> tuple[str, ...]:
+        """Patterns of the names whose values no log and no audit shows."""
+        return (*self.redact_keys, *self.encryption.fields)
 
     def write_payload(self, request: LetterRequest) -> Payload:
         """The request's task as its letter keeps it. Raises InvalidPayload for what has no JSON form at all."""
-        return write_payload(request, self.redact_keys, self.value_kinds)
+        hides = bool(self.encryption.fields)
+        written = write_payload(request, self.redact_keys, self.value_kinds, hides=hides)
+        if not hides:
+            return written
+        payload, types = self.encryption.encrypt(written.payload, written.types)
+        return written._replace(payload=payload, types=types)
 
     def make(
         self,
@@ -138,7 +150,7 @@ class LetterFactory:
                 entry_id=new_entry_id(now),
                 payload=payload,
                 repos=texts(request.repos, "repos of task {!r:.80}", task_id),
-                labels=Json.of(dict(metadata), "metadata") if metadata else EMPTY,
+                labels=self.encryption.encrypt_labels(Json.of(dict(metadata), "metadata")) if metadata else EMPTY,
                 error=failure.message,
                 last_error=failure.message,
                 failures=(failure,),
@@ -210,7 +222,7 @@ class LetterFactory:
         return plain._replace(metadata=labels, retry_policy=RetryPolicy.NEVER)
 
     def _describe(self, value: Any) -> str:
-        return type_label(value) if self.redact_keys else safe_repr(value)  # what is redacted must not reappear here
+        return type_label(value) if self.secret_keys else safe_repr(value)  # what is hidden must not reappear here
 
     def check_size(self, letter: DeadLetter) -> None:
         """Raise InvalidPayload if the payload is too large."""

@@ -33,10 +33,17 @@ class Payload(NamedTuple):
     notes: Mapping[str, str] = MappingProxyType({})
 
 
-def write_payload(request: LetterRequest, patterns: Sequence[str] = (), kinds: Iterable[ValueKind] = ()) -> Payload:
+def write_payload(
+    request: LetterRequest,
+    patterns: Sequence[str] = (),
+    kinds: Iterable[ValueKind] = (),
+    *,
+    hides: bool = False,
+) -> Payload:
     """The request's task as a letter keeps it. Raises InvalidPayload for what has no JSON form at all.
 
     What would not come back equal is noted, and so is what the request wants to be masked: a person has to look at it.
+    With `hides`, parts are encrypted afterwards, and what stands for a lost value names its type only.
     """
     from mahavishnu.model.typed_json import LOST, MASKED, plain_text
     from mahavishnu.model.value_parts import unescape
@@ -44,7 +51,7 @@ def write_payload(request: LetterRequest, patterns: Sequence[str] = (), kinds: I
     is_usual = request.write is None and not patterns and not request.redact
     if is_usual and (text := plain_text(request.task)) is not None:  # nearly always
         return Payload(Json(text), request.payload_types)
-    written = write_values(request, type_label if patterns or request.redact else safe_repr, kinds)
+    written = write_values(request, type_label if hides or patterns or request.redact else safe_repr, kinds)
     notes: dict[str, str] = {}
     if written.why_lost is not None:
         if request.write is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
@@ -63,6 +64,7 @@ def derived_text(letter: DeadLetter) -> str:
 
 
 _SHORT = 1000
+_ENCRYPTED = re.compile(r'"\$encrypted:1:[A-Za-z0-9._:-]+"')
 _LONGEST_PAYLOAD = 8000  # characters of a payload that can be searched
 _LARGEST_WITH_VALUES = 64_000  # characters of a payload whose values can be searched for
 _MOST_VALUES = 500
@@ -74,6 +76,8 @@ def _searchable_text(payload: Json) -> str | None:
     text = payload.text
     if text == "{}":
         return None
+    if '"$encrypted:' in text:  # nobody searches for ciphertext
+        text = _ENCRYPTED.sub('""', text)
     if len(text) > _LONGEST_PAYLOAD:
         text = text[:_LONGEST_PAYLOAD]
     return text if "\\" not in text else "\n".join(_scalars(payload.shared_value))[:_LONGEST_PAYLOAD]

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, require_role
 from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import json_response, letter_json
+from mahavishnu.api.responses import clear_headers, json_response, letter_json
 from mahavishnu.api.routing import Depends, Router
 from mahavishnu.api.schemas import ClaimedLetter, LetterDetail, Name, RequestModel, ResponseModel, Seconds, TaskId, Text
 from mahavishnu.model.clock import instant_text
@@ -94,7 +94,9 @@ async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
                 "letter": {**letter_json(each.letter), "payload_types": each.letter.payload_types.value},
             }
             for each in claims
-        ]
+        ],
+        200,
+        clear_headers(dlq),
     )
 
 

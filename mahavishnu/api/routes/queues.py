@@ -10,7 +10,14 @@ from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import as_query, decode_id, degraded_header, json_response, page_headers
+from mahavishnu.api.responses import (
+    as_query,
+    clear_headers,
+    decode_id,
+    degraded_header,
+    json_response,
+    page_headers,
+)
 from mahavishnu.api.routing import Depends, Query, Router
 from mahavishnu.api.schemas import Filter, Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
 from mahavishnu.model.clock import instant_text
@@ -270,9 +277,10 @@ async def import_items(dlq: Queue, actor: Worker, queue: str, body: ImportItems)
 async def lease(dlq: Queue, actor: Worker, queue: str, body: LeaseRequest) -> Response:
     """Nobody else gets them until `lease_until`. An empty list: there is nothing to do."""
     leases = await dlq.queues.lease(decode_id(queue), body.worker, limit=body.limit, lease_seconds=body.lease_seconds)
-    return json_response(
-        [{"token": each.token, "lease_until": instant_text(each.until), "item": each.item.to_dict()} for each in leases]
-    )
+    shown = [
+        {"token": each.token, "lease_until": instant_text(each.until), "item": each.item.to_dict()} for each in leases
+    ]
+    return json_response(shown, 200, clear_headers(dlq))
 
 
 @router.get("/{queue}/items/{id}", response_model=Item, responses=problem_responses(404), summary="One item")

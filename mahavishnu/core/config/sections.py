@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticKnownError
 
 from mahavishnu.core.config.schema import without_passwords
@@ -47,6 +56,31 @@ class CircuitSettings(Section):
 
     failure_threshold: int = setting(5, "Failures in a row after which an adapter's circuit breaker opens", 1, 1000)
     cooloff_seconds: int = setting(60, "How long an open breaker waits before it lets one probe through", 1, 86400)
+
+
+class EncryptionSettings(Section):
+    """Which values of payloads are stored encrypted, and by which keys."""
+
+    fields: tuple[str, ...] = setting(
+        (), "Keys of the payload and the metadata, as patterns such as *card*, whose values are stored encrypted"
+    )
+    keys: Mapping[str, SecretStr] = setting(
+        {}, "Names and keys, 32 bytes in Base64 each; the first one stays while letters are open, the last one encrypts"
+    )
+    active: str = setting("", "The name of the key that encrypts, if not the last one")
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> Self:
+        from mahavishnu.engine.encryption import encryption_of  # with a library that only this needs
+
+        if self.fields or self.keys:
+            try:
+                encryption_of(
+                    self.fields, {name: key.get_secret_value() for name, key in self.keys.items()}, self.active
+                )
+            except InvalidInput as problem:
+                raise ValueError(str(problem)) from None
+        return self
 
 
 class AutoRequeueSettings(Section):

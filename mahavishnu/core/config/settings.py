@@ -37,6 +37,7 @@ from mahavishnu.core.config.schema import (
 from mahavishnu.core.config.sections import (
     AutoRequeueSettings,
     CircuitSettings,
+    EncryptionSettings,
     EventsSettings,
     ReasonsSettings,
     RetentionSettings,
@@ -105,6 +106,8 @@ class MahavishnuSettings(Section):
     redact_keys: tuple[Name, ...] = setting(
         (), "Keys of the payload, as patterns such as *password*, whose values are masked in the letter"
     )
+
+    encryption: EncryptionSettings = setting(EncryptionSettings(), "Values of payloads that are stored encrypted")
 
     # --- stores ---
     dlq_store_url: str = setting(

@@ -128,7 +128,10 @@ class TaskRun:
                 raise StepExhausted(name, step.attempts, step.last_error)
             return None
         try:
-            return (form.read(step.result, step.result_types),)
+            result, types = step.result, step.result_types
+            if result is not None and types is not None:
+                result, types = self._context.letter_factory.encryption.decrypt(result, types)
+            return (form.read(result, types),)
         except CannotRestore as problem:
             raise CannotRestore(problem.path, problem.why, whose=f"what step {name!r} returned: ") from problem
 
@@ -165,7 +168,7 @@ class TaskRun:
             return None, None, f"it has {len(written.payload.text)} bytes as JSON, more than dlq_max_task_bytes"
         if factory.redact_keys and redact(plain := written.payload.value, factory.redact_keys) != plain:
             return None, None, "some of it is masked by redact_keys"
-        return written.payload, written.types, None
+        return *factory.encryption.encrypt(written.payload, written.types), None
 
     # --- its end
 

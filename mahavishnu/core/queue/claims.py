@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ from typing import Any
 from mahavishnu.adapters.base import Attempt
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import category as named_category
+from mahavishnu.core.queue.claim_batch import ClaimBatch
 from mahavishnu.engine.attempt import apply_outcome
 from mahavishnu.engine.background import RemoteWorkers
 from mahavishnu.engine.breaker import CircuitState, circuit_name
@@ -21,13 +21,20 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
-from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchLetter, StoreError, StoreUnavailable
+from mahavishnu.model.errors import (
+    CannotRestore,
+    IllegalMove,
+    InvalidInput,
+    LostLease,
+    NoSuchLetter,
+    StoreError,
+    StoreUnavailable,
+)
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE, new_token
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory
-from mahavishnu.model.lifecycle import MAX_RECOVERIES
-from mahavishnu.model.query import SOONEST_FIRST, Condition, Is, Not, Query, Sort, adapter_is, claim_order, letter_query
+from mahavishnu.model.query import Condition, Is, Not, Query, adapter_is, claim_order, letter_query
 from mahavishnu.model.typed_json import find_lost
 from mahavishnu.model.worker import run_by
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
@@ -109,7 +116,7 @@ class Claims:
         self, query: Query, adapters: frozenset[str] | None, owner: str, limit: int, lease: timedelta
     ) -> list[Claim]:
         claims: list[Claim] = []
-        batch = _ClaimBatch()
+        batch = ClaimBatch()
         after: Cursor | None = None
         while True:
             page = await self._letters.find(query, after)
@@ -255,7 +262,7 @@ class Claims:
         return (Not(adapter_is(broken)),)
 
     async def _claim_some(
-        self, wanted: Sequence[DeadLetter], owner: str, lease: timedelta, batch: _ClaimBatch
+        self, wanted: Sequence[DeadLetter], owner: str, lease: timedelta, batch: ClaimBatch
     ) -> list[Claim]:
         """Take those of the letters that can be taken, in one write."""
         chosen: list[tuple[DeadLetter, str]] = []
@@ -268,10 +275,14 @@ class Claims:
                     continue
                 if await blocked_by(self._letters, letter):
                     continue
+                self._decrypt(letter)
                 claim = lifecycle.claim(
                     letter, owner=owner, token=token, until=now + lease, now=now, backoffs=self._context.backoffs
                 )
             except IllegalMove:
+                continue
+            except CannotRestore as problem:
+                log.error("letter %r is left alone: %s", letter.task_id, problem)
                 continue
             except StoreError:
                 raise
@@ -300,8 +311,12 @@ class Claims:
             self._context.lease_watch.look([written])
             self._context.announce(EventName.RETRY_STARTED, written, owner=owner)
             assert written.due_at is not None
-            won.append(Claim(written, token, token, Attempt(written, token).idempotency_key, written.due_at))
+            key = Attempt(written, token).idempotency_key
+            won.append(Claim(self._decrypt(written), token, token, key, written.due_at))
         return won
+
+    def _decrypt(self, letter: DeadLetter) -> DeadLetter:
+        return self._context.letter_factory.encryption.decrypt_letter(letter)
 
     def _position(self, letter: DeadLetter) -> CircuitState:
         return self._context.breakers.state(circuit_name(letter.adapter), self._clock.monotonic())
@@ -321,38 +336,6 @@ class Claims:
                 self._context.announce(EventName.EXHAUSTED, letter)
         if letter.next_retry_at is not None:
             self._wake(letter.next_retry_at)
-
-
-class _ClaimBatch:
-    """What one call that claims letters has to remember between its writes."""
-
-    def __init__(self) -> None:
-        self._probes: set[str] = set()
-        self._suspect = False
-        self.lost = False  # whether somebody else got a letter first
-        self._random = random.Random()
-
-    def may_go(self, circuit: str, position: CircuitState) -> bool:
-        """Whether the adapter's circuit lets it through: of a half-open one a single letter probes."""
-        if position is CircuitState.HALF_OPEN and circuit not in self._probes:
-            self._probes.add(circuit)
-            return True
-        return position is CircuitState.CLOSED
-
-    def is_safe(self, claim: DeadLetter) -> bool:
-        """Letters that may kill their worker are handed out one at a time, at their last chance (ADR 0010)."""
-        last_chance = claim.recoveries >= MAX_RECOVERIES - 1
-        safe = not (last_chance and self._suspect)
-        self._suspect |= last_chance
-        return safe
-
-    def spread(self, waiting: list[DeadLetter], order: Sequence[Sort]) -> None:
-        """Where others want the same letters, go on with any of those that are as urgent."""
-        lost, self.lost = self.lost, False
-        if not lost or order != SOONEST_FIRST:  # the longest due are taken one after the other
-            return
-        self._random.shuffle(waiting)
-        waiting.sort(key=lambda letter: -letter.priority)
 
 
 def _keep_from_running(claim: DeadLetter, token: str, now: datetime) -> DeadLetter:

@@ -12,6 +12,7 @@ from mahavishnu.core.queue.commonalities import SAMPLE, LetterContrasts, letter_
 from mahavishnu.core.queue.restoring import EditPreview, changes_back_to
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
+from mahavishnu.engine.editing import edit_letter, reveal_letter
 from mahavishnu.engine.moves import BulkResult, bulk_summary, move_many
 from mahavishnu.engine.verbs import (
     ARCHIVE,
@@ -23,7 +24,6 @@ from mahavishnu.engine.verbs import (
     RESURRECT,
     Edit,
     Verb,
-    apply_edit,
 )
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchLetter
@@ -146,7 +146,7 @@ class LetterOperations:
         def change(current: DeadLetter) -> DeadLetter:
             if base is not None and base.version != current.version:
                 raise ChangedMeanwhile(key, "edit", f"{current.status} and changed at {current.updated_at.isoformat()}")
-            return self._apply_edit(current, edit)
+            return edit_letter(self._context, current, edit, self._clock.now())
 
         async def check(current: DeadLetter, after: DeadLetter) -> None:
             nonlocal kept
@@ -189,7 +189,7 @@ class LetterOperations:
         before = Revision.of(letter).content()
         try:
             edit = Edit.of(changes, patch, redrive=redrive, create=create, kinds=self._context.value_kinds)
-            after_edit = self._apply_edit(letter, edit)
+            after_edit = edit_letter(self._context, letter, edit, self._clock.now())
             await self._require_acceptable(after_edit, edit)
         except (InvalidInput, IllegalMove) as problem:
             return EditPreview(before, None, [], str(problem))
@@ -222,6 +222,15 @@ class LetterOperations:
         kept = [revision async for revision in scan(self._context.revisions, query)]
         # An edit that was prepared and then not done has kept what the letter still is.
         return [revision for revision in kept if letter is None or revision.number < letter.revision]
+
+    async def reveal(self, task_id: str, **act: Unpack[Act]) -> dict[str, Any]:
+        """The task and the metadata of the letter with encrypted values in clear. The audit says who looked.
+
+        Raises CannotRestore, naming the value and its key, where that key is not known here.
+        """
+        where, queue = act.get("namespace"), act.get("queue", DEFAULT_QUEUE)
+        by, notes, key = act.get("by", DEFAULT_ACTOR), act.get("notes"), self._context.key(task_id, where, queue)
+        return await reveal_letter(self._context, key, by=by, notes=notes, where=where)
 
     async def restore(
         self, task_id: str, number: int | None = None, *, redrive: bool = False, **act: Unpack[Act]
@@ -373,16 +382,6 @@ class LetterOperations:
             record.add(**bulk_summary(result))
         return result
 
-    def _apply_edit(self, letter: DeadLetter, edit: Edit) -> DeadLetter:
-        return apply_edit(
-            letter,
-            edit,
-            self._clock.now(),
-            backoffs=self._context.backoffs,
-            check=self._context.letter_factory.check_size,
-            kinds=self._context.value_kinds,
-        )
-
     async def _require_acceptable(self, after: DeadLetter, edit: Edit) -> None:
         """Raise InvalidInput for what only others can know: waiting in a circle, and what plugins object to."""
         if edit.fields.get("depends_on"):
@@ -391,6 +390,7 @@ class LetterOperations:
             return
         from mahavishnu.classify.assess import Assessor
 
-        why = self._context.why_unrestorable(after)
-        if why := why or await Assessor(self._context.chain).objection(after, self._clock.now()):
+        plain = self._context.letter_factory.encryption.readable_letter(after)
+        why = self._context.why_unrestorable(plain)
+        if why := why or await Assessor(self._context.chain).objection(plain, self._clock.now()):
             raise InvalidInput(f"the task of letter {after.key!r} cannot be that: {why}")

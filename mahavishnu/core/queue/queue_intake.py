@@ -57,6 +57,7 @@ class QueueIntake:
                 if (definition := found.get(each.queue)) is None:
                     raise NoSuchQueue(each.queue)
                 letter = rules.new_item(require_persisted(definition), each.payload, now, metadata=each.metadata)
+                letter = self._context.letter_factory.encryption.encrypt_letter(letter)
             except MahavishnuError as problem:
                 refuse(each.future, problem)
                 continue
@@ -76,7 +77,8 @@ class QueueIntake:
         created = 0
         for start in range(0, len(wanted), _PAGE):
             now = self._clock.now()  # of this page: what has the same date has to be put in order to be leased
-            letters = [make(now) for make in wanted[start : start + _PAGE]]
+            encrypt = self._context.letter_factory.encryption.encrypt_letter
+            letters = [encrypt(make(now)) for make in wanted[start : start + _PAGE]]
             for stored in await self._letters.records.write(letters):
                 if isinstance(stored, StoreError):
                     raise stored

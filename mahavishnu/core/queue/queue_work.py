@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,15 @@ from mahavishnu.core.queue.queue_intake import refuse, require_persisted
 from mahavishnu.core.queue.queue_letters import QueueLetters, log
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.model import queue_items as rules
-from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease, NoSuchQueue, StoreError, StoreUnavailable
+from mahavishnu.model.errors import (
+    CannotRestore,
+    IllegalMove,
+    InvalidInput,
+    LostLease,
+    NoSuchQueue,
+    StoreError,
+    StoreUnavailable,
+)
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
@@ -141,11 +149,17 @@ class QueueWork:
     ) -> bool:
         """Lend these by one write. Returns whether somebody else was quicker for one, or one had expired."""
         now, chosen, lost = self._clock.now(), list[tuple[_LeaseRequest, DeadLetter]](), False
-        waiting = list(places)
+        waiting, plain = list(places), dict[str, DeadLetter]()
+        encryption = self._context.letter_factory.encryption
         for letter in due:
             if rules.is_expired(letter, now):
                 await self.expire(letter)
                 lost = True
+                continue
+            try:
+                plain[letter.key] = encryption.decrypt_letter(letter)
+            except CannotRestore as problem:
+                log.error("item %r is left alone: %s", letter.entry_id, problem)
                 continue
             request = waiting.pop(0)
             seconds = definition.lease_seconds if request.seconds is None else request.seconds
@@ -161,7 +175,13 @@ class QueueWork:
             assert stored.lease is not None and stored.due_at is not None
             self._context.lease_watch.look([stored])
             self._letters.remember(stored.lease.token, stored)
-            got[request].append(ItemLease(QueueItem.of(stored, now), stored.lease.token, stored.due_at))
+            got[request].append(
+                ItemLease(
+                    replace(QueueItem.of(stored, now), payload=plain[stored.key].task),
+                    stored.lease.token,
+                    stored.due_at,
+                )
+            )
         return lost
 
     async def _give_back(self, leases: Sequence[ItemLease]) -> None:

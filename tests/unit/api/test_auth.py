@@ -38,6 +38,7 @@ ROUTES = {
     ("POST", "/api/v1/dlq/{task_id}/preview"): VIEW,
     ("GET", "/api/v1/dlq/{task_id}/revisions"): VIEW,
     ("POST", "/api/v1/dlq/{task_id}/restore"): ACT,
+    ("POST", "/api/v1/dlq/{task_id}/reveal"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/requeue"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/retry"): ACT,
     ("POST", "/api/v1/dlq/{task_id}/redrive"): ACT,

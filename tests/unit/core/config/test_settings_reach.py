@@ -21,6 +21,7 @@ from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.schema import fields
+from mahavishnu.engine.encryption import Encryption, new_key
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.stores.fallback import FallbackStore
@@ -30,6 +31,7 @@ from mahavishnu.stores.sqlite import SQLiteStore
 from tests.unit.queues import NETWORK, House, Runs, queue_of
 
 OPENSEARCH = {"dlq_store_url": "opensearch://127.0.0.1:1", "dlq_local_url": "memory:"}
+KEYS = {"k1": new_key(), "k2": new_key()}
 PLUGIN = """
 from mahavishnu import hookimpl
 
@@ -87,6 +89,10 @@ def listening(app: MahavishnuApp) -> str:
         return str(refused).partition(": ")[0]
 
 
+def encryption_of(app: MahavishnuApp) -> Encryption:
+    return queue_of(app).context.letter_factory.encryption
+
+
 async def sent(app: MahavishnuApp, body: bytes) -> int:
     """What the served API answers to so much."""
     transport = httpx.ASGITransport(api_of(queue_of(app), app.config))
@@ -105,6 +111,9 @@ REACHES: dict[str, Reach] = {
     "dlq_strategy": Reach("selective", lambda app: app.dlq_integration and app.dlq_integration.get_strategy()),
     "dlq_max_task_bytes": Reach(2048, lambda app: queue_of(app).context.letter_factory.max_task_bytes),
     "redact_keys": Reach(("*token*",), lambda app: queue_of(app).context.letter_factory.redact_keys),
+    "encryption.fields": Reach(("pin",), lambda app: encryption_of(app).fields, also={"encryption": {"keys": KEYS}}),
+    "encryption.keys": Reach(KEYS, lambda app: list(encryption_of(app).keys), ["k1", "k2"]),
+    "encryption.active": Reach("k1", lambda app: encryption_of(app).key_id, also={"encryption": {"keys": KEYS}}),
     "dlq_store_url": Reach("memory:", lambda app: type(queue_of(app).store), MemoryStore),
     "dlq_local_url": Reach("sqlite:////tmp/there.db", lambda app: "/tmp/there.db" in local_path(app), True, OPENSEARCH),
     "dlq_store_user": Reach("ann", lambda app: client_arguments(app)["user"], None, OPENSEARCH),
@@ -245,7 +254,7 @@ def app_with(folder: Path, path: str, value: Any, also: dict[str, Any] | None = 
     (folder / "mine.py").write_text(PLUGIN)
     values: dict[str, Any] = {"dlq_store_url": "memory:", **(also or {})}
     section, _, key = path.rpartition(".")
-    values[section or key] = {key: value} if section else value
+    values[section or key] = {**values.get(section, {}), key: value} if section else value
     filled = {name: str(folder) if value == "{folder}" else value for name, value in values.items()}
     return MahavishnuApp(MahavishnuSettings(**filled))
 
